@@ -1,0 +1,73 @@
+# Kinema. `make` lists the targets; everything runs from the virtual environment that `make setup` makes.
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.setup-done
+WORKERS ?= 2
+ROBOTS  := examples/robots
+SOURCES := $(wildcard src tests tools examples)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types format oracles corpus fuzz clean
+
+help:  ## list the targets
+	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make .venv with Kinema and its development tools in it (again when pyproject.toml changes)
+
+# PYTHON=... chooses the interpreter; otherwise the first of these that is Python 3.10 or newer.
+PYTHON  ?=
+PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
+
+$(STAMP): pyproject.toml
+	@set -e; \
+	if [ ! -x $(BIN)/python ]; then \
+	  found=; \
+	  for candidate in $(PYTHONS); do \
+	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then \
+	      found=$$candidate; break; \
+	    fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "make setup: no Python 3.10 or newer with the venv module was found (tried: $(PYTHONS))." >&2; \
+	    echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make setup PYTHON=/path/to/python3" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Making $(VENV) with $$("$$found" --version)"; \
+	  "$$found" -m venv $(VENV); \
+	fi; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
+	touch $@
+
+demo: setup  ## look at the example robots
+	@echo "== A six-joint arm with a gripper, as URDF ==" && $(BIN)/kinema info $(ROBOTS)/arm/arm.urdf
+	@echo "== The same arm, checked ==" && $(BIN)/kinema check $(ROBOTS)/arm/arm.urdf
+	@echo "== A gripper with closed loops, as SDFormat ==" && $(BIN)/kinema info $(ROBOTS)/gripper/gripper.sdf
+	@echo "Coming: converting between the formats, and simulating thousands of copies at once."
+
+test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
+	$(BIN)/pytest -n $(WORKERS)
+
+lint: setup  ## check style and formatting, change nothing
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+types: setup  ## check the types
+	$(BIN)/basedpyright
+
+format: setup  ## format the code, mend what can be mended
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+oracles:  ## install the outside programs that tests compare with
+	tools/oracles/setup.sh
+
+corpus: setup  ## read every robot of the corpus and report
+	$(BIN)/python tools/corpus.py
+
+fuzz: setup  ## feed damaged files to the readers
+	$(BIN)/python tools/fuzz.py
+
+clean:  ## remove caches and builds (not .venv)
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

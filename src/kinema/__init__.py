@@ -1,0 +1,49 @@
+"""Kinema, the robot compiler: read, check, convert and simulate robots from USD, URDF, SDFormat, MJCF and CAD.
+
+Everything here is imported when it is first used, so that `import kinema` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kinema.check import check as check
+    from kinema.description import Robot as Robot, World as World
+    from kinema.foundation import (
+        Diagnostic as Diagnostic,
+        Diagnostics as Diagnostics,
+        KinemaError as KinemaError,
+        ReadError as ReadError,
+        Severity as Severity,
+    )
+    from kinema.read import read as read
+
+_HOME = {
+    "Diagnostic": "kinema.foundation",
+    "Diagnostics": "kinema.foundation",
+    "KinemaError": "kinema.foundation",
+    "ReadError": "kinema.foundation",
+    "Robot": "kinema.description",
+    "Severity": "kinema.foundation",
+    "World": "kinema.description",
+}
+_VERBS = ("check", "read")
+"""Packages that are also functions: see `kinema.foundation.make_callable`."""
+
+__all__ = ["Diagnostic", "Diagnostics", "KinemaError", "ReadError", "Robot", "Severity", "World", "check", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _VERBS:
+        return importlib.import_module(f"kinema.{name}")
+    raise AttributeError(f"module 'kinema' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

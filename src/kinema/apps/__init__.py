@@ -1,0 +1,1 @@
+"""L6: what people start: the command line, and later the web viewer and the cluster."""

@@ -1,0 +1,16 @@
+"""The command `kinema`. Nothing heavy is imported before a command needs it, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import sys
+
+from .commands import app
+
+
+def main() -> None:
+    """Run the command line; the exit status is 0 for fine, 1 for a file with errors, 2 for one that cannot be read."""
+    try:
+        app(prog_name="kinema")
+    except BrokenPipeError:  # `kinema info robot.urdf | head`
+        sys.stderr.close()
+        sys.exit(0)

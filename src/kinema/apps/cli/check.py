@@ -1,0 +1,51 @@
+"""`kinema check`: every problem of a file, with its place and how to repair it."""
+
+from __future__ import annotations
+
+import inspect
+import json as json_module
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from kinema.check import RULES, check
+from kinema.foundation import ReadError
+
+from .diagnostics_table import print_diagnostics, verdict
+from .reading import read_file, report_unreadable, status
+
+
+def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path]) -> int:
+    """Print what the reader and the rules found; the exit status."""
+    console = Console(highlight=False)
+    try:
+        with Status("reading", console=Console(stderr=True)) as progress:
+            described = read_file(file, format, search_paths)
+            progress.update("checking")
+            found = [*described.diagnostics, *check(described)]
+    except ReadError as error:
+        return report_unreadable(error, json)
+    if json:
+        result = {
+            "file": str(file),
+            "format": described.format,
+            "name": described.name,
+            "diagnostics": [d.to_json() for d in found],
+        }
+        print(json_module.dumps(result, indent=1, ensure_ascii=False))  # noqa: T201
+    else:
+        print_diagnostics(console, found)
+        console.print(verdict(found))
+    return status(found)
+
+
+def list_rules() -> int:
+    """A table of all rules."""
+    table = Table("code", "severity", "what it finds", box=None, padding=(0, 2, 0, 0))
+    for rule in RULES:
+        table.add_row(rule.code, rule.severity.value, (inspect.getdoc(rule.function) or "").split("\n")[0])
+    Console(highlight=False).print(table)
+    return 0

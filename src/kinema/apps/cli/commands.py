@@ -1,0 +1,78 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="kinema",
+    help="The robot compiler: read, check and describe robots from URDF, SDFormat and MJCF files.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The robot: .urdf, .xacro, .sdf, .world or MJCF .xml.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="urdf, sdf or mjcf; found out from the file when not given.")
+]
+SearchPath = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--package-path",
+        "-p",
+        metavar="DIR",
+        help="A folder that is, or holds, packages or models the file refers to. May be given several times.",
+    ),
+]
+
+
+@app.command()
+def info(file: File, json: Json = False, format: Format = None, package_path: SearchPath = None) -> None:
+    """Show what is in a robot file: a tree of links and joints with masses, limits and shapes.
+
+    Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
+    """
+    from .info import run
+
+    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or []))
+
+
+@app.command()
+def check(file: File, json: Json = False, format: Format = None, package_path: SearchPath = None) -> None:
+    """Check a robot file and list every problem with its place and how to repair it.
+
+    Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
+    """
+    from .check import run
+
+    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or []))
+
+
+@app.command()
+def rules() -> None:
+    """List the rules that `kinema check` applies, with their codes."""
+    from .check import list_rules
+
+    raise typer.Exit(list_rules())
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from kinema import __version__
+
+        typer.echo(f"kinema {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""

@@ -1,0 +1,60 @@
+"""Diagnostics as tables, grouped by severity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kinema.foundation import Diagnostic, Origin, Severity
+
+_STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_BRIEF = 8
+"""How many diagnostics of a severity a command shows that is not about them."""
+
+
+def print_diagnostics(console: Console, diagnostics: Sequence[Diagnostic], *, brief: bool = False) -> None:
+    """A table for each severity that occurs; `brief` leaves out notes and long tails."""
+    for severity in Severity:
+        found = [d for d in diagnostics if d.severity is severity]
+        if not found or (brief and severity is Severity.NOTE):
+            continue
+        shown = found[:_BRIEF] if brief else found
+        console.print(_table(severity, shown, len(found)))
+        if len(shown) < len(found):
+            console.print(Text(f"  and {len(found) - len(shown)} more: see `kinema check`", style="dim"))
+
+
+def _table(severity: Severity, diagnostics: Sequence[Diagnostic], total: int) -> Table:
+    noun = severity.value if total == 1 else f"{severity.value}s"
+    table = Table(
+        title=f"{total} {noun}", title_justify="left", title_style=_STYLE[severity], box=None, padding=(0, 2, 0, 0)
+    )
+    table.add_column("where", style="dim", overflow="fold", max_width=34)
+    table.add_column("what", overflow="fold", ratio=1)
+    table.add_column("code", style="dim", overflow="fold", max_width=30)
+    for d in diagnostics:
+        text = Text(d.message)
+        if d.hint:
+            text.append(f"\n→ {d.hint}", style="italic dim")
+        table.add_row(Text(_short_place(d.origin)), text, Text(d.code))
+    return table
+
+
+def _short_place(origin: Origin) -> str:
+    """The place without the folder: the reader knows which file was given."""
+    if not origin.file:
+        return str(origin)
+    return str(Origin(Path(origin.file).name, origin.line, origin.path))
+
+
+def verdict(diagnostics: Sequence[Diagnostic]) -> Text:
+    """One line that sums up."""
+    counts = {s: sum(d.severity is s for d in diagnostics) for s in Severity}
+    words = [f"{n} {s.value}{'s' if n != 1 else ''}" for s, n in counts.items() if n]
+    if counts[Severity.ERROR]:
+        return Text.assemble(("✗ ", "bold red"), ", ".join(words))
+    return Text.assemble(("✓ ", "bold green"), "no errors", *(f", {w}" for w in words))

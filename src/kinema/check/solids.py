@@ -1,0 +1,128 @@
+"""Meshes and convex solids of geometries, each loaded and measured once per check."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinema.description import Geometry, HeightField, Mesh, Plane, mesh_data, tessellate
+from kinema.foundation import Array
+from kinema.shapes import MeshData, MeshError, MeshQuality, ShapeError, check_mesh, convex_hull, mesh_quality, signed_volume
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solid:
+    """The convex hull of a geometry, in the geometry's frame."""
+
+    points: Array
+    """Its corners [m], shape (n, 3); round shapes are tessellated."""
+    normals: Array
+    """Outward unit normals of its faces, shape (m, 3); none where all points lie in a plane."""
+    offsets: Array
+    """A point x is inside where `normals @ x <= offsets` [m], shape (m,)."""
+    volume: float
+    """[m3]"""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it has no inside."""
+        return len(self.normals) == 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedMesh:
+    """What became of a mesh: its triangles and what they are like, or why there are none."""
+
+    data: MeshData | None = None
+    quality: MeshQuality | None = None
+    problem: str = ""
+    """Why it could not be loaded, in a sentence; empty too where no file was found."""
+
+
+class Solids:
+    """The cache."""
+
+    def __init__(self) -> None:
+        self._meshes: dict[Hashable, LoadedMesh] = {}
+        self._solids: dict[Hashable, Solid | None] = {}
+        self._kept: list[Any] = []
+
+    def mesh(self, mesh: Mesh) -> LoadedMesh:
+        """The triangles of a mesh, scale applied, or why there are none."""
+        key = self.key(mesh)
+        if key not in self._meshes:
+            self._meshes[key] = _load(mesh)
+        return self._meshes[key]
+
+    def solid(self, geometry: Geometry) -> Solid | None:
+        """The geometry's convex hull; None for planes, terrain, and what cannot be built."""
+        key = self.key(geometry)
+        if key not in self._solids:
+            self._solids[key] = self._build(geometry)
+        return self._solids[key]
+
+    def key(self, geometry: Geometry) -> Hashable:
+        """The same for geometries with the same triangles."""
+        if isinstance(geometry, Mesh):
+            if geometry.vertices is None and geometry.path:
+                scale = tuple(float(s) for s in geometry.scale)
+                return ("mesh", geometry.path, geometry.submesh, geometry.center_submesh, scale)
+            self._kept.append(geometry)  # so that its id is not given to another one
+            return id(geometry)
+        if isinstance(geometry, HeightField | Plane):
+            self._kept.append(geometry)
+            return id(geometry)
+        values = (np.ravel(getattr(geometry, name)) for name in geometry.__slots__)
+        return (type(geometry), *(float(v) for value in values for v in value))
+
+    def _build(self, geometry: Geometry) -> Solid | None:
+        if isinstance(geometry, Plane | HeightField):
+            return None
+        if isinstance(geometry, Mesh):
+            data = self.mesh(geometry).data
+        else:
+            try:
+                data = tessellate(geometry)
+            except ShapeError:
+                return None  # a size that is not positive: see shapes.size
+        return None if data is None or not np.isfinite(data.vertices).all() else _hull(data)
+
+
+def _load(mesh: Mesh) -> LoadedMesh:
+    try:
+        data = mesh_data(mesh)
+        if data is None:
+            return LoadedMesh()
+        check_mesh(data)
+        return LoadedMesh(data, mesh_quality(data))
+    except MeshError as error:
+        return LoadedMesh(problem=error.reason)
+    except ShapeError as error:
+        return LoadedMesh(problem=str(error))
+
+
+def _hull(data: MeshData) -> Solid:
+    try:
+        hull = convex_hull(data)
+    except MeshError:
+        used = np.unique(data.faces)
+        return Solid(data.vertices[used], np.zeros((0, 3)), np.zeros(0), 0.0)
+    normals, offsets = _faces(hull)
+    return Solid(hull.vertices, normals, offsets, max(0.0, signed_volume(hull)))
+
+
+def _faces(hull: MeshData) -> tuple[Array, Array]:
+    """Unit normals and offsets of the hull's faces, each plane once."""
+    corners = hull.triangles()
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    lengths = np.linalg.norm(normals, axis=1)
+    size = float(np.ptp(hull.vertices, axis=0).max())
+    # a sliver's normal points anywhere; its neighbours span the same plane
+    real = lengths > 1e-9 * size * size
+    normals = normals[real] / lengths[real, None]
+    _, first = np.unique(np.round(normals, 6), axis=0, return_index=True)
+    normals = normals[np.sort(first)]
+    return normals, (normals @ hull.vertices.T).max(axis=1)

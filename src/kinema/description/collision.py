@@ -1,0 +1,158 @@
+"""Which shapes may collide: groups, pairs, bit masks, neighbours, and the one function that puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kinema.foundation import NOWHERE, Origin
+
+from .material import PhysicsMaterial
+from .node import Node
+from .shape import Shape
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class CollisionGroup(Node):
+    """A set of links or shapes, and the groups it does not collide with."""
+
+    members: list[str] = field(default_factory=list)
+    """Names of links or shapes."""
+    filtered: list[str] = field(default_factory=list)
+    """Names of the groups its members do not collide with."""
+    invert: bool = False
+    """True where its members collide only with `filtered` groups and nothing else."""
+    merge: str = ""
+    """Groups of one merge name act as one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CollisionPair:
+    """Two links or shapes that never collide, or (MJCF `pair`) always do, with their own contact parameters."""
+
+    a: str
+    b: str
+    name: str = ""
+    collide: bool = False
+    between: str = "links"
+    """`links` or `shapes`."""
+    surface: PhysicsMaterial | None = None
+    origin: Origin = NOWHERE
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class CollisionRules:
+    """How the shapes of a robot or world are filtered."""
+
+    groups: list[CollisionGroup] = field(default_factory=list)
+    pairs: list[CollisionPair] = field(default_factory=list)
+    self_collide: bool = True
+    """Whether links of one robot may collide with each other at all."""
+    neighbours_collide: bool = False
+    """Whether two links joined by a joint may collide, where the joint does not say."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing is filtered beyond the defaults."""
+        return not (self.groups or self.pairs) and self.self_collide and not self.neighbours_collide
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collider:
+    """A shape that may collide, with what the filter has to know of its place."""
+
+    shape: Shape
+    link: str | None
+    """None for the world's own static shapes."""
+    robot: str = ""
+    body: int = -1
+    """Links that cannot move against each other share a body; -1 is everything that never moves."""
+    self_collide: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What rules may call it by."""
+        return tuple(n for n in (self.shape.name, self.link) if n)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbours:
+    """Which bodies are joined, and whether a joint lets them collide."""
+
+    joined: dict[frozenset[int], bool]
+    """A pair of bodies -> whether they may collide."""
+
+    def may_collide(self, a: int, b: int) -> bool:
+        """Whether nothing that joins the two bodies forbids it."""
+        return self.joined.get(frozenset((a, b)), True)
+
+
+def may_collide(a: Collider, b: Collider, rules: Iterable[CollisionRules], neighbours: Neighbours) -> bool:
+    """Whether the narrow phase has to look at two shapes.
+
+    Both must be enabled collision shapes on bodies that can move against each other. An explicit pair decides;
+    without one, bit masks, groups, self-collision and neighbourhood must all allow it.
+    """
+    if not (_active(a) and _active(b)) or a.body == b.body:
+        return False
+    rule_list = list(rules)
+    forced = _pair_rule(a, b, rule_list)
+    if forced is not None:
+        return forced
+    if not (a.shape.contype & b.shape.conaffinity or b.shape.contype & a.shape.conaffinity):
+        return False
+    if a.robot == b.robot and a.link is not None and b.link is not None and not (a.self_collide and b.self_collide):
+        return False
+    if not neighbours.may_collide(a.body, b.body):
+        return False
+    return not any(_filtered_by_groups(a, b, r.groups) for r in rule_list)
+
+
+def _active(collider: Collider) -> bool:
+    return collider.shape.collision and collider.shape.enabled
+
+
+def _pair_rule(a: Collider, b: Collider, rules: list[CollisionRules]) -> bool | None:
+    verdict: bool | None = None
+    for pair in (p for r in rules for p in r.pairs):
+        if not _pair_matches(pair, a, b):
+            continue
+        if pair.collide:
+            return True  # a pair asked for by name beats every exclusion
+        verdict = False
+    return verdict
+
+
+def _pair_matches(pair: CollisionPair, a: Collider, b: Collider) -> bool:
+    names_a, names_b = ({a.shape.name}, {b.shape.name}) if pair.between == "shapes" else (_links(a), _links(b))
+    return (pair.a in names_a and pair.b in names_b) or (pair.a in names_b and pair.b in names_a)
+
+
+def _links(collider: Collider) -> set[str]:
+    """The collider's link; None stands for the world."""
+    return {collider.link if collider.link is not None else "world"}
+
+
+def _filtered_by_groups(a: Collider, b: Collider, groups: list[CollisionGroup]) -> bool:
+    groups_a = _groups_of(a, groups)
+    groups_b = _groups_of(b, groups)
+    return any(_group_filters(x, groups_b, groups) for x in groups_a) or any(
+        _group_filters(x, groups_a, groups) for x in groups_b
+    )
+
+
+def _groups_of(collider: Collider, groups: list[CollisionGroup]) -> list[CollisionGroup]:
+    return [g for g in groups if any(name in g.members for name in collider.names)]
+
+
+def _group_filters(group: CollisionGroup, others: list[CollisionGroup], groups: list[CollisionGroup]) -> bool:
+    """Whether the group forbids collision with something that is in all of `others`."""
+    merged = [g for g in groups if g is group or (group.merge and g.merge == group.merge)]
+    filtered = {name for g in merged for name in g.filtered}
+    # a merged group is named by any of its parts
+    named = {g.name for g in groups if g.name in filtered}
+    named |= {g.name for g in groups if g.merge and any(h.merge == g.merge and h.name in filtered for h in groups)}
+    hit = any(g.name in named for g in others)
+    if any(g.invert for g in merged):
+        return bool(others) and not hit
+    return hit

@@ -1,0 +1,66 @@
+"""What surfaces look like and how they touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .node import Node
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class VisualMaterial(Node):
+    """The look of a surface."""
+
+    color: tuple[float, float, float, float] | None = None
+    """Red, green, blue, alpha, each 0 to 1; None where the file gives no colour."""
+    texture: str = ""
+    """Texture file, resolved; empty for none."""
+    emission: tuple[float, float, float] | None = None
+    specular: float | None = None
+    metallic: float | None = None
+    roughness: float | None = None
+    reflectance: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SolverParameters:
+    """MuJoCo's soft-constraint parameters; None where the file leaves the default."""
+
+    solref: tuple[float, float] | None = None
+    """Time constant [s] and damping ratio, or negative stiffness and damping."""
+    solimp: tuple[float, float, float, float, float] | None = None
+    """Impedance: dmin, dmax, width [m or rad], midpoint, power."""
+    margin: float = 0.0
+    """Distance [m or rad] at which the constraint becomes active."""
+
+
+DEFAULT_SOLVER = SolverParameters()
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class PhysicsMaterial(Node):
+    """How a surface touches others; None where the file says nothing."""
+
+    static_friction: float | None = None
+    dynamic_friction: float | None = None
+    dynamic_friction2: float | None = None
+    """Friction in the second direction, where it differs (SDFormat `mu2`)."""
+    torsional_friction: float | None = None
+    """Torsional friction coefficient, as a length [m]."""
+    rolling_friction: float | None = None
+    """Rolling friction coefficient, as a length [m]."""
+    restitution: float | None = None
+    density: float | None = None
+    """Density [kg/m3]."""
+    contact_stiffness: float | None = None
+    """Contact stiffness [N/m]."""
+    contact_damping: float | None = None
+    """Contact damping [N s/m]."""
+    contact_dimension: int | None = None
+    """MuJoCo's condim: 1 frictionless, 3 sliding, 4 torsional, 6 rolling."""
+    gap: float = 0.0
+    """Part of the solver's margin in which contacts are found but make no force [m]."""
+    priority: int = 0
+    """Where two surfaces differ, the one with the higher priority decides."""
+    solmix: float = 1.0
+    solver: SolverParameters = DEFAULT_SOLVER

@@ -1,0 +1,32 @@
+"""L0: spatial algebra, diagnostics, names, lazy optional imports. Imports nothing of Kinema."""
+
+from .callable_module import make_callable as make_callable
+from .diagnostics import (
+    NOWHERE as NOWHERE,
+    Diagnostic as Diagnostic,
+    Diagnostics as Diagnostics,
+    InternalError as InternalError,
+    KinemaError as KinemaError,
+    Origin as Origin,
+    Policy as Policy,
+    ReadError as ReadError,
+    Severity as Severity,
+    collect as collect,
+    log_errors as log_errors,
+    raise_on_error as raise_on_error,
+)
+from .naming import clean_name as clean_name, unique_name as unique_name
+from .optional import require as require
+from .spatial import (
+    Array as Array,
+    ArrayLike as ArrayLike,
+    Pose as Pose,
+    axis_angle_to_matrix as axis_angle_to_matrix,
+    matrix_to_quaternion as matrix_to_quaternion,
+    matrix_to_rpy as matrix_to_rpy,
+    quaternion_to_matrix as quaternion_to_matrix,
+    rotation_aligning as rotation_aligning,
+    rpy_to_matrix as rpy_to_matrix,
+    skew as skew,
+    vector as vector,
+)

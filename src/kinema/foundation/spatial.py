@@ -1,0 +1,193 @@
+"""Rigid poses and rotations in float64. Quaternions are (w, x, y, z); `T_ab` maps b's coordinates into a."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+ArrayLike = npt.ArrayLike
+
+
+def vector(values: ArrayLike) -> Array:
+    """The values as a float64 array of their own."""
+    return np.array(values, dtype=np.float64)
+
+
+def _identity3() -> Array:
+    return np.eye(3)
+
+
+def _zeros3() -> Array:
+    return np.zeros(3)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pose:
+    """A rigid transform: the pose of a frame b in a frame a, `x_a = rotation @ x_b + position`."""
+
+    position: Array = field(default_factory=_zeros3)
+    """Position [m], shape (3,)."""
+    rotation: Array = field(default_factory=_identity3)
+    """Rotation matrix, shape (3, 3)."""
+
+    @classmethod
+    def from_quaternion(cls, position: ArrayLike, quaternion: ArrayLike) -> Pose:
+        """From a position and a quaternion (w, x, y, z), which is normalised."""
+        return cls(vector(position), quaternion_to_matrix(quaternion))
+
+    @classmethod
+    def from_rpy(cls, position: ArrayLike, rpy: ArrayLike) -> Pose:
+        """From a position and fixed-axis roll, pitch, yaw [rad] (URDF and SDFormat)."""
+        return cls(vector(position), rpy_to_matrix(rpy))
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Pose:
+        """From a rigid 4x4 matrix."""
+        m = vector(matrix)
+        return cls(m[:3, 3].copy(), m[:3, :3].copy())
+
+    @classmethod
+    def translation(cls, offset: ArrayLike) -> Pose:
+        """A pure translation."""
+        return cls(position=vector(offset))
+
+    @property
+    def matrix(self) -> Array:
+        """The 4x4 homogeneous matrix."""
+        m = np.eye(4)
+        m[:3, :3] = self.rotation
+        m[:3, 3] = self.position
+        return m
+
+    @property
+    def quaternion(self) -> Array:
+        """The rotation as a unit quaternion (w, x, y, z) with w >= 0."""
+        return matrix_to_quaternion(self.rotation)
+
+    @property
+    def rpy(self) -> Array:
+        """The rotation as fixed-axis roll, pitch, yaw [rad]."""
+        return matrix_to_rpy(self.rotation)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no number in the pose is NaN or infinite."""
+        return bool(np.isfinite(self.position).all() and np.isfinite(self.rotation).all())
+
+    def inverse(self) -> Pose:
+        """The pose of a in b."""
+        transposed = self.rotation.T
+        return Pose(-transposed @ self.position, transposed)
+
+    def __matmul__(self, other: Pose) -> Pose:
+        return Pose(self.rotation @ other.position + self.position, self.rotation @ other.rotation)
+
+    def apply(self, points: ArrayLike) -> Array:
+        """Points (..., 3) of b expressed in a."""
+        return np.asarray(points, dtype=np.float64) @ self.rotation.T + self.position
+
+    def distance(self, other: Pose) -> tuple[float, float]:
+        """How far two poses are apart: metres and radians."""
+        turn = self.rotation.T @ other.rotation
+        # the sine part keeps accuracy for small angles, where acos of the trace loses half the digits
+        sine = 0.5 * math.hypot(turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1])
+        cosine = 0.5 * (float(np.trace(turn)) - 1.0)
+        return float(np.linalg.norm(self.position - other.position)), math.atan2(sine, cosine)
+
+    def is_close(self, other: Pose, tolerance: float = 1e-12) -> bool:
+        """Whether position and angle differ by at most the tolerance."""
+        return max(self.distance(other)) <= tolerance
+
+
+def quaternion_to_matrix(quaternion: ArrayLike) -> Array:
+    """Rotation matrix of a quaternion (w, x, y, z), normalised first; a zero quaternion is the identity."""
+    q = vector(quaternion)
+    scale = float(np.abs(q).max())
+    if scale == 0.0:
+        return np.eye(3)
+    q /= scale  # so that neither tiny nor huge quaternions under- or overflow when squared
+    w, x, y, z = (q / np.linalg.norm(q)).tolist()
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def matrix_to_quaternion(matrix: ArrayLike) -> Array:
+    """Unit quaternion (w, x, y, z), w >= 0, of a rotation matrix; accurate for every angle."""
+    m = vector(matrix)
+    trace = float(np.trace(m))
+    # the largest of the four squared components is computed first, so that none divides by a small number
+    candidates = [trace, m[0, 0], m[1, 1], m[2, 2]]
+    largest = int(np.argmax(candidates))
+    if largest == 0:
+        q = np.array([1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]])
+    else:
+        i = largest - 1
+        j, k = (i + 1) % 3, (i + 2) % 3
+        q = np.zeros(4)
+        q[0] = m[k, j] - m[j, k]
+        q[1 + i] = 1 + m[i, i] - m[j, j] - m[k, k]
+        q[1 + j] = m[j, i] + m[i, j]
+        q[1 + k] = m[k, i] + m[i, k]
+    q /= np.linalg.norm(q)
+    return -q if q[0] < 0 else q
+
+
+def rpy_to_matrix(rpy: ArrayLike) -> Array:
+    """Rotation by roll about x, then pitch about the fixed y, then yaw about the fixed z [rad]."""
+    roll, pitch, yaw = (float(a) for a in np.asarray(rpy, dtype=np.float64))
+    cr, sr, cp, sp, cy, sy = (f(a) for a in (roll, pitch, yaw) for f in (math.cos, math.sin))
+    return np.array(
+        [
+            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+
+
+def matrix_to_rpy(matrix: ArrayLike) -> Array:
+    """Fixed-axis roll, pitch, yaw [rad] of a rotation matrix; yaw is zero in gimbal lock."""
+    m = vector(matrix)
+    cos_pitch = math.hypot(m[0, 0], m[1, 0])
+    pitch = math.atan2(-m[2, 0], cos_pitch)
+    if cos_pitch < 1e-12:
+        return np.array([math.atan2(-m[1, 2], m[1, 1]), pitch, 0.0])
+    return np.array([math.atan2(m[2, 1], m[2, 2]), pitch, math.atan2(m[1, 0], m[0, 0])])
+
+
+def axis_angle_to_matrix(axis: ArrayLike, angle: float) -> Array:
+    """Rotation by an angle [rad] about a unit axis."""
+    x, y, z = (float(a) for a in np.asarray(axis, dtype=np.float64))
+    c, s = math.cos(angle), math.sin(angle)
+    t = 1 - c
+    return np.array(
+        [
+            [t * x * x + c, t * x * y - s * z, t * x * z + s * y],
+            [t * x * y + s * z, t * y * y + c, t * y * z - s * x],
+            [t * x * z - s * y, t * y * z + s * x, t * z * z + c],
+        ]
+    )
+
+
+def skew(v: ArrayLike) -> Array:
+    """The matrix of the cross product: `skew(a) @ b == cross(a, b)`."""
+    x, y, z = (float(a) for a in np.asarray(v, dtype=np.float64))
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+def rotation_aligning(axis: ArrayLike) -> Array:
+    """Some rotation that takes +z to the given unit axis, the same one every time."""
+    z = vector(axis)
+    helper = np.eye(3)[int(np.argmin(np.abs(z)))]
+    x = np.cross(helper, z)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])

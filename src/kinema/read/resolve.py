@@ -1,0 +1,175 @@
+"""From the references in a file (`package://`, `model://`, relative paths) to files, never outside the allowed roots.
+
+Allowed are the folder of the file being read, the package it lies in (the nearest folder above with a `package.xml`
+or `model.config`), and whatever search paths the user gives or `ROS_PACKAGE_PATH`, `AMENT_PREFIX_PATH`,
+`GZ_SIM_RESOURCE_PATH` and `SDF_PATH` name. A mesh or texture may also lie in a folder beside the file's own
+(`../meshes/arm.stl`), because half of all robot descriptions are laid out that way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote
+
+_MARKERS = ("package.xml", "model.config")
+_ENVIRONMENT = ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "GZ_SIM_RESOURCE_PATH", "GAZEBO_MODEL_PATH", "SDF_PATH")
+_MAX_CLIMB = 16
+_MESH_SUFFIXES = {".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf", ".msh", ".bin"}
+_IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".tga", ".bmp", ".tif", ".tiff", ".hdr", ".exr", ".ktx", ".ktx2"}
+ASSET_SUFFIXES = frozenset(_MESH_SUFFIXES | _IMAGE_SUFFIXES)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a reference leads to: a file, or the reason why not."""
+
+    path: Path | None
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.path is not None
+
+
+@dataclass(slots=True)
+class Resolver:
+    """Finds referenced files."""
+
+    search_paths: Sequence[Path | str] = ()
+    """Folders that are packages or hold packages or models; also allowed roots."""
+    use_environment: bool = True
+    extra_roots: list[Path] = field(default_factory=list)
+    """Folders that may be read beside those the rule allows."""
+
+    def resolve(self, uri: str, from_file: str | Path) -> Resolved:
+        """The file a reference names, as seen from the file it stands in."""
+        uri = uri.strip()
+        if not uri:
+            return Resolved(None, "the reference is empty")
+        if "\x00" in uri:
+            return Resolved(None, "the reference holds a NUL character")
+        scheme, separator, rest = uri.partition("://")
+        if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+            return self._relative(uri, Path(from_file))
+        match scheme.lower():
+            case "package" | "model":
+                return self._package(unquote(rest), Path(from_file))
+            case "file":
+                return self._relative(unquote(rest.removeprefix("localhost")), Path(from_file))
+            case _:
+                return Resolved(None, f"{scheme}:// references are not fetched")
+
+    def roots(self, from_file: Path) -> list[Path]:
+        """The folders that files may be read from, for a file at that place."""
+        home = _real(from_file).parent
+        candidates = [home, *self.extra_roots, *self._searched()]
+        package = _enclosing_package(home)
+        if package is not None:
+            candidates.append(package)
+        return [_real(Path(c)) for c in candidates]
+
+    def is_allowed(self, path: Path, from_file: Path) -> bool:
+        """Whether a file may be read when it is referenced from another."""
+        real = _real(path)
+        if any(real.is_relative_to(root) for root in self.roots(from_file)):
+            return True
+        beside = _real(from_file).parent.parent
+        return real.suffix.lower() in ASSET_SUFFIXES and beside != beside.parent and real.is_relative_to(beside)
+
+    def _searched(self) -> Iterator[Path]:
+        yield from (Path(p) for p in self.search_paths)
+        if self.use_environment:
+            for variable in _ENVIRONMENT:
+                for entry in filter(None, os.environ.get(variable, "").split(os.pathsep)):
+                    yield Path(entry)
+                    if variable == "AMENT_PREFIX_PATH":
+                        yield Path(entry) / "share"
+
+    def _relative(self, reference: str, from_file: Path) -> Resolved:
+        path = Path(reference)
+        candidates = [from_file.parent / path]
+        if not path.is_absolute():
+            candidates += [root / path for root in self._searched()]
+        return self._first(((c, None) for c in candidates), from_file, reference)
+
+    def _package(self, reference: str, from_file: Path) -> Resolved:
+        package, _, inside = reference.partition("/")
+        if package in ("", ".", ".."):
+            return Resolved(None, f"{package!r} is not a package name")
+        candidates = [(folder / inside, folder) for folder in self._package_folders(package, from_file)]
+        if not candidates:
+            return Resolved(None, f"package {package!r} was not found; give its folder as a search path")
+        return self._first(candidates, from_file, reference)
+
+    def _package_folders(self, package: str, from_file: Path) -> Iterator[Path]:
+        """Where a package may lie: search paths, then the folders around the file."""
+        for root in self._searched():
+            if root.name == package or _package_name(root) == package:
+                yield root
+            if (root / package).is_dir():
+                yield root / package
+        home = _real(from_file).parent
+        if (home / package).is_dir():
+            yield home / package
+        for folder in _climb(home):
+            if folder.name == package or _package_name(folder) == package:
+                yield folder
+            # a folder beside that merely has the right name could be anything (/etc), a marked one is a package
+            if _is_marked(folder / package):
+                yield folder / package
+
+    def _first(self, candidates: Iterable[tuple[Path, Path | None]], from_file: Path, reference: str) -> Resolved:
+        """The first candidate that exists and may be read; each comes with the package it was looked up in."""
+        refused = False
+        for candidate, package in candidates:
+            try:
+                if not candidate.exists():
+                    continue
+            except (OSError, ValueError):
+                return Resolved(None, f"{reference!r} is not a usable path")
+            if self.is_allowed(candidate, from_file) or (package is not None and _belongs_to(candidate, package)):
+                return Resolved(_real(candidate))
+            refused = True
+        if refused:
+            return Resolved(None, "it lies outside the folders that may be read; give its folder as a search path")
+        return Resolved(None, "there is no such file")
+
+
+def _belongs_to(candidate: Path, package: Path) -> bool:
+    """Whether a file lies in its package; in a folder without a manifest only meshes and textures do."""
+    real = _real(candidate)
+    return real.is_relative_to(_real(package)) and (_is_marked(package) or real.suffix.lower() in ASSET_SUFFIXES)
+
+
+def _is_marked(folder: Path) -> bool:
+    return any((folder / marker).is_file() for marker in _MARKERS)
+
+
+def _climb(folder: Path) -> Iterator[Path]:
+    """The folder and those above it, without the root of the file system."""
+    for i, candidate in enumerate([folder, *folder.parents]):
+        if i > _MAX_CLIMB or candidate == candidate.parent:
+            return
+        yield candidate
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _enclosing_package(folder: Path) -> Path | None:
+    return next((f for f in _climb(folder) if _is_marked(f)), None)
+
+
+def _package_name(folder: Path) -> str:
+    """The name a folder's `package.xml` declares."""
+    manifest = folder / "package.xml"
+    try:
+        text = manifest.read_bytes()[:65536]
+    except OSError:
+        return ""
+    found = re.search(rb"<name>\s*([^<\s]+)\s*</name>", text)
+    return found.group(1).decode("utf-8", "replace") if found else ""

@@ -1,0 +1,70 @@
+"""Wavefront OBJ: positions and faces. Materials, textures and other files it names are not looked at."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+import numpy as np
+
+from kinema.shapes.formats.numbers import parse_ints, parse_positions
+from kinema.shapes.formats.polygons import triangulate
+from kinema.shapes.formats.source import LoadedMesh, MeshSource
+from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
+
+_VERTEX = re.compile(rb"^[ \t]*v[ \t]+([^\n#]*)", re.MULTILINE)
+_FACE = re.compile(rb"^[ \t]*f[ \t]+([^\n#]*)", re.MULTILINE)
+# A corner is position/texture/normal; only the position is wanted.
+_AFTER_POSITION = re.compile(rb"/\S*")
+_LINES_AT_ONCE = 1 << 16
+
+
+def read_obj(source: MeshSource) -> LoadedMesh:
+    """Read positions and faces; polygons are cut into triangles."""
+    text = _plain_lines(source.data)
+    vertices = _read_vertices(text)
+    corners, counts = _read_corners(text)
+    notes = ()
+    if (counts < 3).any():
+        notes = (f"{np.count_nonzero(counts < 3)} faces with fewer than three corners were skipped.",)
+    source.limits.check_counts(len(vertices), int(np.maximum(counts - 2, 0).sum()))
+    indices = _absolute_indices(text, corners, counts)
+    return LoadedMesh(MeshData(vertices, triangulate(indices, counts)), notes=notes)
+
+
+def _plain_lines(data: bytes) -> bytes:
+    """One newline per line, and lines continued with a backslash joined."""
+    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text.replace(b"\\\n", b" ")
+
+
+def _read_vertices(text: bytes) -> FloatArray:
+    # A weight or a colour may follow the position.
+    vertices = parse_positions(match.group(1) for match in _VERTEX.finditer(text))
+    if len(vertices) == 0:
+        raise MeshError("The file has no vertices ('v' lines), so it is not an OBJ mesh.")
+    return vertices
+
+
+def _read_corners(text: bytes) -> tuple[IntArray, IntArray]:
+    """The position index of every face corner as written, and the number of corners of every face."""
+    corners, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    matches = _FACE.finditer(text)
+    while bodies := [match.group(1) for match in islice(matches, _LINES_AT_ONCE)]:
+        corners.append(parse_ints(_AFTER_POSITION.sub(b"", b" ".join(bodies))))
+        counts.append(np.array([len(body.split()) for body in bodies], dtype=np.int64))
+        if len(corners[-1]) != counts[-1].sum():
+            raise MeshError("A face line ('f') is not a list of corners.")
+    return np.concatenate(corners), np.concatenate(counts)
+
+
+def _absolute_indices(text: bytes, corners: IntArray, counts: IntArray) -> IntArray:
+    """Zero-based indices. OBJ counts from 1, and negative numbers count back from the vertices read so far."""
+    if (corners == 0).any():
+        raise MeshError("A face refers to vertex 0, but OBJ counts from 1.")
+    if (corners > 0).all():
+        return corners - 1
+    vertex_at = np.array([match.start() for match in _VERTEX.finditer(text)])
+    face_at = np.array([match.start() for match in _FACE.finditer(text)])
+    read_so_far = np.repeat(np.searchsorted(vertex_at, face_at), counts)
+    return np.where(corners > 0, corners - 1, corners + read_so_far)

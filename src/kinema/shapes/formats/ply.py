@@ -1,0 +1,257 @@
+"""PLY, text and binary. Read are the elements `vertex` (x, y, z) and `face` (a list of vertex indices)."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from kinema.shapes.formats.numbers import parse_ints, parse_positions, require_bytes, to_float64
+from kinema.shapes.formats.polygons import triangulate
+from kinema.shapes.formats.source import LoadedMesh, MeshSource
+from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
+
+_MAX_HEADER_BYTES = 1 << 16
+_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
+_TYPES = {
+    **{"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d"},
+    **{"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"},
+    **{"float32": "f", "float64": "d"},
+}
+_INDEX_NAMES = ("vertex_indices", "vertex_index")
+
+
+@dataclass(frozen=True)
+class _Property:
+    name: str
+    code: str
+    """`struct` code of the value, or of the items of the list."""
+    length_code: str = ""
+    """`struct` code of the length of a list; empty for a plain value."""
+
+
+@dataclass(frozen=True)
+class _Element:
+    name: str
+    count: int
+    properties: list[_Property]
+
+    @property
+    def has_lists(self) -> bool:
+        return any(prop.length_code for prop in self.properties)
+
+    def column(self, name: str) -> int:
+        """Position of a plain value in a row; every property before it must be plain too."""
+        for index, prop in enumerate(self.properties):
+            if prop.length_code:
+                break
+            if prop.name == name:
+                return index
+        raise MeshError(f"The PLY vertices have no property '{name}'.")
+
+
+@dataclass
+class _Found:
+    vertices: FloatArray | None = None
+    corners: IntArray | None = None
+    counts: IntArray | None = None
+
+
+def read_ply(source: MeshSource) -> LoadedMesh:
+    """Read a PLY; polygons are cut into triangles."""
+    encoding, elements, body_at = _read_header(source.data)
+    body = memoryview(source.data)[body_at:]
+    _check_sizes(elements, len(body), text=encoding == "ascii")
+    rows = {element.name: element.count for element in elements}
+    source.limits.check_counts(rows.get("vertex", 0), rows.get("face", 0))
+    found = _read_text(body, elements) if encoding == "ascii" else _read_binary(body, elements, _ORDERS[encoding])
+    if found.vertices is None or found.corners is None or found.counts is None:
+        raise MeshError("The PLY has no triangles: it lacks vertices or faces.")
+    source.limits.check_counts(len(found.vertices), int(np.maximum(found.counts - 2, 0).sum()))
+    return LoadedMesh(MeshData(found.vertices, triangulate(found.corners, found.counts)))
+
+
+# Header ---------------------------------------------------------------------------------------------------------------
+
+
+def _read_header(data: bytes) -> tuple[str, list[_Element], int]:
+    """Encoding, elements in file order, and where the body starts."""
+    head = data[:_MAX_HEADER_BYTES]
+    if not head.startswith(b"ply"):
+        raise MeshError("The file does not start with 'ply', so it is not a PLY mesh.")
+    end = head.find(b"end_header")
+    newline = head.find(b"\n", end)
+    if end < 0 or newline < 0:
+        raise MeshError("The PLY header has no end.")
+    encoding = ""
+    elements: list[_Element] = []
+    for line in head[:end].decode("ascii", "replace").splitlines()[1:]:
+        words = line.split()
+        if words[:1] == ["format"]:
+            encoding = words[1]
+        elif words[:1] == ["element"]:
+            elements.append(_Element(words[1], _count(words[2]), []))
+        elif words[:1] == ["property"]:
+            elements[-1].properties.append(_property(words[1:]))
+    if encoding != "ascii" and encoding not in _ORDERS:
+        raise MeshError(f"The PLY encoding '{encoding}' is unknown.")
+    return encoding, elements, newline + 1
+
+
+def _count(word: str) -> int:
+    count = int(word)
+    if count < 0:
+        raise MeshError(f"The PLY header gives a negative count, {count}.")
+    return count
+
+
+def _property(words: list[str]) -> _Property:
+    if words[0] == "list":
+        return _Property(words[3], _TYPES[words[2]], _TYPES[words[1]])
+    return _Property(words[1], _TYPES[words[0]])
+
+
+def _check_sizes(elements: list[_Element], present: int, *, text: bool) -> None:
+    """Refuse counts that the rest of the file cannot hold, before anything is allocated for them."""
+    for element in elements:
+        if element.count and not element.properties:
+            raise MeshError(f"The PLY element '{element.name}' has no properties.")
+        # A digit and a space are the shortest value in text.
+        sizes = [2 if text else struct.calcsize("<" + (prop.length_code or prop.code)) for prop in element.properties]
+        needed = element.count * sum(sizes)
+        # The very last character of a text may be missing its newline.
+        require_bytes(needed - text, present, f"the element '{element.name}' with {element.count} rows")
+
+
+# Text body ------------------------------------------------------------------------------------------------------------
+
+
+def _read_text(body: memoryview, elements: list[_Element]) -> _Found:
+    found = _Found()
+    lines = (line for line in io.BytesIO(body) if not line.isspace())
+    for element in elements:
+        rows = islice(lines, element.count)
+        if element.name == "vertex":
+            columns = (element.column("x"), element.column("y"), element.column("z"))
+            found.vertices = parse_positions(rows, columns)
+            _require_rows(element, len(found.vertices))
+        elif element.name == "face":
+            found.corners, found.counts = _text_lists(element, rows)
+            _require_rows(element, len(found.counts))
+        else:
+            _require_rows(element, sum(1 for _ in rows))
+    return found
+
+
+def _require_rows(element: _Element, n_rows: int) -> None:
+    if n_rows != element.count:
+        raise MeshError(f"The file is truncated: {n_rows} of {element.count} rows of '{element.name}' are there.")
+
+
+def _text_lists(element: _Element, rows: Iterator[bytes]) -> tuple[IntArray, IntArray]:
+    corners: list[bytes] = []
+    counts: list[int] = []
+    for row in rows:
+        words = row.split()
+        at = 0
+        for prop in element.properties:
+            length = int(words[at]) if prop.length_code else 0
+            if length < 0 or at + length >= len(words):
+                raise MeshError("A row of the PLY faces is too short.")
+            if prop.name in _INDEX_NAMES:
+                corners += words[at + 1 : at + 1 + length]
+                counts.append(length)
+            at += 1 + length
+    return parse_ints(b" ".join(corners)), np.array(counts, dtype=np.int64)
+
+
+# Binary body ----------------------------------------------------------------------------------------------------------
+
+
+def _read_binary(body: memoryview, elements: list[_Element], order: str) -> _Found:
+    found = _Found()
+    at = 0
+    for element in elements:
+        if element.count == 0:
+            continue
+        if element.has_lists:
+            corners, counts, at = _binary_lists(body, at, element, order)
+            if element.name == "face":
+                found.corners, found.counts = corners, counts
+            continue
+        dtype = _row_type(element, order, [])
+        require_bytes(element.count * dtype.itemsize, len(body) - at, f"the element '{element.name}'")
+        table = np.frombuffer(body, dtype=dtype, count=element.count, offset=at)
+        at += table.nbytes
+        if element.name == "vertex":
+            axes = [table[f"{element.column(axis)}"] for axis in "xyz"]
+            found.vertices = np.stack([to_float64(axis) for axis in axes], axis=-1)
+    return found
+
+
+def _row_type(element: _Element, order: str, lengths: list[int]) -> np.dtype:
+    """Layout of a row; plain values are called by their number, the n-th list of the given length `list n`."""
+    fields: list[tuple[str, str] | tuple[str, str, tuple[int]]] = []
+    remaining = iter(lengths)
+    for index, prop in enumerate(element.properties):
+        if prop.length_code:
+            fields.append((f"length {index}", order + prop.length_code))
+            fields.append((f"list {index}", order + prop.code, (next(remaining),)))
+        else:
+            fields.append((str(index), order + prop.code))
+    return np.dtype(fields)
+
+
+def _binary_lists(body: memoryview, at: int, element: _Element, order: str) -> tuple[IntArray, IntArray, int]:
+    """Corner indices, number of corners of each row, and where the next element starts."""
+    lengths, _ = _row_lengths(body, at, element, order)
+    # Nearly always every row is like the first (all triangles): then the rows are one table.
+    dtype = _row_type(element, order, lengths)
+    if element.count * dtype.itemsize <= len(body) - at:
+        table = np.frombuffer(body, dtype=dtype, count=element.count, offset=at)
+        lists = [index for index, prop in enumerate(element.properties) if prop.length_code]
+        if all((table[f"length {i}"] == length).all() for i, length in zip(lists, lengths, strict=True)):
+            wanted = [i for i in lists if element.properties[i].name in _INDEX_NAMES]
+            corners = table[f"list {wanted[0]}"] if wanted else np.zeros((element.count, 0))
+            counts = np.full(len(corners), corners.shape[1], dtype=np.int64)
+            return corners.astype(np.int64).reshape(-1), counts, at + table.nbytes
+    return _ragged_lists(body, at, element, order)
+
+
+def _ragged_lists(body: memoryview, at: int, element: _Element, order: str) -> tuple[IntArray, IntArray, int]:
+    """As `_binary_lists`, row by row."""
+    corners: list[int] = []
+    counts: list[int] = []
+    for _ in range(element.count):
+        lengths, starts = _row_lengths(body, at, element, order)
+        lists = [prop for prop in element.properties if prop.length_code]
+        for prop, length, start in zip(lists, lengths, starts, strict=False):
+            if prop.name in _INDEX_NAMES:
+                corners += struct.unpack_from(f"{order}{length}{prop.code}", body, start)
+                counts.append(length)
+        at = starts[-1]
+    return np.array(corners).astype(np.int64), np.array(counts, dtype=np.int64), at
+
+
+def _row_lengths(body: memoryview, at: int, element: _Element, order: str) -> tuple[list[int], list[int]]:
+    """Length and start of every list of the row at `at`; a last start is that of the next row."""
+    lengths: list[int] = []
+    starts: list[int] = []
+    for prop in element.properties:
+        if prop.length_code:
+            require_bytes(struct.calcsize(order + prop.length_code), len(body) - at, f"the element '{element.name}'")
+            (length,) = struct.unpack_from(order + prop.length_code, body, at)
+            at += struct.calcsize(order + prop.length_code)
+            if length < 0 or length != int(length):
+                raise MeshError(f"A list in the PLY element '{element.name}' has length {length}.")
+            lengths.append(int(length))
+            starts.append(at)
+            at += int(length) * struct.calcsize(order + prop.code)
+        else:
+            at += struct.calcsize(order + prop.code)
+        require_bytes(at, len(body), f"the element '{element.name}'")
+    return lengths, [*starts, at]

@@ -1,0 +1,79 @@
+"""STL, binary and ASCII. The format repeats every corner; the vertices are kept as they are (see `weld`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from kinema.shapes.formats.numbers import require_bytes, to_float64
+from kinema.shapes.formats.source import LoadedMesh, MeshSource
+from kinema.shapes.mesh_data import FloatArray, MeshData, MeshError
+
+_HEADER_BYTES = 84
+_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+
+_BLOCK = 1 << 20
+_VERTEX = re.compile(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)", re.IGNORECASE)
+_END_FACET = re.compile(rb"endfacet", re.IGNORECASE)
+_END_SOLID = re.compile(rb"endsolid", re.IGNORECASE)
+
+
+def read_stl(source: MeshSource) -> LoadedMesh:
+    """Read a binary or ASCII STL."""
+    return _read_ascii(source) if _is_ascii(source.data) else _read_binary(source)
+
+
+def _is_ascii(data: bytes) -> bool:
+    # Binary headers may well start with "solid", so the size that follows from the triangle count decides first.
+    if len(data) == _HEADER_BYTES + _declared_triangles(data) * _TRIANGLE.itemsize:
+        return False
+    return data[:1024].removeprefix(b"\xef\xbb\xbf").lstrip()[:5].lower() == b"solid" and b"\0" not in data[:1024]
+
+
+def _declared_triangles(data: bytes) -> int:
+    return int.from_bytes(data[80:84], "little") if len(data) >= _HEADER_BYTES else 0
+
+
+def _read_binary(source: MeshSource) -> LoadedMesh:
+    data = source.data
+    if len(data) < _HEADER_BYTES:
+        raise MeshError("The file is too short to be an STL.")
+    n_faces = _declared_triangles(data)
+    needed = n_faces * _TRIANGLE.itemsize
+    require_bytes(needed, len(data) - _HEADER_BYTES, f"an STL of {n_faces} triangles")
+    source.limits.check_counts(3 * n_faces, n_faces)
+    triangles = np.frombuffer(data, dtype=_TRIANGLE, count=n_faces, offset=_HEADER_BYTES)
+    extra = len(data) - _HEADER_BYTES - needed
+    notes = (f"{extra} bytes after the last triangle were ignored.",) if extra else ()
+    return LoadedMesh(_from_corners(to_float64(triangles["corners"]).reshape(-1, 3)), notes=notes)
+
+
+def _read_ascii(source: MeshSource) -> LoadedMesh:
+    n_facets = 0
+    corners: list[FloatArray] = []
+    for block in _facet_blocks(source.data):
+        n_facets += len(_END_FACET.findall(block))
+        corners.append(np.array(_VERTEX.findall(block), dtype=np.float64).reshape(-1, 3))
+    vertices = np.concatenate(corners) if corners else np.zeros((0, 3))
+    if len(vertices) != 3 * n_facets:
+        raise MeshError(f"The STL text is damaged: {n_facets} complete facets, but {len(vertices)} vertices.")
+    source.limits.check_counts(len(vertices), n_facets)
+    ended = _END_SOLID.search(source.data, max(0, len(source.data) - 4096))
+    notes = () if ended else ("The STL text does not end with 'endsolid'; it may have been cut short.",)
+    return LoadedMesh(_from_corners(vertices), notes=notes)
+
+
+def _facet_blocks(data: bytes) -> Iterator[bytes]:
+    """Pieces of about a mebibyte, each ending with a facet: Python lists of all numbers at once would be huge."""
+    position = 0
+    while position < len(data):
+        cut = _END_FACET.search(data, position + _BLOCK)
+        end = cut.end() if cut else len(data)
+        yield data[position:end]
+        position = end
+
+
+def _from_corners(vertices: FloatArray) -> MeshData:
+    return MeshData(vertices, np.arange(len(vertices)).reshape(-1, 3))

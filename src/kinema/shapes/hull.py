@@ -1,0 +1,64 @@
+"""The convex hull of a mesh."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinema.shapes.mass import signed_volume
+from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
+
+
+def convex_hull(mesh: MeshData) -> MeshData:
+    """Smallest convex solid that holds every face of `mesh`, or every vertex when it has no faces.
+
+    Closed, faces outward, in the frame of `mesh` and its order of vertices. Raises `MeshError` for fewer than four
+    different points and for points that all lie in one plane.
+    """
+    used = np.unique(mesh.faces) if mesh.n_faces else np.arange(mesh.n_vertices)
+    points = mesh.vertices[used]
+    if not np.isfinite(points).all():
+        raise MeshError("A vertex coordinate is not a finite number.")
+    if len(points) < 4:
+        raise MeshError("A convex hull needs at least four points.")
+    kept, faces = np.unique(_hull_faces(points), return_inverse=True)
+    hull = MeshData(points[kept], _with_common_winding(faces.reshape(-1, 3)))
+    return hull if signed_volume(hull) > 0 else MeshData(hull.vertices, hull.faces[:, ::-1])
+
+
+def _hull_faces(points: FloatArray) -> IntArray:
+    """Triangles of the hull as indices into `points`, each with an arbitrary winding."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    # Qhull measures flatness against the coordinates, so far from the origin it would miss it, or see it everywhere.
+    centred = points - (points.max(axis=0) + points.min(axis=0)) / 2
+    try:
+        return ConvexHull(centred).simplices.astype(np.int64)
+    except QhullError:
+        raise MeshError("The points lie in one plane, so their convex hull is not a solid.") from None
+
+
+def _with_common_winding(faces: IntArray) -> IntArray:
+    """The same closed surface with all faces wound alike.
+
+    Normals cannot decide this: Qhull splits flat facets into triangles that may have no area. The edges can. Each face
+    stands for two nodes of a graph, as given and reversed; across an edge, the nodes that agree are linked. One of the
+    two connected components is the answer, the other its mirror image.
+    """
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    n_faces = len(faces)
+    start, end = faces.reshape(-1), np.roll(faces, -1, axis=1).reshape(-1)
+    low, high = np.minimum(start, end), np.maximum(start, end)
+    # On a closed surface every edge occurs twice: sorted, the two uses are neighbours.
+    order = np.lexsort((high, low)).reshape(-1, 2)
+    if (low[order[:, 0]] != low[order[:, 1]]).any() or (high[order[:, 0]] != high[order[:, 1]]).any():
+        raise MeshError("The points are too close to one plane, or to each other, for a convex hull.")
+    first, second = order[:, 0] // 3, order[:, 1] // 3
+    opposed = start[order[:, 0]] != start[order[:, 1]]
+    given, reversed_ = np.where(opposed, second, second + n_faces), np.where(opposed, second + n_faces, second)
+    rows, cols = np.concatenate([first, first + n_faces]), np.concatenate([given, reversed_])
+    links = coo_matrix((np.ones(len(rows), dtype=bool), (rows, cols)), shape=(2 * n_faces, 2 * n_faces))
+    _, labels = connected_components(links, directed=False)
+    flip = labels[:n_faces] != labels[0]
+    return np.where(flip[:, None], faces[:, ::-1], faces)

@@ -1,0 +1,108 @@
+"""Mesh files as triangles.
+
+Files come from strangers. Their size is bounded, what they declare is compared with what is there before memory is
+spent on it, nothing in them is executed, and no other file is opened, except the buffers of a .gltf that lie in its own
+folder. Whatever is wrong becomes one `MeshError` with a plain reason.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from kinema.shapes.formats.collada import read_collada
+from kinema.shapes.formats.gltf import read_gltf
+from kinema.shapes.formats.msh import read_msh
+from kinema.shapes.formats.obj import read_obj
+from kinema.shapes.formats.off import read_off
+from kinema.shapes.formats.ply import read_ply
+from kinema.shapes.formats.source import LoadedMesh, MeshSource
+from kinema.shapes.formats.stl import read_stl
+from kinema.shapes.limits import MeshLimits
+from kinema.shapes.mesh_data import MeshData, MeshError, check_mesh
+
+_READERS: dict[str, Callable[[MeshSource], LoadedMesh]] = {
+    ".stl": read_stl,
+    ".obj": read_obj,
+    ".dae": read_collada,
+    ".ply": read_ply,
+    ".off": read_off,
+    ".glb": read_gltf,
+    ".gltf": read_gltf,
+    ".msh": read_msh,
+}
+
+MESH_SUFFIXES = tuple(_READERS)
+"""File name endings that can be read, in lower case."""
+
+_DEFAULT_LIMITS = MeshLimits()
+_LFS_POINTER = b"version https://git-lfs"
+# What indexing, converting and decoding raise on nonsense. Readers name the likely faults; this is for the unlikely.
+_NONSENSE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, struct.error)
+
+
+def load_mesh(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> MeshData:
+    """The triangles in the file, in the file's axes and order.
+
+    Lengths are as written, taken for metres, except that COLLADA's `<unit>` is applied. The parts of a scene (.dae,
+    .glb, .gltf) are put in their places and joined. Vertices are not welded; normals, colours and textures are not
+    read. Raises `MeshError`.
+    """
+    return load_mesh_with_notes(path, limits=limits).mesh
+
+
+def load_mesh_with_notes(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> LoadedMesh:
+    """As `load_mesh`, together with the up axis the file declares and what was skipped or simplified."""
+    path = Path(path)
+    return parse_mesh(_read_bounded(path, limits), path.suffix, limits=limits, folder=path.parent)
+
+
+def parse_mesh(
+    data: bytes, suffix: str, *, limits: MeshLimits = _DEFAULT_LIMITS, folder: Path | None = None
+) -> LoadedMesh:
+    """As `load_mesh_with_notes`, from bytes in the format that `suffix` (such as ".stl") stands for.
+
+    Without a `folder`, the buffers of a .gltf must be inside it.
+    """
+    reader = _READERS.get(suffix.lower())
+    if reader is None:
+        raise MeshError(f"Mesh files of type '{suffix}' cannot be read; {', '.join(MESH_SUFFIXES)} can.")
+    if not data:
+        raise MeshError("The file is empty.")
+    if data.startswith(_LFS_POINTER):
+        raise MeshError("The file is a Git LFS pointer; the mesh itself has not been downloaded ('git lfs pull').")
+    try:
+        loaded = reader(MeshSource(data, limits, folder))
+    except MeshError:
+        raise
+    except MemoryError:
+        raise MeshError("There is not enough memory to read the file.") from None
+    except OSError as error:
+        raise MeshError(f"A file could not be read: {error.strerror or error}.") from None
+    except _NONSENSE as error:
+        raise MeshError(f"The file is not a valid {suffix.lower()} mesh ({_first_line(error)}).") from error
+    check_mesh(loaded.mesh, max_coordinate=limits.coordinate)
+    return loaded
+
+
+def _read_bounded(path: Path, limits: MeshLimits) -> bytes:
+    try:
+        if not path.exists():
+            raise MeshError("The file does not exist.")
+        # Also keeps away from devices and pipes, which have no end.
+        if not path.is_file():
+            raise MeshError("The path is not a file.")
+        with path.open("rb") as file:
+            data = file.read(limits.file_bytes + 1)
+    except (OSError, ValueError) as error:
+        if isinstance(error, MeshError):
+            raise
+        raise MeshError(f"The file could not be read: {_first_line(error)}.") from None
+    if len(data) > limits.file_bytes:
+        raise MeshError(f"The file is larger than the {limits.file_bytes} bytes allowed.")
+    return data
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")

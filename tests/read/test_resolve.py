@@ -1,0 +1,103 @@
+"""References lead to files, and never outside the allowed folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kinema.read import Resolver
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "GZ_SIM_RESOURCE_PATH", "GAZEBO_MODEL_PATH", "SDF_PATH"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def make(root: Path, *files: str) -> None:
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("<package><name>declared</name></package>" if name.endswith(".xml") else "x")
+
+
+def found(resolver: Resolver, uri: str, from_file: Path) -> str | None:
+    """Path relative to the temporary folder, or None."""
+    path = resolver.resolve(uri, from_file).path
+    return None if path is None else str(path)
+
+
+def test_relative_references_start_at_the_file(tmp_path: Path) -> None:
+    make(tmp_path, "r/robot.urdf", "r/meshes/a b.stl")
+    assert found(Resolver(), "meshes/a b.stl", tmp_path / "r/robot.urdf") == str(tmp_path / "r/meshes/a b.stl")
+    assert found(Resolver(), f"file://{tmp_path}/r/meshes/a%20b.stl", tmp_path / "r/robot.urdf") is not None
+
+
+def test_meshes_may_lie_in_a_folder_beside(tmp_path: Path) -> None:
+    make(tmp_path, "d/r/urdf/robot.urdf", "d/r/meshes/a.stl", "d/r/secret.txt", "d/other/a.stl")
+    robot = tmp_path / "d/r/urdf/robot.urdf"
+    assert found(Resolver(), "../meshes/a.stl", robot) is not None
+    assert found(Resolver(), "../secret.txt", robot) is None
+    assert found(Resolver(), "../../other/a.stl", robot) is None
+
+
+def test_packages_are_found_around_the_file(tmp_path: Path) -> None:
+    make(tmp_path, "ws/arm/package.xml", "ws/arm/urdf/robot.urdf", "ws/arm/meshes/a.stl", "ws/arm/data/x.txt")
+    make(tmp_path, "ws/hand/package.xml", "ws/hand/a.stl", "ws/unmarked/a.stl", "ws/arm/urdf/inner/a.stl")
+    robot = tmp_path / "ws/arm/urdf/robot.urdf"
+    assert found(Resolver(), "package://arm/meshes/a.stl", robot) is not None
+    assert found(Resolver(), "package://declared/meshes/a.stl", robot) is not None  # the name in package.xml
+    assert found(Resolver(), "package://hand/a.stl", robot) is not None
+    assert found(Resolver(), "package://inner/a.stl", robot) is not None
+    assert found(Resolver(), "../data/x.txt", robot) is not None  # inside its own package
+    assert found(Resolver(), "package://unmarked/a.stl", robot) is None
+    assert found(Resolver(search_paths=[tmp_path / "ws"]), "package://unmarked/a.stl", robot) is not None
+    assert found(Resolver(search_paths=[tmp_path / "ws/unmarked"]), "package://unmarked/a.stl", robot) is not None
+
+
+def test_model_references_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "models/box/model.sdf", "w/world.sdf")
+    world = tmp_path / "w/world.sdf"
+    assert found(Resolver(), "model://box/model.sdf", world) is None
+    monkeypatch.setenv("GZ_SIM_RESOURCE_PATH", str(tmp_path / "models"))
+    assert found(Resolver(), "model://box/model.sdf", world) is not None
+    assert found(Resolver(), "model://box", world) == str(tmp_path / "models/box")
+    assert found(Resolver(use_environment=False), "model://box/model.sdf", world) is None
+
+
+ESCAPES = [
+    "/etc/passwd",
+    "file:///etc/passwd",
+    "../../../../../../../../etc/passwd",
+    "package://etc/passwd",
+    "package://../etc/passwd",
+    "package://arm/../../../../../../../../etc/passwd",
+    "package://arm/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+    "link/passwd",
+    "http://example.org/a.stl",
+    "https://example.org/a.stl",
+    "ftp://x/a.stl",
+    "\x00",
+    "",
+    "a" * 5000,
+    "package://",
+    "package:///etc/passwd",
+]
+
+
+@pytest.mark.parametrize("uri", ESCAPES)
+def test_nothing_outside_is_read(tmp_path: Path, uri: str) -> None:
+    make(tmp_path, "arm/package.xml", "arm/urdf/robot.urdf")
+    (tmp_path / "arm/urdf/link").symlink_to("/etc")
+    result = Resolver().resolve(uri, tmp_path / "arm/urdf/robot.urdf")
+    assert result.path is None
+    assert result.reason
+
+
+def test_the_reason_says_what_to_do(tmp_path: Path) -> None:
+    make(tmp_path, "r/robot.urdf", "a.txt")
+    resolver = Resolver()
+    assert "no such file" in resolver.resolve("b.stl", tmp_path / "r/robot.urdf").reason
+    assert "search path" in resolver.resolve("../a.txt", tmp_path / "r/robot.urdf").reason
+    assert "'p' was not found" in resolver.resolve("package://p/b.stl", tmp_path / "r/robot.urdf").reason
+    assert "not fetched" in resolver.resolve("https://x/b.stl", tmp_path / "r/robot.urdf").reason

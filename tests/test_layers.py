@@ -1,0 +1,303 @@
+"""The layer rule: imports point down only, go through a package's `__init__`, and never run in a circle."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "kinema"
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 100
+
+_NOUNS = {"foundation", "shapes", "trace", "model"}
+_BELOW_SCENE = _NOUNS | {"description", "read", "write", "check", "compile", "sim", "render"}
+
+ALLOWED = {
+    "foundation": set[str](),
+    "shapes": {"foundation"},
+    "trace": {"foundation"},
+    "model": {"foundation"},
+    "description": {"foundation", "shapes"},
+    "read": {"foundation", "shapes", "description"},
+    "write": {"foundation", "shapes", "description"},
+    "check": {"foundation", "shapes", "description"},
+    "compile": _NOUNS | {"description"},
+    "sim": _NOUNS,
+    "render": _NOUNS,
+    "scene": _BELOW_SCENE,
+    "apps": _BELOW_SCENE | {"scene", ""},
+}
+"""What each package may import of Kinema; "" is the top-level `kinema` itself."""
+
+UNBOUND = {"kinema", "kinema.__main__"}
+"""The modules on top of the layers, which may import anything."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module that another one imports."""
+
+    line: int
+    target: str
+    typing_only: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file, parsed."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+
+    @property
+    def package(self) -> str:
+        """The package that relative imports start from."""
+        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+    @property
+    def layer(self) -> str:
+        return _layer(self.name)
+
+
+def parse(source: Path) -> dict[str, Module]:
+    """All modules under a package folder, by their dotted names."""
+    modules = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        modules[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+    return modules
+
+
+def imports(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
+    """What a module imports of its own project, anywhere in the file."""
+    project = module.name.partition(".")[0]
+    for node, typing_only in _walk(module.tree):
+        for target in _targets(node, module, modules):
+            if target.partition(".")[0] == project:
+                yield Import(getattr(node, "lineno", 0), target, typing_only)
+
+
+def layer_faults(modules: dict[str, Module]) -> list[str]:
+    """Every import that points up or sideways, or past a package's `__init__`."""
+    faults = []
+    for module in modules.values():
+        if module.name in UNBOUND:
+            continue
+        if module.layer not in ALLOWED:
+            faults.append(f"{module.path}: {module.layer!r} is no known layer")
+            continue
+        for found in imports(module, modules):
+            layer = _layer(found.target)
+            if layer == module.layer:
+                continue
+            place = f"{module.path}:{found.line}"
+            if layer not in ALLOWED[module.layer]:
+                faults.append(f"{place}: {module.layer} may not import {found.target}")
+            elif found.target.count(".") > 1:
+                faults.append(f"{place}: {found.target} is private to {layer}; import from kinema.{layer}")
+    return faults
+
+
+def cycle(modules: dict[str, Module]) -> list[str]:
+    """The modules of one import cycle, or nothing; imports for type checkers only do not count."""
+    graph = {
+        module.name: {i.target for i in imports(module, modules) if not i.typing_only and i.target in modules}
+        for module in modules.values()
+    }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return []
+
+
+def too_long(modules: dict[str, Module]) -> list[str]:
+    """Every file and function that is longer than it should be."""
+    long = []
+    for module in modules.values():
+        lines = len(module.path.read_text(encoding="utf-8").splitlines())
+        if lines > MAX_FILE_LINES:
+            long.append(f"{module.path}: {lines} lines")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    long.append(f"{module.path}:{node.lineno} {node.name}: {lines} lines")
+    return long
+
+
+def _layer(name: str) -> str:
+    return [*name.split("."), ""][1]
+
+
+def _walk(node: ast.AST, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """All nodes below a node, and whether each stands under `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        yield child, typing_only
+        if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from _walk(ast.Module(child.body, []), True)
+            yield from _walk(ast.Module(child.orelse, []), typing_only)
+        else:
+            yield from _walk(child, typing_only)
+
+
+def _targets(node: ast.AST, module: Module, modules: dict[str, Module]) -> Iterator[str]:
+    """The modules that one node imports, if it is an import."""
+    match node:
+        case ast.Import():
+            yield from (alias.name for alias in node.names)
+        case ast.ImportFrom():
+            base = _base(node, module)
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                yield name if name in modules and not _binds(modules.get(base), alias.name) else base
+        case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function), args=[ast.Constant(str(name)), *_]):
+            if function in ("import_module", "__import__"):
+                yield name if not name.startswith(".") else module.package + name
+
+
+def _base(node: ast.ImportFrom, module: Module) -> str:
+    """The absolute name behind the `from` of an import."""
+    if node.level == 0:
+        return node.module or ""
+    parts = module.package.split(".")
+    parts = parts[: len(parts) - node.level + 1]
+    return ".".join(parts + ([node.module] if node.module else []))
+
+
+def _binds(package: Module | None, name: str) -> bool:
+    """Whether a package's `__init__` makes something of its own by that name, which then hides a module's."""
+    for node in package.tree.body if package else []:
+        match node:
+            case ast.FunctionDef() | ast.ClassDef() if node.name == name:
+                return True
+            case ast.ImportFrom() if package and _base(node, package) != package.name:
+                if any((alias.asname or alias.name) == name for alias in node.names):
+                    return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, Module]:
+    found = parse(SOURCE)
+    assert found, f"no modules under {SOURCE}"
+    return found
+
+
+def test_imports_point_down_and_through_the_package(modules: dict[str, Module]) -> None:
+    """A package imports lower layers only, and only what their `__init__` offers."""
+    assert layer_faults(modules) == []
+
+
+def test_there_is_no_import_cycle(modules: dict[str, Module]) -> None:
+    """No module imports itself by way of others, not even from inside a function."""
+    assert cycle(modules) == []
+
+
+def test_files_and_functions_stay_short(modules: dict[str, Module]) -> None:
+    """A file has at most 600 lines, a function at most 100."""
+    assert too_long(modules) == []
+
+
+def _tree(folder: Path, files: dict[str, str]) -> dict[str, Module]:
+    """The modules of a made-up package `kinema`; every folder gets an empty `__init__` unless one is given."""
+    for name, text in files.items():
+        path = folder / "kinema" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for parent in [path.parent, *path.parent.parents]:
+            if folder not in parent.parents:
+                break
+            (parent / "__init__.py").touch()
+        path.write_text(text)
+    return parse(folder / "kinema")
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("sim/step.py", "from kinema.description import Robot"),
+        ("sim/step.py", "import kinema.read"),
+        ("sim/step.py", "from kinema import read"),
+        ("sim/step.py", "def f():\n    from kinema.description import Robot"),
+        (
+            "sim/step.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kinema.description import Robot",
+        ),
+        ("sim/step.py", "import importlib\nimportlib.import_module('kinema.description')"),
+        ("sim/step.py", "from ..description import Robot"),
+        ("read/urdf/elements.py", "from ...write import write"),
+        ("read/urdf/elements.py", "from kinema.check import check"),
+        ("read/urdf/elements.py", "from kinema import Robot"),
+        ("foundation/units.py", "import kinema.shapes"),
+        ("check/rules.py", "from kinema.description.joint import Joint"),
+        ("check/rules.py", "from kinema.description import joint"),
+        ("check/rules.py", "import kinema.description.joint"),
+        ("helpers/stuff.py", ""),
+    ],
+)
+def test_a_layer_fault_is_found(tmp_path: Path, file: str, text: str) -> None:
+    """The check can fail: each of these imports is against the rule."""
+    tree = _tree(tmp_path, {"description/joint.py": "", "read/urdf/elements.py": "", file: text})
+    faults = layer_faults(tree)
+    assert faults
+    assert all(file in fault or "helpers" in fault for fault in faults)
+
+
+def test_lawful_imports_are_left_alone(tmp_path: Path) -> None:
+    """The rule's own way of importing is no fault, even where a function is called like its module."""
+    tree = _tree(
+        tmp_path,
+        {
+            "__init__.py": "from kinema.apps.cli import main",
+            "description/__init__.py": "from .joint import Joint as joint",
+            "description/joint.py": "import numpy\nfrom kinema.foundation import Pose",
+            "read/urdf/elements.py": "from ..source import Source\nfrom kinema.description import joint",
+            "read/source.py": "",
+            "apps/cli.py": "import kinema.read\nfrom kinema import scene",
+            "scene/__init__.py": "",
+        },
+    )
+    assert layer_faults(tree) == []
+    assert cycle(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from .b import B", "from .a import A"),
+        ("from . import b", "from kinema.model import a"),
+        ("import kinema.model.b", "def f():\n    from .a import A"),
+        ("from kinema.model import A", ""),
+    ],
+)
+def test_a_cycle_is_found(tmp_path: Path, first: str, second: str) -> None:
+    """The check can fail: two modules that import each other, or a module that imports its own package."""
+    tree = _tree(tmp_path, {"model/__init__.py": "from .a import A", "model/a.py": first, "model/b.py": second})
+    assert "kinema.model.a" in cycle(tree)
+
+
+def test_an_import_for_types_makes_no_cycle(tmp_path: Path) -> None:
+    """What only a type checker sees is not imported when the program runs."""
+    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import A"
+    tree = _tree(tmp_path, {"model/a.py": "from .b import B", "model/b.py": typed})
+    assert cycle(tree) == []
+
+
+def test_a_long_file_and_a_long_function_are_found(tmp_path: Path) -> None:
+    """The check can fail: one line more than the limits is too much, the limits themselves are not."""
+    body = "\n    pass"
+    files = {
+        "model/a.py": "\n" * MAX_FILE_LINES,
+        "model/b.py": "\n" * (MAX_FILE_LINES + 1),
+        "model/c.py": "def f():" + body * (MAX_FUNCTION_LINES - 1),
+        "model/d.py": "def f():" + body * MAX_FUNCTION_LINES,
+    }
+    found = too_long(_tree(tmp_path, files))
+    assert [Path(line.partition(":")[0]).name for line in found] == ["b.py", "d.py"]
