@@ -12,6 +12,9 @@ from kinema.description import Geometry, HeightField, Mesh, Plane, mesh_data, te
 from kinema.foundation import Array
 from kinema.shapes import MeshData, MeshError, MeshQuality, ShapeError, check_mesh, convex_hull, mesh_quality, signed_volume
 
+_MOST_POINTS = 800
+"""A hull with more corners is simplified (from inside), so that no two shapes take long to compare."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solid:
@@ -110,8 +113,27 @@ def _hull(data: MeshData) -> Solid:
     except MeshError:
         used = np.unique(data.faces)
         return Solid(data.vertices[used], np.zeros((0, 3)), np.zeros(0), 0.0)
+    volume = max(0.0, signed_volume(hull))
+    if hull.n_vertices > _MOST_POINTS:
+        hull = _simplified(hull)
     normals, offsets = _faces(hull)
-    return Solid(hull.vertices, normals, offsets, max(0.0, signed_volume(hull)))
+    return Solid(hull.vertices, normals, offsets, volume)
+
+
+def _simplified(hull: MeshData) -> MeshData:
+    """The hull of the points that are farthest along many directions, those of the axes among them."""
+    directions = np.concatenate([np.eye(3), -np.eye(3), _even_directions(_MOST_POINTS)])
+    farthest = [int(np.argmax(hull.vertices @ d)) for d in directions]
+    return convex_hull(MeshData(hull.vertices[np.unique(farthest)], np.zeros((0, 3), dtype=np.int64)))
+
+
+def _even_directions(count: int) -> Array:
+    """Unit vectors spread evenly over the sphere (a Fibonacci spiral), shape (count, 3)."""
+    index = np.arange(count) + 0.5
+    z = 1 - 2 * index / count
+    turn = np.pi * (1 + 5**0.5) * index
+    across = np.sqrt(1 - z * z)
+    return np.stack([across * np.cos(turn), across * np.sin(turn), z], axis=1)
 
 
 def _faces(hull: MeshData) -> tuple[Array, Array]:
@@ -124,5 +146,5 @@ def _faces(hull: MeshData) -> tuple[Array, Array]:
     real = lengths > 1e-9 * size * size
     normals = normals[real] / lengths[real, None]
     _, first = np.unique(np.round(normals, 6), axis=0, return_index=True)
-    normals = normals[np.sort(first)]
-    return normals, (normals @ hull.vertices.T).max(axis=1)
+    first.sort()
+    return normals[first], np.einsum("ij,ij->i", normals[first], corners[real][first, 0])

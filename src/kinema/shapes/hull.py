@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinema.shapes.affine import coincident_groups
 from kinema.shapes.mass import signed_volume
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
 
@@ -14,12 +15,13 @@ def convex_hull(mesh: MeshData) -> MeshData:
     Closed, faces outward, in the frame of `mesh` and its order of vertices. Raises `MeshError` for fewer than four
     different points and for points that all lie in one plane.
     """
-    used = np.unique(mesh.faces) if mesh.n_faces else np.arange(mesh.n_vertices)
-    points = mesh.vertices[used]
+    # Files repeat vertices, and Qhull is slow: each position once.
+    positions = coincident_groups(mesh.vertices)
+    points = mesh.vertices[np.unique(positions[mesh.faces] if mesh.n_faces else positions)]
     if not np.isfinite(points).all():
         raise MeshError("A vertex coordinate is not a finite number.")
     if len(points) < 4:
-        raise MeshError("A convex hull needs at least four points.")
+        raise MeshError("A convex hull needs at least four different points.")
     kept, faces = np.unique(_hull_faces(points), return_inverse=True)
     hull = MeshData(points[kept], _with_common_winding(faces.reshape(-1, 3)))
     return hull if signed_volume(hull) > 0 else MeshData(hull.vertices, hull.faces[:, ::-1])

@@ -1,0 +1,14 @@
+"""A few hundred damaged files on every run; `make fuzz` does thousands."""
+
+from __future__ import annotations
+
+from fuzz_harness import Case, run
+from support import EXAMPLES
+
+N_CASES = 300
+
+
+def test_damaged_files_give_clear_errors_only() -> None:
+    files = [EXAMPLES / name for name in ("arm/arm.urdf", "quadruped/quadruped.xml", "gripper/gripper.sdf")]
+    failures, _ = run([Case(files[i % len(files)], 10_000 + i) for i in range(N_CASES)], n_workers=1)
+    assert not failures, "\n".join(f"{c.file.name} seed {c.seed}: {reason}" for c, reason in failures)
