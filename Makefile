@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml
 	    exit 1; \
 	  fi; \
 	  echo "Making $(VENV) with $$("$$found" --version)"; \
-	  "$$found" -m venv $(VENV); \
+	  "$$found" -m venv --upgrade-deps $(VENV); \
 	fi; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
 	touch $@

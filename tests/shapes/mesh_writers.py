@@ -1,4 +1,4 @@
-"""Small writers of every mesh format, for tests."""
+"""Small writers of every mesh format, and random rotations, for tests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import struct
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from kinema.shapes import MeshData
 
 Numbers = Any
+
+
+def random_turn(seed: int) -> np.ndarray:
+    """A 3x3 rotation matrix, any with equal probability."""
+    return Rotation.from_quat(np.random.default_rng(seed).normal(size=4)).as_matrix()
 
 
 def stl_binary(mesh: MeshData, header: bytes = b"binary") -> bytes:

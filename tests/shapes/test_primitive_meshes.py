@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kinema.shapes import (
     MeshData,
@@ -22,6 +22,8 @@ from kinema.shapes import (
     plane,
     sphere,
 )
+
+EXAMPLES = 30
 
 ROUND: dict[str, Callable[[int], MeshData]] = {
     "sphere": lambda n: sphere(0.7, n),
@@ -60,6 +62,7 @@ def test_round_solids_have_exact_extents_and_convex_faces(shape: str) -> None:
     assert heights.max() < 1e-12  # no vertex is in front of any face
 
 
+@settings(max_examples=EXAMPLES)
 @given(size=st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3))
 def test_box_has_its_size_and_volume(size: list[float]) -> None:
     quality = mesh_quality(box(size))
@@ -81,6 +84,7 @@ def test_cone_points_up() -> None:
     np.testing.assert_array_equal(mesh.vertices[mesh.vertices[:, 2] > 0], [[0, 0, 1]])
 
 
+@settings(max_examples=EXAMPLES)
 @given(
     shape=st.tuples(st.integers(2, 6), st.integers(2, 6)),
     seed=st.integers(0, 1000),

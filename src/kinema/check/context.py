@@ -28,6 +28,7 @@ from kinema.foundation import Array, Pose
 from kinema.shapes import MassProperties, combine, transform
 
 from .solids import Solid, Solids
+from .walk import Leaf, walk
 
 
 @dataclass(slots=True, eq=False)
@@ -79,11 +80,19 @@ class Names:
 class Context:
     """A robot, or the parts of a world that belong to no robot."""
 
-    def __init__(self, assembly: Robot | World, solids: Solids, world: World | None = None) -> None:
+    def __init__(
+        self,
+        assembly: Robot | World,
+        solids: Solids,
+        world: World | None = None,
+        robots: Sequence[Context] = (),
+    ) -> None:
         self.assembly = assembly
         self.solids = solids
         self.world = world
         """The world around a robot; None for a robot by itself, and for the world."""
+        self.robots = robots
+        """The robots in a world."""
         self.robot = assembly if isinstance(assembly, Robot) else None
         self.links: list[Link] = assembly.links if isinstance(assembly, Robot) else []
         self.joints: list[Joint] = assembly.joints if isinstance(assembly, Robot) else []
@@ -102,6 +111,11 @@ class Context:
     def format(self) -> str:
         """The format the description was read from."""
         return self.assembly.format or (self.world.format if self.world is not None else "")
+
+    @cached_property
+    def leaves(self) -> list[Leaf]:
+        """Every number and array in it."""
+        return list(walk(self.assembly))
 
     @cached_property
     def shapes(self) -> list[tuple[Shape, Link | None]]:
@@ -129,19 +143,33 @@ class Context:
 
     @cached_property
     def rest(self) -> dict[str, Pose]:
-        """World poses at the zero configuration; without the links whose joints are too broken to tell."""
-        sound = [j for j in self.joints if has_sound_axes(j) and j.rest.shape == (j.n_qs,)]
+        """World poses at the zero configuration; without the links whose joints are too broken to tell.
+
+        In a world they are called by their own and by their scoped names.
+        """
+        if self.robot is None:
+            return self._rest_of_robots()
+        sound = [j for j in self.joint_by_name.values() if has_sound_axes(j) and j.rest.shape == (j.n_qs,)]
         values = coordinates(sound, {})
-        base = self.robot.pose if self.robot is not None else Pose()
+        usable = {id(j) for j in sound}  # of two joints with one name, only the first
+        base = self.robot.pose
         poses: dict[str, Pose] = {}
         for root in self.tree.roots:
             own = self.link_by_name[root].pose
             poses[root] = base if own is None else base @ own
         for edge in self.tree.edges:
             parent = base if edge.parent is None else poses.get(edge.parent)
-            if parent is not None and all(j.name in values for j in edge.joints):
+            if parent is not None and all(id(j) in usable for j in edge.joints):
                 poses[edge.child] = parent @ edge.pose(values)
         return {name: pose for name, pose in poses.items() if pose.is_finite}
+
+    def _rest_of_robots(self) -> dict[str, Pose]:
+        poses: dict[str, Pose] = {}
+        for inner in self.robots:
+            for name, pose in inner.rest.items():
+                poses[f"{inner.assembly.name}{SCOPE}{name}"] = pose
+                poses.setdefault(name, pose)
+        return poses
 
     @cached_property
     def bodies(self) -> list[Body]:

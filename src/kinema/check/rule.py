@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import NamedTuple
 
 from kinema.description import Node
@@ -70,7 +71,6 @@ def rule(code: str, severity: Severity) -> Callable[[Callable[[Context], Finding
     return register
 
 
-def registered(topics: Iterable[str]) -> tuple[Rule, ...]:
-    """All rules, topic by topic, within a topic in the order of the file."""
-    order = {topic: i for i, topic in enumerate(topics)}
-    return tuple(sorted(_TABLE.values(), key=lambda r: order[r.code.partition(".")[0]]))
+def rules_of(topics: Iterable[ModuleType]) -> tuple[Rule, ...]:
+    """The rules of some files, file by file, within a file in its order."""
+    return tuple(r for topic in topics for r in _TABLE.values() if r.function.__module__ == topic.__name__)

@@ -10,7 +10,16 @@ import numpy as np
 
 from kinema.description import Geometry, HeightField, Mesh, Plane, mesh_data, tessellate
 from kinema.foundation import Array
-from kinema.shapes import MeshData, MeshError, MeshQuality, ShapeError, check_mesh, convex_hull, mesh_quality, signed_volume
+from kinema.shapes import (
+    MeshData,
+    MeshError,
+    MeshQuality,
+    ShapeError,
+    check_mesh,
+    convex_hull,
+    mesh_quality,
+    signed_volume,
+)
 
 _MOST_POINTS = 800
 """A hull with more corners is simplified (from inside), so that no two shapes take long to compare."""

@@ -51,6 +51,7 @@ from .link import (
     Inertial as Inertial,
     Link as Link,
 )
+from .mass import combined_inertial as combined_inertial, geometry_mass as geometry_mass, is_solid as is_solid
 from .material import (
     PhysicsMaterial as PhysicsMaterial,
     SolverParameters as SolverParameters,

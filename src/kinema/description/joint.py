@@ -138,9 +138,11 @@ class ConeLimit:
     """Limit of a spherical joint."""
 
     angle_y: float
-    """Greatest swing of the joint's main axis towards y [rad]."""
+    """Greatest swing of the main axis towards the next one (y for x) [rad]; infinity for none."""
     angle_z: float
-    """Greatest swing towards z [rad]."""
+    """Greatest swing towards the one after that [rad]."""
+    axis: int = 0
+    """The main axis: 0, 1, 2 for x, y, z of the joint's frame."""
     total: bool = False
     """True where the whole rotation angle is bounded by `angle_y` (MJCF ball), not just the swing of the main axis."""
 
@@ -180,6 +182,8 @@ class Joint(Node):
     axes: list[Axis] = field(default_factory=list)
     initial: Array | None = None
     """The file's own coordinates of this joint (a free joint's pose); None for the zero configuration."""
+    state: Array | None = None
+    """The coordinates at which the file shows the robot, where its links are posed away from the zero configuration."""
     pitch: float = 0.0
     """Travel of a screw [m per revolution], positive right-handed."""
     cone: ConeLimit | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,7 +24,9 @@ def coordinates(joints: Sequence[Joint], configuration: Configuration) -> dict[s
             raise KinemaError(f"there is no joint {name!r}; the joints are: {', '.join(by_name) or 'none'}")
     values = {name: _given(by_name[name], value) for name, value in configuration.items()}
     for joint in joints:
-        _follow(joint, by_name, values, set())
+        if joint.name not in values:
+            for one in _leaders_first(joint, by_name, values):
+                values[one.name] = _followed(one, values)
     return values
 
 
@@ -35,20 +37,35 @@ def _given(joint: Joint, value: ArrayLike) -> Array:
     return q
 
 
-def _follow(joint: Joint, by_name: Mapping[str, Joint], values: dict[str, Array], asking: set[str]) -> Array:
-    """The joint's coordinates, its leaders' first; a circle of mimics stays at the zero configuration."""
-    if joint.name in values:
-        return values[joint.name]
+def _leaders_first(joint: Joint, by_name: Mapping[str, Joint], done: Mapping[str, Array]) -> list[Joint]:
+    """The joint after all that it follows and that is not done; a circle of mimics is cut where it closes."""
+    order: list[Joint] = []
+    entered = {joint.name}
+    waiting = [(joint, _leaders(joint))]
+    while waiting:
+        current, leaders = waiting[-1]
+        name = next(leaders, None)
+        if name is None:
+            order.append(current)
+            waiting.pop()
+        elif name in by_name and name not in done and name not in entered:
+            entered.add(name)
+            waiting.append((by_name[name], _leaders(by_name[name])))
+    return order
+
+
+def _leaders(joint: Joint) -> Iterator[str]:
+    return iter([a.mimic.joint for a in joint.moving_axes if a.mimic is not None])
+
+
+def _followed(joint: Joint, values: Mapping[str, Array]) -> Array:
+    """The joint's coordinates where its leaders are; zero where they are not known."""
     q = joint.rest.copy()
     for i, axis in enumerate(joint.moving_axes):
         mimic = axis.mimic
-        if mimic is None or mimic.joint not in by_name or mimic.joint in asking:
-            continue
-        leader = _follow(by_name[mimic.joint], by_name, values, asking | {joint.name})
-        if mimic.axis < leader.size:
+        leader = values.get(mimic.joint) if mimic is not None else None
+        if mimic is not None and leader is not None and 0 <= mimic.axis < leader.size:
             q[i] = mimic.multiplier * (leader[mimic.axis] - mimic.reference) + mimic.offset
-    if not asking:
-        values[joint.name] = q  # inside a chain the value may still depend on where a circle was cut
     return q
 
 

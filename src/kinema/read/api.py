@@ -14,7 +14,7 @@ from .detect import detect_format
 from .resolve import Resolver
 from .source import read_bytes
 
-FORMATS = ("urdf", "sdf", "mjcf")
+FORMATS = ("urdf", "sdf", "mjcf", "usd")
 """What can be read."""
 
 
@@ -34,7 +34,7 @@ def read(
 
     Args:
         source: the file.
-        format: `urdf`, `sdf` or `mjcf`; found out from the content and the suffix when not given.
+        format: `urdf`, `sdf`, `mjcf` or `usd`; found out from the content and the suffix when not given.
         search_paths: folders that are, or hold, the packages and models the file refers to.
         policy: what to do with each diagnostic as it is reported: `log_errors` (the default), `collect` or
             `raise_on_error` of `kinema.foundation`, or a function of your own.

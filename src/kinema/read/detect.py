@@ -21,9 +21,9 @@ _ROOT = re.compile(rb"<([A-Za-z_][\w.:-]*)")
 
 
 def detect_format(data: bytes, file: Path) -> str:
-    """`urdf`, `sdf` or `mjcf`; a `ReadError` that names the formats where the file is none of them."""
+    """`urdf`, `sdf`, `mjcf` or `usd`; a `ReadError` that names the formats where the file is none of them."""
     if data.startswith((b"#usda", b"PXR-USDC")) or file.suffix.lower() in _USD_SUFFIXES:
-        raise ReadError(f"{file}: this is a USD file; USD is not read yet")
+        return "usd"
     root = _root_tag(data)
     if root in _BY_ROOT:
         return _BY_ROOT[root]

@@ -19,7 +19,7 @@ class MeshLimits:
     """Vertices of the result; a binary STL of `file_bytes` has 16 million."""
     faces: int = 8_000_000
     """Triangles of the result; a binary STL of `file_bytes` has 5.4 million."""
-    markup_items: int = 2_000_000
+    markup_items: int = 1_000_000
     """XML elements and attributes, or JSON values: each costs far more memory than its text."""
     depth: int = 500
     """Nesting of XML elements, JSON values and scene nodes."""

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from kinema.shapes.formats.collada import read_collada
 from kinema.shapes.formats.gltf import read_gltf
 from kinema.shapes.formats.msh import read_msh
@@ -73,7 +75,9 @@ def parse_mesh(
     if data.startswith(_LFS_POINTER):
         raise MeshError("The file is a Git LFS pointer; the mesh itself has not been downloaded ('git lfs pull').")
     try:
-        loaded = reader(MeshSource(data, limits, folder))
+        # Wild numbers become NaN or infinity here, and are refused below.
+        with np.errstate(all="ignore"):
+            loaded = reader(MeshSource(data, limits, folder))
     except MeshError:
         raise
     except MemoryError:

@@ -100,7 +100,6 @@ class SurfaceElement:
 
     friction: float | None = None
     friction2: float | None = None
-    rolling_friction: float | None = None
     torsional_coefficient: float | None = None
     use_patch_radius: bool = True
     patch_radius: float = 0.0
@@ -239,7 +238,6 @@ class AxisElement:
     spring_stiffness: float = 0.0
     mimic: MimicElement | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    extras: list[Extra] = field(default_factory=list)
     origin: Origin = NOWHERE
 
 
@@ -268,7 +266,6 @@ class FrameElement(Element):
     attached_to: str = ""
 
 
-
 @dataclass(kw_only=True, slots=True, eq=False)
 class ModelElement(Element):
     """`<model>`, at the root, in a world or in another model, or what an `<include>` brings."""
@@ -281,8 +278,10 @@ class ModelElement(Element):
     self_collide: bool = False
     merged: bool = False
     """Whether its members belong to the model or world around it (`<include merge="true">`)."""
-    members: list[LinkElement | JointElement | FrameElement | ModelElement] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
     """Links, joints, frames and nested models in the order of the file."""
+    size: int = 1
+    """How many members it has at all depths, and itself."""
 
     @property
     def links(self) -> Iterator[LinkElement]:
@@ -294,10 +293,9 @@ class ModelElement(Element):
         """The models directly inside."""
         return (m for m in self.members if isinstance(m, ModelElement))
 
-    @property
-    def size(self) -> int:
-        """How many members it has at all depths, and itself."""
-        return 1 + sum(m.size if isinstance(m, ModelElement) else 1 for m in self.members)
+
+Member = LinkElement | JointElement | FrameElement | ModelElement
+"""What a model or world consists of."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -308,7 +306,8 @@ class WorldElement(Element):
     gravity: Array = field(default_factory=lambda: np.array([0.0, 0.0, -9.8]))
     timestep: float | None = None
     """[s]; None where it says nothing of physics."""
-    members: list[JointElement | FrameElement | ModelElement] = field(default_factory=list)
+    members: list[Member] = field(default_factory=list)
+    """Models, joints and frames in the order of the file."""
     lights: list[LightElement] = field(default_factory=list)
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 
 from kinema.description import Extra
 from kinema.foundation import NOWHERE, Array, Origin
+from kinema.read.xml_text import XmlElement
 
 
 def _zeros3() -> Array:
@@ -111,7 +112,7 @@ class MaterialElement(Element):
     name: str = ""
     color: Array | None = None
     texture: str | None = None
-    verbatim: str = ""
+    source: XmlElement
 
     @property
     def is_definition(self) -> bool:
@@ -129,7 +130,7 @@ class ShapeElement(Element):
     geometry: GeometryElement | None = None
     """None where the file gives none that could be read."""
     material: MaterialElement | None = None
-    verbatim: str = ""
+    source: XmlElement
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -139,7 +140,7 @@ class LinkElement(Element):
     name: str = ""
     inertial: InertialElement | None = None
     shapes: list[ShapeElement] = field(default_factory=list)
-    verbatim: str = ""
+    source: XmlElement
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -193,9 +194,9 @@ class JointElement(Element):
     """`<calibration>`: the attributes that are there."""
     thread_pitch: float | None = None
     """Drake's `<drake:screw_thread_pitch>` [m per revolution]."""
-    children: dict[str, Extra] = field(default_factory=dict)
-    """The known children, verbatim, for those that turn out to mean nothing for this type of joint."""
-    verbatim: str = ""
+    children: dict[str, XmlElement] = field(default_factory=dict)
+    """The known children, for those that turn out to mean nothing for this type of joint."""
+    source: XmlElement
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

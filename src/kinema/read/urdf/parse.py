@@ -120,12 +120,12 @@ class _Parser:
         else:
             self.kept.setdefault(cursor.tag, []).append(element)
         reference = element.attributes.get("reference", "") if cursor.tag == "gazebo" else ""
-        return ReferringElement(place=cursor.origin, content=_extra(element), reference=reference)
+        return ReferringElement(place=cursor.origin, content=extra_of(element), reference=reference)
 
     # -- links ----------------------------------------------------------------------------------------------------
 
     def link(self, cursor: Cursor) -> LinkElement:
-        link = LinkElement(place=cursor.origin, name=cursor.required("name"), verbatim=cursor.element.verbatim)
+        link = LinkElement(place=cursor.origin, name=cursor.required("name"), source=cursor.element)
         inertial = cursor.child("inertial")
         if inertial is not None:
             link.inertial = self.inertial(inertial, link.name)
@@ -175,7 +175,9 @@ class _Parser:
                 origin.error("zero-quaternion", "'quat_xyzw' of <origin> is zero", "no rotation is assumed")
                 result.quat_xyzw = vector((0, 0, 0, 1))
             elif abs(length - 1) > 1e-3:
-                origin.warning("quaternion-not-unit", f"'quat_xyzw' of <origin> has length {length:g}; it is normalised")
+                origin.warning(
+                    "quaternion-not-unit", f"'quat_xyzw' of <origin> has length {length:g}; it is normalised"
+                )
         result.extras = self.leftovers(origin)
         return result
 
@@ -187,7 +189,7 @@ class _Parser:
             is_visual=cursor.tag == "visual",
             name=cursor.text_of("name") or "",
             placement=self.placement(cursor),
-            verbatim=cursor.element.verbatim,
+            source=cursor.element,
         )
         result.extras += _under("origin", result.placement)
         geometry = cursor.child("geometry")
@@ -203,6 +205,11 @@ class _Parser:
             if material is not None:
                 result.material = self.material(material)
                 result.extras += _under("material", result.material)
+        else:
+            # means nothing, but half of all robots have it
+            for material in cursor.children("material"):
+                self.kept.setdefault("material", []).append(material.element)
+                result.extras.append(extra_of(material.element))
         result.extras += self.leftovers(cursor)
         return result
 
@@ -238,7 +245,7 @@ class _Parser:
 
     def material(self, cursor: Cursor) -> MaterialElement:
         name = cursor.text_of("name")
-        result = MaterialElement(place=cursor.origin, name=name or "", verbatim=cursor.element.verbatim)
+        result = MaterialElement(place=cursor.origin, name=name or "", source=cursor.element)
         color, texture = cursor.child("color"), cursor.child("texture")
         if color is not None and color.required("rgba"):
             result.color = _finite(color, "rgba", (1, 1, 1, 1))
@@ -263,7 +270,7 @@ class _Parser:
             type=cursor.required("type"),
             is_drake=cursor.tag == "drake:joint",
             placement=self.placement(cursor),
-            verbatim=cursor.element.verbatim,
+            source=cursor.element,
         )
         joint.extras += _under("origin", joint.placement)
         joint.parent, joint.child = self._end(cursor, joint, "parent"), self._end(cursor, joint, "child")
@@ -306,7 +313,7 @@ class _Parser:
     def _child(self, cursor: Cursor, joint: JointElement, tag: str) -> Cursor | None:
         child = cursor.child(tag)
         if child is not None:
-            joint.children[tag] = _extra(child.element)
+            joint.children[tag] = child.element
         return child
 
     def _end(self, cursor: Cursor, joint: JointElement, tag: str) -> str:
@@ -331,7 +338,10 @@ class _Parser:
             if values.get(name, 0.0) < 0:
                 cursor.error("negative-limit", f"{name!r} of <limit> is negative", "its absolute value is assumed")
                 values[name] = abs(values[name])
-        return LimitElement(place=cursor.origin, **values)
+        result = LimitElement(place=cursor.origin)
+        for name, value in values.items():
+            setattr(result, name, value)
+        return result
 
 
 # -- geometry -----------------------------------------------------------------------------------------------------
@@ -390,7 +400,9 @@ def _lengths(cursor: Cursor, attribute: str, count: int) -> Array | None:
     numbers = np.array([math.nan if v is None else v for v in values])
     if len(values) != count or not np.isfinite(numbers).all() or (numbers < 0).any():
         expected = "a number" if count == 1 else f"{count} numbers"
-        message = f"{attribute!r} of <{cursor.tag}> is {text.strip()[:60]!r}, not {expected} from zero up; it is left out"
+        message = (
+            f"{attribute!r} of <{cursor.tag}> is {text.strip()[:60]!r}, not {expected} from zero up; it is left out"
+        )
         cursor.error("geometry-size", message)
         return None
     if (numbers == 0).any() and not (cursor.tag.endswith("capsule") and attribute == "length"):
@@ -430,13 +442,12 @@ def _numbers(cursor: Cursor, attributes: Sequence[str]) -> dict[str, float]:
 # -- extras -------------------------------------------------------------------------------------------------------
 
 
-def _extra(element: XmlElement) -> Extra:
+def extra_of(element: XmlElement) -> Extra:
+    """The element, verbatim."""
     return Extra(FORMAT, element.tag, element.verbatim, element.origin)
 
 
-def _under(
-    path: str, element: PlacementElement | InertialElement | GeometryElement | MaterialElement
-) -> list[Extra]:
+def _under(path: str, element: PlacementElement | InertialElement | GeometryElement | MaterialElement) -> list[Extra]:
     """The extras of a part, with the path to it."""
     return [replace(e, tag=f"{path}/{e.tag}") for e in element.extras]
 

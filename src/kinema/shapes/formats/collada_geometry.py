@@ -75,11 +75,11 @@ def read_geometry(document: ColladaDocument, geometry: Element) -> MeshData:
 def _position_input(document: ColladaDocument, primitive: Element) -> tuple[Element, int, int]:
     """The source of the positions, where their index is among the indices of a corner, and how many those are."""
     inputs = primitive.findall("input")
-    stride = 1 + max((int(item.get("offset", "0")) for item in inputs), default=0)
-    for item in inputs:
-        offset = int(item.get("offset", "0"))
-        if offset < 0 or stride > len(inputs):
-            raise MeshError("The inputs of a COLLADA primitive are not numbered one after the other.")
+    offsets = [int(item.get("offset", "0")) for item in inputs]
+    stride = 1 + max(offsets, default=0)
+    if min(offsets, default=0) < 0 or stride > max(len(inputs), 1):
+        raise MeshError("The inputs of a COLLADA primitive are not numbered one after the other.")
+    for item, offset in zip(inputs, offsets, strict=True):
         if item.get("semantic") == "VERTEX":
             vertices = document.target(item, "source", "vertices")
             for position in vertices.findall("input"):

@@ -91,22 +91,24 @@ def _read_header(data: bytes) -> tuple[str, list[_Element], int]:
     elements: list[_Element] = []
     for line in head[:end].decode("ascii", "replace").splitlines()[1:]:
         words = line.split()
-        if words[:1] == ["format"]:
-            encoding = words[1]
-        elif words[:1] == ["element"]:
-            elements.append(_Element(words[1], _count(words[2]), []))
-        elif words[:1] == ["property"]:
-            elements[-1].properties.append(_property(words[1:]))
+        try:
+            if words[:1] == ["format"]:
+                encoding = words[1]
+            elif words[:1] == ["element"]:
+                elements.append(_Element(words[1], _count(words[2]), []))
+            elif words[:1] == ["property"]:
+                elements[-1].properties.append(_property(words[1:]))
+        except (LookupError, ValueError):
+            raise MeshError(f"The PLY header line '{line[:60]}' cannot be understood.") from None
     if encoding != "ascii" and encoding not in _ORDERS:
         raise MeshError(f"The PLY encoding '{encoding}' is unknown.")
     return encoding, elements, newline + 1
 
 
 def _count(word: str) -> int:
-    count = int(word)
-    if count < 0:
-        raise MeshError(f"The PLY header gives a negative count, {count}.")
-    return count
+    if not word.isdecimal():
+        raise ValueError(word)
+    return int(word)
 
 
 def _property(words: list[str]) -> _Property:

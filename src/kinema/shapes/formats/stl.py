@@ -16,6 +16,7 @@ _TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attrib
 
 _BLOCK = 1 << 20
 _VERTEX = re.compile(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)", re.IGNORECASE)
+_FACET = re.compile(rb"\bfacet\s+normal\b", re.IGNORECASE)
 _END_FACET = re.compile(rb"endfacet", re.IGNORECASE)
 _END_SOLID = re.compile(rb"endsolid", re.IGNORECASE)
 
@@ -51,14 +52,17 @@ def _read_binary(source: MeshSource) -> LoadedMesh:
 
 
 def _read_ascii(source: MeshSource) -> LoadedMesh:
-    n_facets = 0
+    n_begun, n_facets = 0, 0
     corners: list[FloatArray] = []
     for block in _facet_blocks(source.data):
+        n_begun += len(_FACET.findall(block))
         n_facets += len(_END_FACET.findall(block))
         corners.append(np.array(_VERTEX.findall(block), dtype=np.float64).reshape(-1, 3))
     vertices = np.concatenate(corners) if corners else np.zeros((0, 3))
-    if len(vertices) != 3 * n_facets:
-        raise MeshError(f"The STL text is damaged: {n_facets} complete facets, but {len(vertices)} vertices.")
+    if n_begun != n_facets or len(vertices) != 3 * n_facets:
+        raise MeshError(
+            f"The STL text is damaged: {n_begun} facets begin, {n_facets} end, and there are {len(vertices)} vertices."
+        )
     source.limits.check_counts(len(vertices), n_facets)
     ended = _END_SOLID.search(source.data, max(0, len(source.data) - 4096))
     notes = () if ended else ("The STL text does not end with 'endsolid'; it may have been cut short.",)

@@ -1,0 +1,54 @@
+"""XML as MuJoCo's parser takes it: a little more than XML allows.
+
+Real MJCF files have attributes without a space between them, dashes in comments and bare ampersands. They are mended
+in memory, line by line where they stand, and only after a strict parser has refused the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kinema.foundation import Diagnostics, Origin, ReadError
+from kinema.read.xml_text import XmlElement, parse_xml
+
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_START_TAG = re.compile(rb"""<[A-Za-z_][^\s<>/"'=]*(?:[^<>"']|"[^"]*"|'[^']*')*>""")
+_VALUE = re.compile(rb"""=(\s*)("[^"]*"|'[^']*')(?=([A-Za-z_:])?)""")
+_BARE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);)")
+_PLACE = re.compile(r":(\d+): not well-formed XML: (.*)$", re.DOTALL)
+
+
+def parse_tolerant(data: bytes, file: str, diagnostics: Diagnostics) -> XmlElement:
+    """The root element; a warning where the text is no XML but MuJoCo would take it, a `ReadError` otherwise."""
+    try:
+        return parse_xml(data, file)
+    except ReadError as error:
+        refused = _PLACE.search(str(error))
+        if refused is None:
+            raise
+        try:
+            root = parse_xml(_mend(data), file)
+        except ReadError:
+            raise error from None
+    message = f"the text is not well-formed XML ({refused.group(2)}); it is read as MuJoCo reads it"
+    hint = "put a space between attributes, no '--' into comments, and write '&' as '&amp;'"
+    diagnostics.warning("mjcf.not-well-formed", message, hint=hint, origin=Origin(file, int(refused.group(1))))
+    return root
+
+
+def _mend(data: bytes) -> bytes:
+    """The text with comments blanked, attributes kept apart and values escaped; every line stays where it was."""
+    data = _COMMENT.sub(lambda found: b"\n" * found.group().count(b"\n"), data)
+    return _START_TAG.sub(lambda found: _mend_tag(found.group()), data)
+
+
+def _mend_tag(tag: bytes) -> bytes:
+    def mended(found: re.Match[bytes]) -> bytes:
+        separator = b" " if found.group(3) else b""
+        return b"=" + found.group(1) + _escape(found.group(2)) + separator
+
+    return _VALUE.sub(mended, tag)
+
+
+def _escape(value: bytes) -> bytes:
+    return _BARE_AMPERSAND.sub(b"&amp;", value).replace(b"<", b"&lt;")

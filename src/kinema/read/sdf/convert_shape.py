@@ -1,0 +1,251 @@
+"""Collisions and visuals to shapes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.description import (
+    Approximation,
+    Extra,
+    Geometry,
+    Mesh,
+    PhysicsMaterial,
+    Plane,
+    Shape,
+    VisualMaterial,
+)
+from kinema.foundation import Array, Diagnostics, Pose, rotation_aligning
+
+from ..resolve import Resolver
+from .context import FORMAT
+from .elements import (
+    CollisionElement,
+    MaterialElement,
+    MeshShape,
+    PlaneShape,
+    PolylineShape,
+    ShapeElement,
+    SurfaceElement,
+    UnreadShape,
+    VisualElement,
+)
+from .polygon import extrude
+
+_OPTIMIZATION = {
+    "convex_hull": Approximation.CONVEX_HULL,
+    "convex_decomposition": Approximation.CONVEX_DECOMPOSITION,
+}
+_WHY_UNREAD = {
+    "heightmap": "terrain from an image is not read",
+    "image": "walls drawn in an image are not read",
+    "polyline": "it is no simple polygon",
+}
+_MAX_POLYGON = 400
+"""Corners of a polyline; cutting off ears takes the cube of that."""
+
+
+@dataclass(slots=True, eq=False)
+class ShapeConverter:
+    """Makes shapes, finds their meshes, and says what could not be made."""
+
+    diagnostics: Diagnostics
+    resolver: Resolver
+    default_bitmask: int = 1
+    """What a collision without a bit mask gets."""
+
+    def collision(self, element: CollisionElement, pose: Pose, link: str) -> Shape | Extra | None:
+        """The shape of a `<collision>`; where it cannot be made, its text."""
+        what = f'collision "{element.name}" of link "{link}"'
+        made = self._geometry(element.shape, what, is_collision=True)
+        if made is None:
+            return _text_of(element, "collision")
+        geometry, turn = made
+        shape = Shape(
+            name=element.name,
+            name_is_generated=element.name_is_generated,
+            origin=element.origin,
+            geometry=geometry,
+            pose=pose if turn is None else pose @ Pose(rotation=turn),
+            visual=False,
+            collision=True,
+            density=element.density,
+            contype=self.default_bitmask,
+            conaffinity=self.default_bitmask,
+            extras=element.extras[:],
+            attributes=prefixed(element.settings),
+        )
+        if element.surface is not None:
+            shape.surface = _surface(element.surface)
+            shape.attributes |= prefixed(element.surface.settings)
+            self._masks(element.surface, shape)
+        _remember_hulls(element.shape, shape)
+        return shape
+
+    def visual(self, element: VisualElement, pose: Pose, link: str) -> Shape | Extra | None:
+        """The shape of a `<visual>`; where it cannot be made, its text."""
+        what = f'visual "{element.name}" of link "{link}"'
+        made = self._geometry(element.shape, what, is_collision=False)
+        if made is None:
+            return _text_of(element, "visual")
+        geometry, turn = made
+        shape = Shape(
+            name=element.name,
+            name_is_generated=element.name_is_generated,
+            origin=element.origin,
+            geometry=geometry,
+            pose=pose if turn is None else pose @ Pose(rotation=turn),
+            visual=True,
+            collision=False,
+            extras=element.extras[:],
+            attributes=prefixed(element.settings),
+        )
+        if element.material is not None:
+            shape.material = self._material(element.material, element.transparency)
+        if element.transparency:
+            shape.attributes["sdf:transparency"] = element.transparency
+        _remember_hulls(element.shape, shape)
+        return shape
+
+    # -- geometry -------------------------------------------------------------------------------------------------
+
+    def _geometry(self, shape: ShapeElement | None, what: str, *, is_collision: bool) -> tuple[Geometry, Array | None] | None:
+        """The geometry and, for a plane, how it is turned; None where there is nothing to make."""
+        match shape:
+            case None:
+                return None
+            case PlaneShape():
+                return Plane(size=shape.size), _towards(shape.normal)
+            case MeshShape():
+                return self._mesh(shape, what, is_collision=is_collision), None
+            case PolylineShape():
+                return self._polyline(shape, what)
+            case UnreadShape():
+                self._unread(shape, what)
+                return None
+            case _:
+                return shape, None
+
+    def _unread(self, shape: UnreadShape, what: str) -> None:
+        if shape.tag == "empty":
+            self.diagnostics.note(f"{FORMAT}.empty-geometry", f"{what} is empty on purpose", origin=shape.origin)
+            return
+        problem = f"{what} is left out: {_WHY_UNREAD[shape.tag]}"
+        self.diagnostics.warning(f"{FORMAT}.{shape.tag}", problem, hint="use a mesh", origin=shape.origin)
+
+    def _polyline(self, shape: PolylineShape, what: str) -> tuple[Geometry, Array | None] | None:
+        made = extrude(shape.points, shape.height) if len(shape.points) <= _MAX_POLYGON else None
+        if made is None:
+            self._unread(UnreadShape(tag="polyline", origin=shape.origin), what)
+            return None
+        vertices, faces = made
+        return Mesh(vertices=vertices, faces=faces), None
+
+    def _mesh(self, shape: MeshShape, what: str, *, is_collision: bool) -> Mesh:
+        """A mesh; a file that is not there is a pity for a visual and an error for a collision."""
+        found = self.resolver.resolve(shape.uri, shape.origin.file)
+        path, reason = found.path, found.reason
+        if path is not None and not path.is_file():
+            path, reason = None, "it is not a file"
+        if path is None:
+            report = self.diagnostics.error if is_collision else self.diagnostics.warning
+            problem = f"the mesh {shape.uri!r} of {what} was not found: {reason}"
+            report(f"{FORMAT}.missing-mesh", problem, hint="give its folder as a search path", origin=shape.origin)
+        if shape.submesh:
+            problem = f"{what} uses only the part {shape.submesh!r} of its mesh; the whole mesh is used"
+            self.diagnostics.warning(f"{FORMAT}.submesh", problem, hint="put it into its own file", origin=shape.origin)
+        approximation = _OPTIMIZATION.get(shape.optimization)
+        if shape.optimization and approximation is None:
+            problem = f"{what}: {shape.optimization[:40]!r} is not a mesh optimization"
+            self.diagnostics.error(f"{FORMAT}.mesh-optimization", problem, hint="it is ignored", origin=shape.origin)
+        return Mesh(
+            uri=shape.uri,
+            path="" if path is None else str(path),
+            scale=shape.scale,
+            submesh=shape.submesh,
+            center_submesh=shape.center_submesh,
+            approximation=approximation,
+        )
+
+    # -- look and feel --------------------------------------------------------------------------------------------
+
+    def _material(self, element: MaterialElement, transparency: float) -> VisualMaterial:
+        material = VisualMaterial(
+            origin=element.origin,
+            metallic=element.metalness,
+            roughness=element.roughness,
+            extras=element.extras[:],
+            attributes=prefixed(element.settings),
+        )
+        if element.diffuse is not None:
+            red, green, blue, alpha = element.diffuse
+            material.color = (red, green, blue, alpha * (1.0 - min(max(transparency, 0.0), 1.0)))
+        if element.emissive is not None:
+            material.emission = element.emissive[:3]
+        if element.specular is not None:
+            material.specular = sum(element.specular[:3]) / 3.0
+            material.attributes["sdf:specular"] = element.specular
+        if element.albedo_map:
+            found = self.resolver.resolve(element.albedo_map, element.origin.file)
+            if found.path is not None:
+                material.texture = str(found.path)
+            else:
+                problem = f"the texture {element.albedo_map!r} was not found: {found.reason}"
+                self.diagnostics.warning(f"{FORMAT}.missing-texture", problem, origin=element.origin)
+        return material
+
+    def _masks(self, surface: SurfaceElement, shape: Shape) -> None:
+        """Two collide if the category of one shares a bit with the collide mask of the other."""
+        collide = surface.collide_bitmask
+        category = surface.category_bitmask
+        if collide is not None:
+            shape.contype = shape.conaffinity = collide
+        if category is not None:
+            shape.contype = category
+
+
+def _surface(element: SurfaceElement) -> PhysicsMaterial:
+    return PhysicsMaterial(
+        origin=element.origin,
+        static_friction=element.friction,
+        dynamic_friction=element.friction,
+        dynamic_friction2=element.friction2,
+        torsional_friction=_torsional(element),
+        restitution=element.restitution,
+        contact_stiffness=element.stiffness,
+        contact_damping=element.damping,
+        extras=element.extras[:],
+        attributes={} if element.torsional_coefficient is None else {"sdf:torsional": element.torsional_coefficient},
+    )
+
+
+def _torsional(element: SurfaceElement) -> float | None:
+    """The lever of torsional friction [m]: that of a round patch with the pressure of a Hertzian contact."""
+    if element.torsional_coefficient is None or not element.use_patch_radius:
+        return None
+    return 3.0 * math.pi / 16.0 * element.torsional_coefficient * element.patch_radius
+
+
+def _towards(normal: Array) -> Array | None:
+    """A rotation that takes z to the normal; None where nothing has to turn."""
+    length = float(np.linalg.norm(normal))
+    if length == 0.0:
+        return None
+    unit = normal / length
+    return None if unit[0] == unit[1] == 0.0 and unit[2] > 0.0 else rotation_aligning(unit)
+
+
+def _remember_hulls(element: ShapeElement | None, shape: Shape) -> None:
+    if isinstance(element, MeshShape) and element.max_convex_hulls is not None:
+        shape.attributes["sdf:max_convex_hulls"] = element.max_convex_hulls
+
+
+def _text_of(element: CollisionElement | VisualElement, tag: str) -> Extra:
+    return Extra(FORMAT, tag, element.verbatim, element.origin)
+
+
+def prefixed(settings: dict[str, object]) -> dict[str, object]:
+    """Settings as attributes of a node."""
+    return {f"{FORMAT}:{name}": value for name, value in settings.items()}

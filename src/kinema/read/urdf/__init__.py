@@ -1,0 +1,58 @@
+"""URDF 1.0 to 1.2, with the common extensions of Drake, Bullet, MuJoCo and Gazebo, and xacro."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from kinema.description import Robot
+from kinema.foundation import Diagnostics
+from kinema.read.resolve import Resolver
+from kinema.read.source import read_bytes
+from kinema.read.xml_text import parse_xml
+
+from .convert import convert_robot
+from .parse import parse_robot
+from .references import References
+from .xacro_expand import expand, is_xacro
+
+
+def read_urdf(
+    source: str | os.PathLike[str],
+    *,
+    diagnostics: Diagnostics | None = None,
+    resolve: Resolver | None = None,
+    arguments: Mapping[str, str] | None = None,
+) -> Robot:
+    """Read a robot from a URDF or xacro file.
+
+    Args:
+        source: the file. Xacro (the suffix `.xacro`, or `xacro:` elements in it) is expanded first; see
+            `kinema.read.urdf.xacro_expand` for what such a file can and cannot do. Places in diagnostics are then
+            lines of the expansion, and their file is called `<file> (expanded)`.
+        diagnostics: where to report; `robot.diagnostics` is this collector.
+        resolve: finds packages, meshes and textures.
+        arguments: values for xacro's `$(arg name)`.
+
+    Returns:
+        The robot. Its base is unspecified, no link is marked as root, and meshes are found but not loaded.
+
+    Raises:
+        ReadError: there is nothing to give back.
+    """
+    file = Path(source)
+    diagnostics = Diagnostics() if diagnostics is None else diagnostics
+    resolve = Resolver() if resolve is None else resolve
+    root = parse_xml(read_bytes(file), str(file))
+    if is_xacro(root, file):
+        expanded = expand(root, file, resolve, dict(arguments or {}), diagnostics)
+        root = expanded.root
+        resolve = replace(resolve, extra_roots=[*resolve.extra_roots, *expanded.packages])
+    elif arguments:
+        diagnostics.warning("urdf.unused-arguments", f"{file}: arguments are given, but this is no xacro file")
+    element = parse_robot(root, diagnostics)
+    robot = convert_robot(element, References(resolve, str(file)), diagnostics, fallback=file.stem.split(".")[0])
+    robot.source = str(file)
+    return robot

@@ -1,0 +1,39 @@
+"""USD stages with UsdPhysics: all of the schema, nested bodies, exact scale, whatever the units."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from kinema.description import Robot, World
+from kinema.foundation import Diagnostics
+from kinema.read.resolve import Resolver
+
+from .convert import convert_stage
+from .open_stage import open_stage, openusd_messages
+
+
+def read_usd(
+    source: str | os.PathLike[str],
+    *,
+    diagnostics: Diagnostics | None = None,
+    resolve: Resolver | None = None,
+    variants: Mapping[str, Mapping[str, str]] | None = None,
+    stack_joints: bool | None = None,
+) -> Robot | World:
+    """Read a stage.
+
+    Args:
+        source: a .usda, .usdc, .usd or .usdz file.
+        diagnostics: where problems are reported.
+        resolve: which other files the stage may bring in.
+        variants: prim path -> {variant set: variant}, chosen instead of what the stage selects.
+        stack_joints: whether several joints between two bodies add their motion (True) or are constraints of which
+            one carries (False); None for what the stage says (`newton:jointsAddMobility`).
+    """
+    diagnostics = Diagnostics() if diagnostics is None else diagnostics
+    file = Path(source)
+    with openusd_messages(file, diagnostics):
+        stage = open_stage(file, Resolver() if resolve is None else resolve, diagnostics, variants)
+        return convert_stage(stage, str(file), diagnostics, stack_joints)

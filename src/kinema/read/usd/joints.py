@@ -1,0 +1,189 @@
+"""From joint prims to joints: kinds, limits, drives, what breaks them, and vendor settings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kinema.description import (
+    Axis,
+    AxisMotion,
+    ConeLimit,
+    Drive,
+    DriveType,
+    Joint,
+    JointKind,
+    rotation,
+    spherical_axes,
+    translation,
+)
+
+from . import pxr
+from .joint_frames import AXES, JointTargetError, Side, read_side, settle
+from .stage_index import StageIndex
+from .units import DEGREE
+from .vendor import apply_joint_settings
+
+SIX = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
+_KINDS = {
+    "PhysicsFixedJoint": JointKind.FIXED,
+    "PhysicsRevoluteJoint": JointKind.REVOLUTE,
+    "PhysicsPrismaticJoint": JointKind.PRISMATIC,
+    "PhysicsSphericalJoint": JointKind.SPHERICAL,
+    "PhysicsDistanceJoint": JointKind.DISTANCE,
+    "PhysicsJoint": JointKind.SIX_AXIS,
+}
+_SPECIAL_AXIS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.SPHERICAL)
+
+
+def read_joint(index: StageIndex, prim: pxr.Prim, name: str) -> Joint | None:
+    """A joint, or None, with an error, where it leads nowhere."""
+    kind = _KINDS.get(str(prim.GetTypeName()), JointKind.SIX_AXIS)
+    main = _main_axis(index, prim, name) if kind in _SPECIAL_AXIS else None
+    try:
+        first, second = (read_side(index, prim, number, main) for number in (0, 1))
+    except JointTargetError as error:
+        hint = "point physics:body0 and physics:body1 at bodies; leave one empty for the world"
+        message = f"joint {name!r} is left out: {error}"
+        index.diagnostics.error("usd.joint-target", message, hint=hint, origin=index.origin(prim))
+        return None
+    if not _connects(index, prim, name, first, second):
+        return None
+    joint = Joint(
+        name=name,
+        origin=index.origin(prim),
+        kind=kind,
+        parent=None if first.body is None else first.body.name,
+        child=None if second.body is None else second.body.name,
+        parent_pose=first.frame,
+        child_pose=second.frame,
+        axes=_axes(index, prim, kind, main or 0),
+        enabled=index.value(prim, "physics:jointEnabled") is not False,
+        collision_enabled=bool(index.value(prim, "physics:collisionEnabled")),
+        closes_loop=bool(index.value(prim, "physics:excludeFromArticulation")),
+        break_force=_scaled(index.value(prim, "physics:breakForce"), index.units.force, math.inf),
+        break_torque=_scaled(index.value(prim, "physics:breakTorque"), index.units.torque, math.inf),
+    )
+    if kind is JointKind.SPHERICAL:
+        joint.cone = _cone(index, prim, main or 0)
+    elif kind is JointKind.DISTANCE:
+        joint.distance = _distance(index, prim)
+    elif kind is JointKind.REVOLUTE and joint.axes[0].state == "free":
+        joint.kind = JointKind.CONTINUOUS
+    apply_joint_settings(index, prim, joint)
+    settle(index, joint, first, second)
+    return joint
+
+
+def _main_axis(index: StageIndex, prim: pxr.Prim, name: str) -> int:
+    token = str(index.value(prim, "physics:axis") or "X")
+    if token not in AXES:
+        index.diagnostics.error(
+            "usd.bad-axis", f"joint {name!r} has the axis {token!r}; X is assumed", origin=index.origin(prim)
+        )
+    return AXES.get(token, 0)
+
+
+def _connects(index: StageIndex, prim: pxr.Prim, name: str, first: Side, second: Side) -> bool:
+    """Whether the joint is between two different things that can move against each other."""
+    if first.body is not second.body:
+        return True
+    where = "the world" if first.body is None else f"body {first.body.name!r}"
+    index.diagnostics.error(
+        "usd.joint-to-itself",
+        f"joint {name!r} is left out: both of its sides are on {where}",
+        hint="one side at least must be on an enabled rigid body, and not both on the same",
+        origin=index.origin(prim),
+    )
+    return False
+
+
+def _axes(index: StageIndex, prim: pxr.Prim, kind: JointKind, main: int) -> list[Axis]:
+    direction = np.eye(3)[main]
+    if kind is JointKind.REVOLUTE:
+        lower, upper = _limits(index, prim, DEGREE)
+        axis = rotation(direction, lower=lower, upper=upper)
+        return [_driven(index, prim, axis, "angular")]
+    if kind is JointKind.PRISMATIC:
+        lower, upper = _limits(index, prim, index.units.length)
+        axis = translation(direction, lower=lower, upper=upper)
+        return [_driven(index, prim, axis, "linear")]
+    if kind is JointKind.SPHERICAL:
+        return spherical_axes()
+    if kind is JointKind.SIX_AXIS:
+        return [_six_axis(index, prim, i, token) for i, token in enumerate(SIX)]
+    return []
+
+
+def _limits(index: StageIndex, prim: pxr.Prim, unit: float) -> tuple[float, float]:
+    """Lower and upper limit; a lower above the upper one is reported by the checks, not here."""
+    lower = _scaled(index.value(prim, "physics:lowerLimit"), unit, -math.inf)
+    upper = _scaled(index.value(prim, "physics:upperLimit"), unit, math.inf)
+    return lower, upper
+
+
+def _six_axis(index: StageIndex, prim: pxr.Prim, number: int, token: str) -> Axis:
+    """One axis of the general joint: free without limits, locked where low is above high."""
+    turns = number >= 3
+    axis = (rotation if turns else translation)(np.eye(3)[number % 3])
+    unit = DEGREE if turns else index.units.length
+    if f"PhysicsLimitAPI:{token}" in prim.GetAppliedSchemas():
+        low = _scaled(index.value(prim, f"limit:{token}:physics:low"), unit, -math.inf)
+        high = _scaled(index.value(prim, f"limit:{token}:physics:high"), unit, math.inf)
+        if low > high or low == high == 0.0:
+            axis.locked = True
+        else:
+            axis.lower, axis.upper = low, high
+    return _driven(index, prim, axis, token)
+
+
+def _driven(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Axis:
+    """The axis with the drive that the stage puts on it."""
+    if f"PhysicsDriveAPI:{token}" not in prim.GetAppliedSchemas():
+        return axis
+
+    def get(name: str) -> Any:
+        return index.value(prim, f"drive:{token}:physics:{name}")
+
+    units = index.units
+    turns = axis.motion is AxisMotion.ROTATION
+    coordinate = DEGREE if turns else units.length
+    kind = DriveType.ACCELERATION if str(get("type")) == "acceleration" else DriveType.FORCE
+    force = units.torque if turns else units.force
+    # a gain is force, or acceleration in rad/s2 and lengths/s2, per unit of the coordinate (a degree, a length)
+    acceleration = 1.0 if turns else units.length
+    gain = (force if kind is DriveType.FORCE else acceleration) / coordinate
+    axis.drive = Drive(
+        stiffness=_scaled(get("stiffness"), gain, 0.0),
+        damping=_scaled(get("damping"), gain, 0.0),
+        target_position=_scaled(get("targetPosition"), coordinate, 0.0),
+        target_velocity=_scaled(get("targetVelocity"), coordinate, 0.0),
+        max_force=_scaled(get("maxForce"), force, math.inf),
+        type=kind,
+    )
+    return axis
+
+
+def _cone(index: StageIndex, prim: pxr.Prim, main: int) -> ConeLimit | None:
+    """The cone of a spherical joint; a negative angle is no limit."""
+    first, second = (index.value(prim, f"physics:coneAngle{i}Limit") for i in (0, 1))
+    angles = [math.inf if a is None or a < 0 else float(a) * DEGREE for a in (first, second)]
+    if all(math.isinf(a) for a in angles):
+        return None
+    return ConeLimit(angle_y=angles[0], angle_z=angles[1], axis=main)
+
+
+def _distance(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
+    """Least and greatest distance; a negative one is no limit."""
+    low, high = (index.value(prim, f"physics:{which}Distance") for which in ("min", "max"))
+    unit = index.units.length
+    return (
+        0.0 if low is None or low < 0 else float(low) * unit,
+        math.inf if high is None or high < 0 else float(high) * unit,
+    )
+
+
+def _scaled(value: Any, unit: float, fallback: float) -> float:
+    return fallback if value is None else float(value) * unit
