@@ -15,7 +15,6 @@ from robots_to_check import (
     hinge,
     placed,
     shoulder_axis,
-    slider,
     spoiled,
     with_axis,
     with_inertial,
@@ -23,8 +22,6 @@ from robots_to_check import (
 
 from kinema.description import (
     Actuator,
-    AxisMotion,
-    Base,
     CollisionGroup,
     CollisionPair,
     ConeLimit,
@@ -548,6 +545,18 @@ def _no_mass() -> tuple[Robot, Robot]:
     return _link(arm(), "fore", inertial=None), held
 
 
+@case("inertia.massless-robot")
+def _massless_robot() -> tuple[Robot, Robot]:
+    def robot(base: Inertial | None) -> Robot:
+        result = arm()
+        for link in result.links:
+            link.inertial = None
+        result.link("base").inertial = base
+        return result
+
+    return robot(None), robot(arm().link("base").inertial)
+
+
 @case("inertia.zero")
 def _zero_inertia() -> tuple[Robot, Robot]:
     return with_inertial(inertia=(0, 0, 0)), with_inertial(inertia=(1e-3, 1e-3, 5e-4))
@@ -638,33 +647,3 @@ def _keyframe_size() -> tuple[Robot, Robot]:
         return _arm(keyframes=[Keyframe(name="home", positions={"elbow": np.array(values)})])
 
     return robot(0.0, 0.0), robot(0.0)
-
-
-# -- robots for tests of severity --------------------------------------------------------------------------------------
-
-
-def massless_joint_chain(armature: float = 0.0) -> Robot:
-    """A massless link between two hinges, as in a ball joint made of hinges."""
-    robot = arm()
-    ghost = Link(name="ghost")
-    joint = hinge("extra", "base", "ghost", armature=armature)
-    joint.axes[0].motion = AxisMotion.ROTATION
-    robot.links.append(ghost)
-    robot.joints.append(joint)
-    _joint(robot, "shoulder", parent="ghost", parent_pose=Pose())
-    return robot
-
-
-def free_and_massless() -> Robot:
-    """A free base without mass."""
-    return Robot(name="ghost", base=Base.FREE, links=[Link(name="only")])
-
-
-def point_mass() -> Inertial:
-    """Mass without inertia."""
-    return Inertial(1.0, np.zeros(3), np.zeros((3, 3)))
-
-
-def loose_slider() -> Joint:
-    """A slider to hang something on."""
-    return slider("loose", "base", "tool")

@@ -55,9 +55,12 @@ class _Placed(NamedTuple):
         """What overlaps are collected by: the link, or the world's own shape."""
         return (self.collider.robot, self.link.name) if self.link is not None else ("", f"shape {id(self.shape)}")
 
-    @property
-    def label(self) -> str:
-        return label(self.link) if self.link is not None else shape_label(self.shape, None)
+    def label(self, context: Context) -> str:
+        """The link, with its robot where there are several, or the world's own shape."""
+        if self.link is None:
+            return shape_label(self.shape, None)
+        of_robot = f' of robot "{self.collider.robot}"' if len(context.robots) > 1 else ""
+        return label(self.link) + of_robot
 
 
 @rule("overlap.at-rest", Severity.WARNING)
@@ -91,7 +94,8 @@ def _finding(depth: float, a: _Placed, b: _Placed, context: Context) -> Finding:
     below = a.solid is None or b.solid is None
     started = bool(context.assembly.keyframes)
     severity = Severity.NOTE if hollow or (below and started) else None
-    message = f"{what}{a.label} and {b.label} are about {length(depth)} inside each other at the zero configuration"
+    names = f"{a.label(context)} and {b.label(context)}"
+    message = f"{what}{names} are about {length(depth)} inside each other at the zero configuration"
     if a.link is not None and b.link is not None and (a.shape.name or b.shape.name):
         message += f' ("{a.shape.name or a.shape.kind}" and "{b.shape.name or b.shape.kind}")'
     hint = "exclude the pair from collision, make the shapes smaller, or start from another configuration"

@@ -18,7 +18,8 @@ class PlacedSolid:
         self.offsets = solid.offsets + self.normals @ pose.position
         self.low = self.points.min(axis=0)
         self.high = self.points.max(axis=0)
-        self.center = (self.low + self.high) / 2
+        self.center = self.points.mean(axis=0)
+        """A point inside [m], shape (3,)."""
 
     @property
     def is_usable(self) -> bool:
@@ -36,13 +37,21 @@ def penetration(a: PlacedSolid, b: PlacedSolid, negligible: float) -> float:
     """About how far one has to move to be free of the other [m]; 0 where they overlap by no more than `negligible`.
 
     Faces' normals and the line between the centres are tried as directions to part along: the least overlap among them
-    bounds the depth from above. Where none parts the two, a linear program looks for a ball inside both, since two
-    edges may still pass each other.
+    bounds the depth from above. Where none parts the two, two edges may still pass each other: if neither centre is in
+    the other solid, a linear program looks for a ball inside both.
     """
     depth = min(_least_overlap(a, b), _least_overlap(b, a), _overlap_along(b.center - a.center, a, b))
-    if depth <= negligible or _common_radius(a, b) <= negligible / 8:
+    if depth <= negligible:
         return 0.0
-    return depth
+    ball = negligible / 8
+    if _holds(a, b.center, ball) or _holds(b, a.center, ball) or _common_radius(a, b) > ball:
+        return depth
+    return 0.0
+
+
+def _holds(solid: PlacedSolid, point: Array, margin: float) -> bool:
+    """Whether a point, taken from inside another solid, is inside this one too."""
+    return bool((solid.normals @ point < solid.offsets - margin).all())
 
 
 def _least_overlap(a: PlacedSolid, b: PlacedSolid) -> float:

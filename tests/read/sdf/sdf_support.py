@@ -254,9 +254,7 @@ class Writer:
 
     def _joint(self, part: Part, path: tuple[str, ...], own: Part) -> str:
         child, parent = self.robot.named(part.child), self.robot.named(part.parent)
-        frames = "".join(
-            f"<{tag}>{end.seen_from(path)}</{tag}>" for tag, end in (("parent", parent), ("child", child))
-        )
+        frames = "".join(f"<{tag}>{end.seen_from(path)}</{tag}>" for tag, end in (("parent", parent), ("child", child)))
         extra = ""
         if self.chance(0.3):  # the child may be a frame on the link
             on_child = Part("frame", f"{part.name}_on_child", random_pose(self.rng), path)  # type: ignore[arg-type]
@@ -268,7 +266,9 @@ class Writer:
         axes = ""
         if part.joint_kind not in ("fixed", "ball"):
             tags = ("axis", "axis2")
-            axes = "".join(f"<{t}>{self._axis(part, a, path, own)}</{t}>" for t, a in zip(tags, part.axes, strict=False))
+            axes = "".join(
+                f"<{t}>{self._axis(part, a, path, own)}</{t}>" for t, a in zip(tags, part.axes, strict=False)
+            )
         pitch = "<screw_thread_pitch>0.3</screw_thread_pitch>" if part.joint_kind == "screw" else ""
         return f'{extra}<joint name="{part.name}" type="{part.joint_kind}">{frames}{pose}{axes}{pitch}</joint>'
 
@@ -282,7 +282,9 @@ class Writer:
         return f"<xyz{attribute}>{' '.join(repr(float(v)) for v in vector)}</xyz>"
 
     def _inertial(self, part: Part) -> str:
-        diagonal = "".join(f"<{t}>{m!r}</{t}>" for t, m in zip(("ixx", "iyy", "izz"), map(float, part.moments), strict=True))
+        diagonal = "".join(
+            f"<{t}>{m!r}</{t}>" for t, m in zip(("ixx", "iyy", "izz"), map(float, part.moments), strict=True)
+        )
         center = pose_text(part.center, self.rng)
         return f"<inertial><mass>{part.mass!r}</mass>{center}<inertia>{diagonal}</inertia></inertial>"
 

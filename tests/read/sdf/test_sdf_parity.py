@@ -148,10 +148,12 @@ def test_random_files_mean_what_libsdformat_says(tmp_path: Path, seed: int) -> N
 
 
 _BOX = """<sdf version="1.9"><model name="box" placement_frame="F"><pose>9 8 7 0.1 0 0</pose>
-<link name="L"><pose>0 0 1 0 0 0.3</pose></link><link name="L2"/><model name="deep"><pose>0 1 0 0 0 0</pose><link name="X"/></model>
+<link name="L"><pose>0 0 1 0 0 0.3</pose></link><link name="L2"/>
+<model name="deep"><pose>0 1 0 0 0 0</pose><link name="X"/></model>
 <frame name="F" attached_to="L"><pose>1 0 0 0 0 0</pose></frame>
 <frame name="G"><pose relative_to="__model__">0 0 4 0 0.2 0</pose></frame>
-<joint name="j" type="revolute"><parent>L</parent><child>L2</child><axis><xyz expressed_in="__model__">1 0 1</xyz></axis></joint>
+<joint name="j" type="revolute"><parent>L</parent><child>L2</child>
+<axis><xyz expressed_in="__model__">1 0 1</xyz></axis></joint>
 <joint name="k" type="fixed"><parent>L2</parent><child>deep::X</child></joint></model></sdf>"""
 
 
@@ -208,7 +210,8 @@ def test_every_version_puts_the_axis_where_libsdformat_does(tmp_path: Path, vers
 
 _FAULTS = {
     "unknown frame": '<link name="a"><pose relative_to="x"/></link>',
-    "frame cycle": '<link name="a"/><frame name="f"><pose relative_to="g"/></frame><frame name="g"><pose relative_to="f"/></frame>',
+    "frame cycle": '<link name="a"/><frame name="f"><pose relative_to="g"/></frame>'
+    '<frame name="g"><pose relative_to="f"/></frame>',
     "attached cycle": '<link name="a"/><frame name="f" attached_to="g"/><frame name="g" attached_to="f"/>',
     "unknown parent": '<link name="a"/><joint name="j" type="fixed"><parent>x</parent><child>a</child></joint>',
     "unknown child": '<link name="a"/><joint name="j" type="fixed"><parent>a</parent><child>x</child></joint>',
@@ -311,7 +314,8 @@ def test_joints_of_the_world_hold_as_in_drake(tmp_path: Path) -> None:
     file.write_text(
         """<sdf version="1.10"><world name="w">
         <model name="a"><pose>1 0 0 0 0 0.3</pose><link name="l"/></model>
-        <model name="b"><pose relative_to="a::l">0 1 0 0.2 0 0</pose><link name="l"><pose>0 0 1 0 0 0</pose></link></model>
+        <model name="b"><pose relative_to="a::l">0 1 0 0.2 0 0</pose>
+        <link name="l"><pose>0 0 1 0 0 0</pose></link></model>
         <frame name="f"><pose>0 0 2 0 0 0</pose></frame>
         <joint name="to_world" type="fixed"><parent>f</parent><child>a::l</child></joint>
         <joint name="between" type="fixed"><pose>0.1 0.2 0 0 0 0</pose><parent>a</parent><child>b::l</child></joint>

@@ -15,7 +15,7 @@ from conftest import ClaimedDiagnostics
 from kinema.description import Mesh, Robot
 from kinema.foundation import ReadError
 from kinema.read.resolve import Resolver
-from kinema.read.urdf import read_urdf, xacro_expand
+from kinema.read.urdf import read_urdf, xacro_expand, xacro_worker
 from kinema.read.urdf.xacro_expression import RefusedExpression, evaluate
 
 XMLNS = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
@@ -257,6 +257,25 @@ def test_included_files_are_checked_like_all_xml(tmp_path: Path) -> None:
 def test_mistakes_are_explained(tmp_path: Path, inside: str, message: str) -> None:
     """In one line, with what xacro says of them."""
     assert message in _refusal(tmp_path, inside)
+
+
+def test_the_worker_opens_no_files_and_runs_no_programs() -> None:
+    """The hook that it arms before it expands anything."""
+    for event in ("open", "os.system", "subprocess.Popen", "socket.connect", "import", "exec", "ctypes.dlopen"):
+        with pytest.raises(PermissionError):
+            xacro_worker._refuse(event, ())
+    xacro_worker._refuse("compile", ())
+
+
+@needs_xacro
+def test_an_unknown_version_of_xacro_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without the functions that are replaced would not be contained."""
+    fake = tmp_path / "library" / "xacro"
+    fake.mkdir(parents=True)
+    (fake / "__init__.py").write_text("def process_doc(*_, **__): raise SystemError('it ran')\n")
+    (fake / "substitution_args.py").write_text("")
+    monkeypatch.setattr(xacro_expand, "_library_paths", lambda _: [str(fake.parent)])
+    assert "this version of the package 'xacro' is not supported" in _refusal(tmp_path, '<link name="${1}"/>')
 
 
 # -- expressions ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from kinema.description import Inertial, Joint, JointKind, Robot, joint_motion
 from kinema.foundation import Array, Pose, skew
@@ -45,17 +46,15 @@ class Pinocchio:
 
     @classmethod
     def load(cls, text: str) -> Pinocchio:
-        import pinocchio
-
+        pinocchio: Any = pytest.importorskip("pinocchio")
         try:
             return cls(pinocchio.buildModelFromXML(text))
         except (ValueError, RuntimeError) as error:
             raise Refused(str(error)) from error
 
-    def poses(self, robot: Robot, coordinates: Coordinates) -> dict[str, Array]:
-        """World poses of the links."""
-        import pinocchio
-
+    def configuration(self, robot: Robot, coordinates: Coordinates) -> Array:
+        """Our coordinates in Pinocchio's layout."""
+        pinocchio: Any = pytest.importorskip("pinocchio")
         model = self.model
         q = pinocchio.neutral(model)
         for joint in robot.joints:
@@ -64,6 +63,13 @@ class Pinocchio:
                 assert index < model.njoints, f"Pinocchio has no joint {joint.name}"
                 start, size = model.joints[index].idx_q, model.joints[index].nq
                 q[start : start + size] = _pinocchio_coordinates(joint, coordinates[joint.name], size)
+        return q
+
+    def poses(self, robot: Robot, coordinates: Coordinates) -> dict[str, Array]:
+        """World poses of the links."""
+        pinocchio: Any = pytest.importorskip("pinocchio")
+        model = self.model
+        q = self.configuration(robot, coordinates)
         data = model.createData()
         pinocchio.framesForwardKinematics(model, data, q)
         return {
@@ -73,8 +79,7 @@ class Pinocchio:
 
     def check_inertias(self, robot: Robot, tolerance: float) -> None:
         """The mass, centre and inertia of each group of links that cannot move against each other."""
-        import pinocchio
-
+        pinocchio: Any = pytest.importorskip("pinocchio")
         model = self.model
         ours = [np.zeros((6, 6)) for _ in range(model.njoints)]
         at_root = np.zeros((6, 6))
@@ -124,8 +129,7 @@ class Mujoco:
 
     @classmethod
     def load(cls, text: str) -> Mujoco:
-        import mujoco
-
+        mujoco: Any = pytest.importorskip("mujoco")
         text = re.sub(r"<(visual|collision)\b[^>]*?(/>|>.*?</\1>)", "", text, flags=re.DOTALL)
         last = ""
         for is_balanced in (False, True):
@@ -141,8 +145,7 @@ class Mujoco:
 
     def poses(self, robot: Robot, coordinates: Coordinates) -> dict[str, Array]:
         """World poses of the links."""
-        import mujoco
-
+        mujoco: Any = pytest.importorskip("mujoco")
         model = self.model
         data = mujoco.MjData(model)
         for joint in robot.joints:

@@ -14,13 +14,13 @@ from rich.table import Table
 from kinema.check import RULES, check
 from kinema.foundation import ReadError
 
-from .diagnostics_table import print_diagnostics, verdict
+from .diagnostics_table import output_console, print_diagnostics, verdict
 from .reading import read_file, report_unreadable, status
 
 
 def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path]) -> int:
     """Print what the reader and the rules found; the exit status."""
-    console = Console(highlight=False)
+    console = output_console()
     try:
         with Status("reading", console=Console(stderr=True)) as progress:
             described = read_file(file, format, search_paths)
@@ -35,7 +35,7 @@ def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Pa
             "name": described.name,
             "diagnostics": [d.to_json() for d in found],
         }
-        print(json_module.dumps(result, indent=1, ensure_ascii=False))  # noqa: T201
+        print(json_module.dumps(result, ensure_ascii=False))  # noqa: T201
     else:
         print_diagnostics(console, found)
         console.print(verdict(found))
@@ -47,5 +47,5 @@ def list_rules() -> int:
     table = Table("code", "severity", "what it finds", box=None, padding=(0, 2, 0, 0))
     for rule in RULES:
         table.add_row(rule.code, rule.severity.value, (inspect.getdoc(rule.function) or "").split("\n")[0])
-    Console(highlight=False).print(table)
+    output_console().print(table)
     return 0

@@ -16,6 +16,16 @@ _BRIEF = 8
 """How many diagnostics of a severity a command shows that is not about them."""
 
 
+_FILE_WIDTH = 180
+"""Width of tables that go to a file or another program, which have no width of their own."""
+
+
+def output_console() -> Console:
+    """Where results are printed."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+
+
 def print_diagnostics(console: Console, diagnostics: Sequence[Diagnostic], *, brief: bool = False) -> None:
     """A table for each severity that occurs; `brief` leaves out notes and long tails."""
     for severity in Severity:

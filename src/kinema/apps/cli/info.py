@@ -17,7 +17,7 @@ from rich.tree import Tree
 from kinema.description import Axis, AxisMotion, Joint, KinematicTree, Link, Robot, Shape, TreeEdge, World
 from kinema.foundation import ReadError
 
-from .diagnostics_table import print_diagnostics
+from .diagnostics_table import output_console, print_diagnostics
 from .info_json import describe
 from .reading import read_file, report_unreadable, status
 
@@ -29,14 +29,14 @@ def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Pa
     except ReadError as error:
         return report_unreadable(error, json)
     if json:
-        print(json_module.dumps(describe(described), indent=1, ensure_ascii=False))  # noqa: T201
+        print(json_module.dumps(describe(described), ensure_ascii=False))  # noqa: T201
     else:
         _print(described)
     return status(described.diagnostics.items)
 
 
 def _print(described: Robot | World) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = output_console()
     robots = described.robots if isinstance(described, World) else [described]
     console.print(_headline(described))
     if isinstance(described, World) and described.shapes:
@@ -47,7 +47,7 @@ def _print(described: Robot | World) -> None:
         _print_rest(console, robot)
     if isinstance(described, World):
         _print_rest(console, described)
-    print_diagnostics(Console(highlight=False), described.diagnostics.items, brief=True)
+    print_diagnostics(console, described.diagnostics.items, brief=True)
 
 
 def _headline(described: Robot | World) -> Table:

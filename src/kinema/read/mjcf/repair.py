@@ -11,7 +11,6 @@ import re
 from kinema.foundation import Diagnostics, Origin, ReadError
 from kinema.read.xml_text import XmlElement, parse_xml
 
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _START_TAG = re.compile(rb"""<[A-Za-z_][^\s<>/"'=]*(?:[^<>"']|"[^"]*"|'[^']*')*>""")
 _VALUE = re.compile(rb"""=(\s*)("[^"]*"|'[^']*')(?=([A-Za-z_:])?)""")
 _BARE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);)")
@@ -38,8 +37,16 @@ def parse_tolerant(data: bytes, file: str, diagnostics: Diagnostics) -> XmlEleme
 
 def _mend(data: bytes) -> bytes:
     """The text with comments blanked, attributes kept apart and values escaped; every line stays where it was."""
-    data = _COMMENT.sub(lambda found: b"\n" * found.group().count(b"\n"), data)
-    return _START_TAG.sub(lambda found: _mend_tag(found.group()), data)
+    return _START_TAG.sub(lambda found: _mend_tag(found.group()), _without_comments(data))
+
+
+def _without_comments(data: bytes) -> bytes:
+    kept: list[bytes] = []
+    position = 0
+    while (start := data.find(b"<!--", position)) >= 0 and (end := data.find(b"-->", start + 4)) >= 0:
+        kept += [data[position:start], b"\n" * data.count(b"\n", start, end)]
+        position = end + 3
+    return b"".join([*kept, data[position:]])
 
 
 def _mend_tag(tag: bytes) -> bytes:

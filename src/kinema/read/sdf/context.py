@@ -75,7 +75,9 @@ def finish(cursor: Cursor) -> list[Extra]:
     custom = [c.tag for c in cursor.element.children if ":" in c.tag and c.tag not in cursor.seen]
     custom += [f"@{a}" for a in cursor.element.attributes if ":" in a]
     for tag in dict.fromkeys(c for c in custom if not c.startswith("@xmlns")):
-        cursor.note("custom-element", f"{tag!r} in {label(cursor)} is an extension of some program and is kept as it is")
+        cursor.note(
+            "custom-element", f"{tag!r} in {label(cursor)} is an extension of some program and is kept as it is"
+        )
     return cursor.finish(quiet=custom)
 
 
@@ -131,7 +133,9 @@ def number(cursor: Cursor, default: float, *, finite: bool = True) -> float:
         return default
     value = cursor.value(default)
     if math.isnan(value) or (finite and math.isinf(value)):
-        cursor.error("not-finite", f"<{cursor.tag}>: {cursor.text[:40]!r} is not a usable number", f"{default:g} is assumed")
+        cursor.error(
+            "not-finite", f"<{cursor.tag}>: {cursor.text[:40]!r} is not a usable number", f"{default:g} is assumed"
+        )
         return default
     return value
 
@@ -174,7 +178,9 @@ def child_integer(cursor: Cursor, tag: str) -> int | None:
             return int(text, 16) if text.startswith("0x") else int(text)
     except ValueError:
         pass
-    child.error("not-a-number", f"<{tag}> of {label(cursor)}: {child.text[:40]!r} is not a whole number", "it is left out")
+    child.error(
+        "not-a-number", f"<{tag}> of {label(cursor)}: {child.text[:40]!r} is not a whole number", "it is left out"
+    )
     return None
 
 
@@ -208,7 +214,7 @@ _MAX_TREE_DEPTH = 24
 
 
 def as_tree(element: XmlElement, depth: int = 0) -> Any:
-    """An element as plain values: its text, or a dictionary of its attributes (`@name`) and children (lists if many)."""
+    """An element as plain values: its text, or a dictionary of attributes (`@name`) and children (lists if many)."""
     if depth > _MAX_TREE_DEPTH:
         return element.verbatim
     if not element.children and not element.attributes:

@@ -14,7 +14,8 @@ from .convert_link import convert_light
 from .convert_model import RobotBuilder
 from .convert_shape import ShapeConverter, prefixed
 from .elements import CollisionElement, JointElement, ModelElement, RootElement, WorldElement
-from .frames import FrameGraph, FrameKind, FrameNode
+from .frames import FrameGraph
+from .scopes import FrameKind, FrameNode
 
 
 def convert(root: RootElement, file: Path, diagnostics: Diagnostics, resolver: Resolver) -> Robot | World:
@@ -56,7 +57,9 @@ class _WorldConverter:
                 problem = f'model "{other.name}" is not the only one: since SDFormat 1.8 a file holds one model'
                 self._report("error", "several-models", problem, other, "put the models into a <world>")
 
-    def _report(self, severity: str, code: str, problem: str, element: WorldElement | ModelElement, hint: str = "") -> None:
+    def _report(
+        self, severity: str, code: str, problem: str, element: WorldElement | ModelElement, hint: str = ""
+    ) -> None:
         getattr(self.diagnostics, severity)(f"{FORMAT}.{code}", problem, hint=hint, origin=element.origin)
 
     def _default_bitmask(self) -> int:

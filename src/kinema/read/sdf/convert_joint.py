@@ -23,7 +23,8 @@ from kinema.foundation import Array, Diagnostics, Pose
 from .context import FORMAT
 from .convert_shape import prefixed
 from .elements import AxisElement, JointElement
-from .frames import FrameGraph, FrameNode, Scope
+from .frames import FrameGraph
+from .scopes import FrameNode, Scope
 
 _KINDS = {
     "revolute": JointKind.REVOLUTE,

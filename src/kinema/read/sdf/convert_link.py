@@ -14,7 +14,8 @@ from .context import FORMAT
 from .convert_inertia import computed_inertial, default_inertial, written_inertial
 from .convert_shape import ShapeConverter, prefixed
 from .elements import CameraElement, LightElement, LinkElement, SensorElement
-from .frames import FrameGraph, FrameNode
+from .frames import FrameGraph
+from .scopes import FrameNode
 
 _CAMERA_TURN = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 """SDFormat's cameras look along x with z up; the description's along -z with y up."""
@@ -67,7 +68,9 @@ class LinkConverter:
         if inertial is None:
             link.inertial = default_inertial()
             if not is_static:
-                problem = f'link "{link.name}" has no <inertial>: 1 kg and 1 kg m2 about every axis, the format\'s default'
+                problem = (
+                    f'link "{link.name}" has no <inertial>: 1 kg and 1 kg m2 about every axis, the format\'s default'
+                )
                 self.diagnostics.note(f"{FORMAT}.default-inertial", problem, origin=element.origin)
             return
         link.extras += inertial.extras
@@ -86,12 +89,11 @@ class LinkConverter:
         for sensor in element.sensors:
             pose = self.graph.resolve(sensor.pose, node.scope, node, f'sensor "{sensor.name}"')
             robot.sensors.append(_sensor(sensor, pose, "link", link.name))
-            if sensor.camera is not None:
-                in_sensor = sensor.camera.pose
-                place = pose @ in_sensor.pose
-                if in_sensor.relative_to:
-                    place = self.graph.resolve(in_sensor, node.scope, node, f'camera of sensor "{sensor.name}"')
-                robot.cameras.append(_camera(sensor, sensor.camera, place, link.name))
+            for camera in sensor.cameras:
+                place = pose @ camera.pose.pose
+                if camera.pose.relative_to:
+                    place = self.graph.resolve(camera.pose, node.scope, node, f'camera "{camera.name}"')
+                robot.cameras.append(_camera(sensor, camera, place, link.name))
         for light in element.lights:
             pose = self.graph.resolve(light.pose, node.scope, node, f'light "{light.name}"')
             robot.lights.append(convert_light(light, pose, link.name))
@@ -129,15 +131,14 @@ def _camera(sensor: SensorElement, element: CameraElement, pose: Pose, link: str
     width, height = element.resolution
     half = math.tan(min(element.horizontal_fov, 3.1) / 2.0)
     return Camera(
-        name=sensor.name,
-        name_is_generated=sensor.name_is_generated,
+        name=element.name,
         origin=sensor.origin,
         link=link,
         pose=pose @ Pose(rotation=_CAMERA_TURN),
         vertical_fov=2.0 * math.atan(half * height / width),
         resolution=element.resolution,
         clip=element.clip,
-        settings={"horizontal_fov": element.horizontal_fov},
+        settings={"horizontal_fov": element.horizontal_fov, "sensor": sensor.name},
     )
 
 

@@ -13,7 +13,8 @@ from .convert_joint import End, JointConverter
 from .convert_link import LinkConverter
 from .convert_shape import ShapeConverter, prefixed
 from .elements import MODEL_FRAME, SCOPE, WORLD, JointElement, LinkElement, ModelElement
-from .frames import FrameGraph, FrameKind, FrameNode, Scope
+from .frames import FrameGraph
+from .scopes import FrameKind, FrameNode, Scope
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +36,9 @@ class RobotBuilder:
     def build(self) -> Robot:
         """The robot with all its parts."""
         first = _model(self.models[0])
-        self.robot = Robot(name=first.name, name_is_generated=first.name_is_generated, origin=first.origin, format=FORMAT)
+        self.robot = Robot(
+            name=first.name, name_is_generated=first.name_is_generated, origin=first.origin, format=FORMAT
+        )
         if len(self.models) > 1:
             self.robot.name, self.robot.name_is_generated = "+".join(m.name for m in self.models), True
         else:

@@ -111,7 +111,9 @@ class ShapeConverter:
 
     # -- geometry -------------------------------------------------------------------------------------------------
 
-    def _geometry(self, shape: ShapeElement | None, what: str, *, is_collision: bool) -> tuple[Geometry, Array | None] | None:
+    def _geometry(
+        self, shape: ShapeElement | None, what: str, *, is_collision: bool
+    ) -> tuple[Geometry, Array | None] | None:
         """The geometry and, for a plane, how it is turned; None where there is nothing to make."""
         match shape:
             case None:
@@ -207,6 +209,7 @@ class ShapeConverter:
 
 
 def _surface(element: SurfaceElement) -> PhysicsMaterial:
+    torsional = element.torsional_coefficient
     return PhysicsMaterial(
         origin=element.origin,
         static_friction=element.friction,
@@ -217,7 +220,7 @@ def _surface(element: SurfaceElement) -> PhysicsMaterial:
         contact_stiffness=element.stiffness,
         contact_damping=element.damping,
         extras=element.extras[:],
-        attributes={} if element.torsional_coefficient is None else {"sdf:torsional": element.torsional_coefficient},
+        attributes={} if torsional is None else {"sdf:torsional": (torsional, element.patch_radius)},
     )
 
 

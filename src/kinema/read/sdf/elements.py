@@ -167,6 +167,7 @@ class InertialElement:
 class CameraElement:
     """What a camera sensor says of its picture."""
 
+    name: str = ""
     pose: PoseElement = field(default_factory=PoseElement)
     horizontal_fov: float = 1.047
     resolution: tuple[int, int] = (320, 240)
@@ -179,7 +180,8 @@ class SensorElement(Element):
 
     kind: str = ""
     update_rate: float = 0.0
-    camera: CameraElement | None = None
+    cameras: list[CameraElement] = field(default_factory=list)
+    """Several for a `multicamera`."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -282,6 +284,15 @@ class ModelElement(Element):
     """Links, joints, frames and nested models in the order of the file."""
     size: int = 1
     """How many members it has at all depths, and itself."""
+    height: int = 1
+    """How deep models are nested in it, and itself."""
+
+    def add(self, member: Member) -> None:
+        """Append a member and count it."""
+        self.members.append(member)
+        self.size += member.size if isinstance(member, ModelElement) else 1
+        if isinstance(member, ModelElement):
+            self.height = max(self.height, member.height + 1)
 
     @property
     def links(self) -> Iterator[LinkElement]:

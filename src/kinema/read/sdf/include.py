@@ -14,7 +14,7 @@ from ..resolve import Resolver
 from ..source import read_bytes
 from ..xml_text import XmlElement, parse_xml
 from .builtin import BUILTIN
-from .context import Context, keep, optional_flag, pose_of
+from .context import MAX_MODEL_DEPTH, Context, keep, optional_flag, pose_of
 from .elements import LightElement, Member, ModelElement, PoseElement, RootElement
 from .version import NEWEST, parse_version
 
@@ -39,9 +39,15 @@ class Library:
     roots: dict[str, RootElement | None] = field(default_factory=dict)
     is_full: bool = False
 
-    def admits(self, size: int, member: Member, cursor: Cursor) -> bool:
+    def admits(self, size: int, member: Member, cursor: Cursor, context: Context) -> bool:
         """Whether something may be added to a model or world of that size; included models add up quickly."""
-        if cursor.tag != "include" or not isinstance(member, ModelElement) or size + member.size <= MAX_SIZE:
+        if cursor.tag != "include" or not isinstance(member, ModelElement):
+            return True
+        if context.depth + member.height > MAX_MODEL_DEPTH:
+            problem = f'model "{member.name}" makes models nested more than {MAX_MODEL_DEPTH} deep and is left out'
+            cursor.error("nested-too-deep", problem)
+            return False
+        if size + member.size <= MAX_SIZE:
             return True
         if not self.is_full:
             problem = f"includes add up to more than {MAX_SIZE} links, joints and frames; the rest is left out"
@@ -184,5 +190,3 @@ def _model_changes(
             cursor.error("placement-frame", problem, "the identity is assumed")
             changes["pose"] = PoseElement(origin=cursor.origin)
     return changes
-
-

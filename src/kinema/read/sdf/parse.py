@@ -86,9 +86,8 @@ def parse_model(cursor: Cursor, context: Context) -> ModelElement | None:
         member = _parse_member(child, inside)
         if isinstance(member, LightElement | Extra):
             child.error("include-content", f"{label(cursor)} includes something else than a model")
-        elif member is not None and context.library.admits(model.size, member, child):
-            model.members.append(member)
-            model.size += member.size if isinstance(member, ModelElement) else 1
+        elif member is not None and context.library.admits(model.size, member, child, inside):
+            model.add(member)
     model.extras = own + keep(cursor, "plugin", "gripper")
     model.extras += keep(cursor, "model_state", why="the state is that of a simulation in progress")
     model.extras += context.finish(cursor)
@@ -151,14 +150,16 @@ def _parse_world(cursor: Cursor, context: Context) -> WorldElement:
             world.lights.append(member)
         elif isinstance(member, Extra):
             world.extras.append(member)
-        elif member is not None and context.library.admits(size, member, child):
+        elif member is not None and context.library.admits(size, member, child, context):
             world.members.append(member)
             size += member.size if isinstance(member, ModelElement) else 1
     world.extras += keep(cursor, *_WORLD_DATA)
     world.extras += keep(cursor, "state", why="the state of a saved simulation is not applied to the models")
     for population in cursor.children("population"):
         world.extras.append(verbatim(population))
-        population.warning("population", f"{label(population)} stands for models that are not created", "write them out")
+        population.warning(
+            "population", f"{label(population)} stands for models that are not created", "write them out"
+        )
     world.extras += context.finish(cursor)
     return world
 

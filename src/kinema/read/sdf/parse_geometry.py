@@ -40,6 +40,10 @@ from .elements import (
 _UNREAD = ("heightmap", "image", "empty")
 _SHAPES = ("box", "sphere", "cylinder", "capsule", "ellipsoid", "cone", "plane", "mesh", "polyline", *_UNREAD)
 _MAX_POINTS = 2000
+_CONTACT_NUMBERS = (
+    *("kp", "kd", "soft_cfm", "soft_erp", "max_vel", "min_depth"),
+    "split_impulse_penetration_threshold",
+)
 
 
 def parse_collision(cursor: Cursor, context: Context) -> CollisionElement:
@@ -200,9 +204,8 @@ def _parse_friction(cursor: Cursor, surface: SurfaceElement) -> None:
     if bullet is not None:
         surface.friction = optional_number(bullet, "friction")
         surface.friction2 = optional_number(bullet, "friction2")
-        rolling = optional_number(bullet, "rolling_friction")
-        if rolling is not None:
-            surface.settings["bullet_rolling_friction"] = rolling
+        found = read_settings(bullet, numbers=("friction", "friction2", "rolling_friction"))
+        surface.settings |= {f"bullet_{tag}": value for tag, value in found.items()}
         if bullet.child("fdir1") is not None:
             surface.settings["bullet_fdir1"] = tuple(child_vector(bullet, "fdir1", (0.0, 0.0, 0.0)).tolist())
         surface.extras += finish(bullet)
@@ -247,11 +250,7 @@ def _parse_contact(cursor: Cursor, surface: SurfaceElement) -> None:
         stiffness, damping = optional_number(child, "kp"), optional_number(child, "kd")
         surface.stiffness = surface.stiffness if stiffness is None else stiffness
         surface.damping = surface.damping if damping is None else damping
-        found = read_settings(
-            child,
-            numbers=("soft_cfm", "soft_erp", "max_vel", "min_depth", "split_impulse_penetration_threshold"),
-            flags=("split_impulse",),
-        )
+        found = read_settings(child, numbers=_CONTACT_NUMBERS, flags=("split_impulse",))
         surface.settings |= {f"{engine}_{tag}": value for tag, value in found.items()}
         surface.extras += finish(child)
     surface.extras += finish(cursor)
@@ -265,9 +264,7 @@ def _parse_material(cursor: Cursor) -> MaterialElement:
         diffuse=child_color(cursor, "diffuse"),
         specular=child_color(cursor, "specular"),
         emissive=child_color(cursor, "emissive"),
-        settings=read_settings(
-            cursor, numbers=("render_order", "shininess"), flags=("lighting", "double_sided")
-        ),
+        settings=read_settings(cursor, numbers=("render_order", "shininess"), flags=("lighting", "double_sided")),
         origin=cursor.origin,
     )
     ambient = child_color(cursor, "ambient")

@@ -88,7 +88,7 @@ def _read_end(cursor: Cursor, tag: str) -> str:
 
 
 def _read_pitch(cursor: Cursor, context: Context) -> float:
-    """Travel of a screw in metres per revolution, right-handed; the old element is in radians per metre, left-handed."""
+    """Travel of a screw [m per revolution], right-handed; the old element is in radians per metre, left-handed."""
     old, new = optional_number(cursor, "thread_pitch"), optional_number(cursor, "screw_thread_pitch")
     if new is not None:
         return new

@@ -28,6 +28,10 @@ from .parse_geometry import parse_collision, parse_visual
 
 _CARRIED = ("projector", "audio_sink", "audio_source", "battery", "particle_emitter", "plugin")
 _SENSOR_FLAGS = ("always_on", "visualize", "enable_metrics")
+_SENSOR_DATA = (
+    *("air_pressure", "air_speed", "air_flow", "altimeter", "camera", "contact", "force_torque", "gps", "imu", "lidar"),
+    *("logical_camera", "magnetometer", "navsat", "ray", "rfid", "rfidtag", "sonar", "transceiver"),
+)
 _ADDED_MASS = tuple(a + b for i, a in enumerate("xyzpqr") for b in "xyzpqr"[i:])
 
 
@@ -111,30 +115,29 @@ def parse_sensor(cursor: Cursor, context: Context) -> SensorElement:
         pose=read_pose(cursor, context),
         kind=kind,
         update_rate=child_number(cursor, "update_rate", 0.0),
-        settings=read_settings(cursor, flags=_SENSOR_FLAGS, texts=("topic",)),
+        settings=read_settings(cursor, flags=_SENSOR_FLAGS, texts=("topic", "frame_id")),
+        cameras=[_parse_camera(c, context, name) for c in cursor.children("camera")],
     )
-    camera = cursor.child("camera")
-    if camera is not None:
-        sensor.camera = _parse_camera(camera, context)
     sensor.extras = keep(cursor, "plugin")
-    for child in cursor.element.children:
-        if child.tag not in {"pose", "update_rate", "plugin", "topic", *_SENSOR_FLAGS} and ":" not in child.tag:
-            part = Cursor(child, cursor.format, cursor.diagnostics)
-            cursor.seen.add(child.tag)
-            sensor.settings[child.tag] = as_tree(child)
-            sensor.extras.append(verbatim(part))
+    sensor.extras += keep(cursor, "frame", why="frames inside a sensor were never used")
+    for tag in _SENSOR_DATA:
+        found = cursor.children(tag)
+        if found:
+            trees = [as_tree(c.element) for c in found]
+            sensor.settings[tag] = trees[0] if len(trees) == 1 else trees
+            sensor.extras += [verbatim(c) for c in found]
     sensor.extras += context.finish(cursor)
     return sensor
 
 
-def _parse_camera(cursor: Cursor, context: Context) -> CameraElement:
+def _parse_camera(cursor: Cursor, context: Context, sensor: str) -> CameraElement:
     """What rendering needs; the whole element is kept beside it."""
-    camera = CameraElement(pose=read_pose(cursor, context))
+    camera = CameraElement(name=cursor.text_of("name") or sensor, pose=read_pose(cursor, context))
     camera.horizontal_fov = child_number(cursor, "horizontal_fov", camera.horizontal_fov)
     image, clip = cursor.child("image"), cursor.child("clip")
     if image is not None:
         width, height = child_integer(image, "width"), child_integer(image, "height")
-        camera.resolution = (width or camera.resolution[0], height or camera.resolution[1])
+        camera.resolution = (max(width or camera.resolution[0], 1), max(height or camera.resolution[1], 1))
     if clip is not None:
         near, far = camera.clip
         camera.clip = (child_number(clip, "near", near), child_number(clip, "far", far, finite=False))

@@ -86,7 +86,7 @@ def read_version(root: Cursor) -> Version:
             problem = f"<{root.tag}> does not say which version of SDFormat it is"
         else:
             problem = f"{text[:40]!r} is not a version of SDFormat"
-        root.error("version", problem, f"{NEWEST} is assumed; add version=\"{NEWEST}\"")
+        root.error("version", problem, f'{NEWEST} is assumed; add version="{NEWEST}"')
         return NEWEST
     if version < OLDEST:
         root.warning("version", f"SDFormat {version} is older than {OLDEST}; it is read by the rules of {OLDEST}")

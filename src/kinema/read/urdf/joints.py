@@ -221,8 +221,8 @@ class JointConverter:
 def plane_axes(normal: Array) -> tuple[Array, Array, Array]:
     """Two directions in the plane with that unit normal, and the normal.
 
-    They are x and y after the shortest rotation that takes z to the normal, which is also what MuJoCo and Drake choose. For -z,
-    where all half turns are equally short, it is the one about x.
+    They are x and y after the shortest rotation that takes z to the normal, which is also what MuJoCo and Drake
+    choose. For -z, where all half turns are equally short, it is the one about x.
     """
     sine = math.hypot(normal[0], normal[1])
     about = vector((1, 0, 0)) if sine < 1e-10 else np.array([-normal[1], normal[0], 0.0]) / sine

@@ -1,0 +1,74 @@
+"""Bodies to links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinema.description import Inertial, Link, Shape
+from kinema.foundation import Array, quaternion_to_matrix
+
+from .engine import mujoco
+from .reading import Reading, set_given, word
+
+
+def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
+    """The link that stands for a body, with its shapes."""
+    model = reading.model
+    computed = _is_computed(reading, body)
+    unknown = computed and any(_brings_unknown_mass(shape) for shape in shapes)
+    link = Link(
+        **reading.node("body", "bodies", body),
+        inertial=None if unknown else inertial_of(model, body),
+        inertial_is_computed=computed,
+        shapes=shapes,
+        nested_in=reading.link(int(model.body_parentid[body])),
+        kinematic=int(model.body_mocapid[body]) >= 0,
+        gravity_scale=1.0 - float(model.body_gravcomp[body]),
+    )
+    if unknown:
+        message = f'the inertia of body "{link.name}" would come from a mesh that could not be read; it is left out'
+        reading.warning("no-inertia", message, link.origin, "give the file, or an <inertial>")
+    _settings(reading, body, link)
+    return link
+
+
+def inertial_of(model: Any, body: int) -> Inertial | None:
+    """Mass, centre and inertia; None for a body without mass."""
+    mass = float(model.body_mass[body])
+    if mass == 0.0:
+        return None
+    axes = quaternion_to_matrix(model.body_iquat[body])
+    inertia: Array = axes @ np.diag(model.body_inertia[body]) @ axes.T
+    return Inertial(mass, np.array(model.body_ipos[body]), (inertia + inertia.T) / 2)
+
+
+def _is_computed(reading: Reading, body: int) -> bool:
+    """Whether MuJoCo makes the inertia from the geoms."""
+    spec = reading.spec("bodies", body)
+    if spec is None or not reading.model.body_mass[body]:
+        return False
+    rule = int(getattr(spec, "compiler", reading.compiled.spec.compiler).inertiafromgeom)
+    kinds = mujoco().mjtInertiaFromGeom
+    return rule == kinds.mjINERTIAFROMGEOM_TRUE or (
+        rule == kinds.mjINERTIAFROMGEOM_AUTO and not bool(spec.explicitinertial)
+    )
+
+
+def _brings_unknown_mass(shape: Shape) -> bool:
+    return bool(shape.attributes.get("mjcf:unreadable")) and shape.mass is None and shape.density != 0.0
+
+
+def _settings(reading: Reading, body: int, link: Link) -> None:
+    model = reading.model
+    spec = reading.spec("bodies", body)
+    sleep = getattr(spec, "sleep", None)
+    policy = "" if sleep is None else word(sleep, "mjtSleepPolicy")
+    link.starts_asleep = policy == "init"
+    set_given(
+        link.attributes,
+        sleep="" if policy.startswith("auto") else policy,
+        user=model.body_user[body] if model.nuser_body else (),
+        childclass="" if spec is None else spec.childclass,
+    )

@@ -1,0 +1,154 @@
+"""Geoms to shapes.
+
+A geom of MuJoCo's is seen and collides at once. Here a shape is for collision if its bit masks or an explicit pair
+let it touch anything, and for the eye unless it is entirely transparent; the display group is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Geometry, Mesh, Plane, Shape, Sphere
+from kinema.foundation import Pose
+
+from .engine import mujoco
+from .joints import class_of
+from .materials import surface_of, visual_material
+from .meshes import MeshAssets, collision_mesh, height_field
+from .reading import Reading, floats, pose_of, set_given
+
+
+@dataclass(slots=True, eq=False)
+class Geoms:
+    """Converts the geoms of one model."""
+
+    reading: Reading
+    meshes: MeshAssets
+    paired: set[int] = field(init=False)
+    """Geoms that are named in an explicit contact pair."""
+
+    def __post_init__(self) -> None:
+        model = self.reading.model
+        self.paired = {int(g) for g in [*model.pair_geom1, *model.pair_geom2]}
+
+    def shapes_of(self, body: int) -> list[Shape]:
+        """The shapes on a body, in the order of the file."""
+        model = self.reading.model
+        first = int(model.body_geomadr[body])
+        return [self.shape(g) for g in range(first, first + int(model.body_geomnum[body]))]
+
+    def shape(self, geom: int) -> Shape:
+        """One geom."""
+        model = self.reading.model
+        contype, conaffinity = int(model.geom_contype[geom]), int(model.geom_conaffinity[geom])
+        collides = bool(contype or conaffinity or geom in self.paired)
+        geometry, pose, readable = self._geometry(geom, collides)
+        material = visual_material(self.reading, int(model.geom_matid[geom]), model.geom_rgba[geom])
+        shape = Shape(
+            **self.reading.node("geom", "geoms", geom),
+            geometry=geometry,
+            pose=pose,
+            visual=material.color is None or material.color[3] > 0.0,
+            collision=collides,
+            material=material,
+            surface=surface_of(model, geom) if collides else None,
+            contype=contype,
+            conaffinity=conaffinity,
+            group=int(model.geom_group[geom]),
+        )
+        self._mass(geom, shape)
+        self._settings(geom, shape)
+        if not readable:
+            shape.attributes["mjcf:unreadable"] = True
+        return shape
+
+    def _geometry(self, geom: int, collides: bool) -> tuple[Geometry, Pose, bool]:
+        """Geometry, pose in the body, and whether the geometry could be read."""
+        mj, model = mujoco(), self.reading.model
+        pose = pose_of(model.geom_pos[geom], model.geom_quat[geom])
+        kind = int(model.geom_type[geom])
+        if kind in (mj.mjtGeom.mjGEOM_MESH, mj.mjtGeom.mjGEOM_SDF):
+            placed = self.meshes.placed(int(model.geom_dataid[geom]))
+            mesh = placed.mesh
+            if collides:
+                mesh = collision_mesh(mesh, signed_distance=kind == mj.mjtGeom.mjGEOM_SDF)
+            return mesh, pose @ placed.pose, placed.readable
+        if kind == mj.mjtGeom.mjGEOM_HFIELD:
+            number = int(model.geom_dataid[geom])
+            asset = self.reading.asset(self.reading.element("hfields", number))
+            return height_field(self.reading, number), pose, asset is None or asset.usable
+        fitted_to = self._fitted_mesh(geom)
+        if fitted_to >= 0 and not self.meshes.is_readable(fitted_to):
+            placed = self.meshes.placed(fitted_to)
+            return placed.mesh, pose @ placed.pose, False
+        return primitive(kind, model.geom_size[geom]), pose, True
+
+    def _fitted_mesh(self, geom: int) -> int:
+        """The mesh that a primitive was fitted to, or -1."""
+        spec = self.reading.spec("geoms", geom)
+        name = "" if spec is None else spec.meshname
+        names = [n.text for n in self.reading.names["mesh"]]
+        return names.index(name) if name in names else -1
+
+    def _mass(self, geom: int, shape: Shape) -> None:
+        """What the geom brings where its body's inertia is computed."""
+        spec = self.reading.spec("geoms", geom)
+        if spec is None:
+            return
+        first, last = self.reading.compiled.spec.compiler.inertiagrouprange
+        if not first <= shape.group <= last:
+            shape.mass = 0.0
+        elif not math.isnan(spec.mass):
+            shape.mass = float(spec.mass)
+        else:
+            shape.density = float(spec.density)
+
+    def _settings(self, geom: int, shape: Shape) -> None:
+        """What only MuJoCo has."""
+        model = self.reading.model
+        spec = self.reading.spec("geoms", geom)
+        shell = spec is not None and int(spec.typeinertia) == int(mujoco().mjtGeomInertia.mjINERTIA_SHELL)
+        set_given(
+            shape.attributes,
+            fluid=model.geom_fluid[geom],
+            surfacevel=_row(model, "geom_surfacevel", geom),
+            adhesion=_row(model, "geom_adhesion", geom),
+            shellinertia=shell,
+            user=model.geom_user[geom] if model.nuser_geom else (),
+            fitted_mesh="" if isinstance(shape.geometry, Mesh) or spec is None else spec.meshname,
+            **{"class": class_of(self.reading, "geoms", geom)},
+        )
+        if "mjcf:surfacevel" in shape.attributes or "mjcf:adhesion" in shape.attributes:
+            message = f'geom "{shape.name}": its surface velocity and adhesion are kept, but mean nothing elsewhere'
+            self.reading.warning("contact-feature", message, shape.origin)
+        if isinstance(shape.geometry, Plane) and (model.geom_size[geom][:2] > 0).any():
+            shape.attributes["mjcf:size"] = floats(model.geom_size[geom])
+
+
+def primitive(kind: int, size: Any) -> Geometry:
+    """A geometry that its type and MuJoCo's half sizes describe."""
+    kinds = mujoco().mjtGeom
+    x, y, z = floats(size)
+    if kind == kinds.mjGEOM_PLANE:
+        return Plane((2 * x, 2 * y) if x > 0 and y > 0 else None)
+    if kind == kinds.mjGEOM_SPHERE:
+        return Sphere(x)
+    if kind == kinds.mjGEOM_CAPSULE:
+        return Capsule(x, 2 * y)
+    if kind == kinds.mjGEOM_ELLIPSOID:
+        return Ellipsoid(np.array([x, y, z]))
+    if kind == kinds.mjGEOM_CYLINDER:
+        return Cylinder(x, 2 * y)
+    return Box(np.array([2 * x, 2 * y, 2 * z]))
+
+
+def _row(model: Any, name: str, number: int) -> Any:
+    """A row of a table that older versions of MuJoCo do not have."""
+    table = getattr(model, name, None)
+    if table is None:
+        return ()
+    return floats(table[number])

@@ -1,0 +1,107 @@
+"""What surfaces look like and how they touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinema.description import PhysicsMaterial, VisualMaterial
+
+from .engine import mujoco
+from .reading import Reading, floats, rgba, set_given, solver_parameters
+
+_DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
+_GAP_BEYOND_MARGIN = (3, 9)
+"""Since this version of MuJoCo the gap lies beyond the margin; before, it was its outer part."""
+
+
+def visual_material(reading: Reading, material: int, own_color: Any) -> VisualMaterial:
+    """The look of a geom: its material's, with the geom's own colour where that is not MuJoCo's default grey."""
+    color = rgba(own_color)
+    if material < 0:
+        return VisualMaterial(color=color)
+    model = reading.model
+    result = VisualMaterial(**reading.node("material", "materials", material))
+    result.color = rgba(model.mat_rgba[material]) if color == _DEFAULT_COLOR else color
+    emission = float(model.mat_emission[material])
+    if emission:
+        red, green, blue, _ = result.color
+        result.emission = (emission * red, emission * green, emission * blue)
+    result.specular = float(model.mat_specular[material])
+    result.reflectance = float(model.mat_reflectance[material])
+    # MuJoCo writes -1 for what the file does not say
+    result.metallic = _given(model.mat_metallic[material])
+    result.roughness = _given(model.mat_roughness[material])
+    set_given(
+        result.attributes,
+        shininess=float(model.mat_shininess[material]),
+        texuniform=bool(model.mat_texuniform[material]),
+        texrepeat=() if floats(model.mat_texrepeat[material]) == (1.0, 1.0) else model.mat_texrepeat[material],
+    )
+    _textures(reading, material, result)
+    return result
+
+
+def _given(value: Any) -> float | None:
+    return None if value < 0 else float(value)
+
+
+def _textures(reading: Reading, material: int, result: VisualMaterial) -> None:
+    mj = mujoco()
+    layers = {}
+    for role, texture in enumerate(reading.model.mat_texid[material]):
+        if texture >= 0:
+            layers[mj.mjtTextureRole(role).name.split("_", 1)[1].lower()] = int(texture)
+    colored = layers.get("rgb", layers.get("rgba", layers.get("user", -1)))
+    if colored >= 0:
+        asset = reading.asset(reading.element("textures", colored))
+        result.texture = asset.path if asset is not None else ""
+    if layers:
+        result.attributes["mjcf:textures"] = {role: reading.name("texture", t) for role, t in layers.items()}
+
+
+def surface_of(model: Any, geom: int) -> PhysicsMaterial:
+    """How a geom touches others."""
+    sliding, torsional, rolling = floats(model.geom_friction[geom])
+    gap = float(model.geom_gap[geom])
+    margin = force_margin(float(model.geom_margin[geom]), gap)
+    return PhysicsMaterial(
+        static_friction=sliding,
+        dynamic_friction=sliding,
+        torsional_friction=torsional,
+        rolling_friction=rolling,
+        contact_dimension=int(model.geom_condim[geom]),
+        gap=gap,
+        priority=int(model.geom_priority[geom]),
+        solmix=float(model.geom_solmix[geom]),
+        solver=solver_parameters(model.geom_solref[geom], model.geom_solimp[geom], margin),
+    )
+
+
+def pair_surface(model: Any, pair: int) -> PhysicsMaterial:
+    """How the two geoms of an explicit pair touch."""
+    first, second, spin, roll, roll2 = floats(model.pair_friction[pair])
+    gap = float(model.pair_gap[pair])
+    margin = force_margin(float(model.pair_margin[pair]), gap)
+    surface = PhysicsMaterial(
+        static_friction=first,
+        dynamic_friction=first,
+        dynamic_friction2=None if second == first else second,
+        torsional_friction=spin,
+        rolling_friction=roll,
+        contact_dimension=int(model.pair_dim[pair]),
+        gap=gap,
+        solver=solver_parameters(model.pair_solref[pair], model.pair_solimp[pair], margin),
+    )
+    set_given(
+        surface.attributes,
+        friction=() if (second, roll2) == (first, roll) else model.pair_friction[pair],
+        solreffriction=model.pair_solreffriction[pair],
+        adhesion=float(getattr(model, "pair_adhesion", (0.0,) * model.npair)[pair]),
+    )
+    return surface
+
+
+def force_margin(margin: float, gap: float) -> float:
+    """The distance at which contact forces begin [m]."""
+    version = tuple(int(part) for part in mujoco().__version__.split(".")[:2])
+    return margin if version >= _GAP_BEYOND_MARGIN else margin - gap
