@@ -151,7 +151,8 @@ class Context:
             return self._rest_of_robots()
         sound = [j for j in self.joint_by_name.values() if has_sound_axes(j) and j.rest.shape == (j.n_qs,)]
         values = coordinates(sound, {})
-        usable = {id(j) for j in sound}  # of two joints with one name, only the first
+        # of two joints with one name, only the first
+        usable = {id(j) for j in sound if np.isfinite([*values[j.name], *(a.reference for a in j.axes)]).all()}
         base = self.robot.pose
         poses: dict[str, Pose] = {}
         for root in self.tree.roots:

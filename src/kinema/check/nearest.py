@@ -54,6 +54,8 @@ def _solve(joint: Joint, relative: Pose) -> Array:
         if not np.isfinite(jacobian).all():
             break
         q = best - np.linalg.lstsq(jacobian, left, rcond=1e-9)[0]
+        if not np.isfinite(q).all():
+            break
         now = _difference(joint, q, relative)
         if not np.linalg.norm(now) < np.linalg.norm(left) * (1 - 1e-9):
             break

@@ -24,6 +24,9 @@ from kinema.shapes import (
 _MOST_POINTS = 800
 """A hull with more corners is simplified (from inside), so that no two shapes take long to compare."""
 
+_SMALLEST, _LARGEST = 1e-9, 1e12
+"""Coordinates [m] of what can be a solid."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solid:
@@ -100,7 +103,13 @@ class Solids:
                 data = tessellate(geometry)
             except ShapeError:
                 return None  # a size that is not positive: see shapes.size
-        return None if data is None or not np.isfinite(data.vertices).all() else _hull(data)
+        return _hull(data) if data is not None and _is_of_this_world(data) else None
+
+
+def _is_of_this_world(data: MeshData) -> bool:
+    """Whether the size is one that can be computed with: Qhull crashes on spheres of 1e300 m."""
+    largest = float(np.abs(data.vertices).max(initial=0.0))
+    return _SMALLEST <= largest <= _LARGEST
 
 
 def _load(mesh: Mesh) -> LoadedMesh:

@@ -20,6 +20,8 @@ class Transmission(str, enum.Enum):
     SITE = "site"
     SLIDER_CRANK = "slidercrank"
     BODY = "body"
+    ORIENTATION = "orientation"
+    """All three rotations of a spherical joint, or of a frame against its reference frame, at once."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

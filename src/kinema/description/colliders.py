@@ -19,16 +19,18 @@ def colliders(described: Robot | World) -> tuple[list[Collider], Neighbours]:
     result: list[Collider] = []
     joined: dict[frozenset[int], bool] = {}
     if isinstance(described, World):
-        result += [Collider(s, None, body=STATIC) for s in described.shapes if s.collision]
+        result += [Collider(s, None, body=STATIC, movable=False) for s in described.shapes if s.collision]
     first_body = 0
     for robot in robots:
         body_of = rigid_bodies(robot, first_body)
         first_body = max([first_body, *(b + 1 for b in body_of.values())])
         joined.update(_joined_bodies(robot, body_of))
+        held = {STATIC, *(body_of[link.name] for link in robot.links if link.kinematic)}
         for link in robot.links:
             collides = robot.collision.self_collide if link.self_collide is None else link.self_collide
+            body = body_of[link.name]
             result += [
-                Collider(s, link.name, robot.name, body_of[link.name], self_collide=collides)
+                Collider(s, link.name, robot.name, body, self_collide=collides, movable=body not in held)
                 for s in link.shapes
                 if s.collision
             ]
@@ -36,18 +38,22 @@ def colliders(described: Robot | World) -> tuple[list[Collider], Neighbours]:
 
 
 def rigid_bodies(robot: Robot, first: int = 0) -> dict[str, int]:
-    """For each link the number of its rigid body: links held together without any freedom share one."""
+    """For each link the number of its rigid body: links held together without any freedom share one.
+
+    A kinematic link, which the user moves, begins a body of its own.
+    """
     tree = robot.tree()
+    kinematic = {link.name for link in robot.links if link.kinematic and not robot.static}
     body_of: dict[str, int] = {}
     fresh = first
     for root in tree.roots:
-        if robot.static or robot.base is Base.FIXED:
+        if robot.static or (robot.base is Base.FIXED and root not in kinematic):
             body_of[root] = STATIC
         else:
             body_of[root], fresh = fresh, fresh + 1
     for edge in tree.edges:
         moves = not robot.static and any(j.n_dofs for j in edge.joints)
-        if moves:
+        if moves or edge.child in kinematic:
             body_of[edge.child], fresh = fresh, fresh + 1
         else:
             body_of[edge.child] = STATIC if edge.parent is None else body_of[edge.parent]

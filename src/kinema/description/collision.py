@@ -68,6 +68,8 @@ class Collider:
     body: int = -1
     """Links that cannot move against each other share a body; -1 is everything that never moves."""
     self_collide: bool = True
+    movable: bool = True
+    """False where no force moves it: it is static, or kinematic."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,10 +92,10 @@ class Neighbours:
 def may_collide(a: Collider, b: Collider, rules: Iterable[CollisionRules], neighbours: Neighbours) -> bool:
     """Whether the narrow phase has to look at two shapes.
 
-    Both must be enabled collision shapes on bodies that can move against each other. An explicit pair decides;
+    Both must be enabled collision shapes on different bodies, one of which a force can move. An explicit pair decides;
     without one, bit masks, groups, self-collision and neighbourhood must all allow it.
     """
-    if not (_active(a) and _active(b)) or a.body == b.body:
+    if not (_active(a) and _active(b)) or a.body == b.body or not (a.movable or b.movable):
         return False
     rule_list = list(rules)
     forced = _pair_rule(a, b, rule_list)

@@ -59,7 +59,7 @@ class PhysicsMaterial(Node):
     contact_dimension: int | None = None
     """MuJoCo's condim: 1 frictionless, 3 sliding, 4 torsional, 6 rolling."""
     gap: float = 0.0
-    """Part of the solver's margin in which contacts are found but make no force [m]."""
+    """How far beyond the solver's margin contacts are found without making a force [m]."""
     priority: int = 0
     """Where two surfaces differ, the one with the higher priority decides."""
     solmix: float = 1.0

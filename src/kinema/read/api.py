@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kinema.description import Robot, World
 from kinema.foundation import Diagnostics, InternalError, KinemaError, Policy, ReadError, log_errors
@@ -29,6 +30,7 @@ def read(
     format: str | None = None,
     search_paths: Sequence[str | os.PathLike[str]] = (),
     policy: Policy = log_errors,
+    **options: Any,
 ) -> Robot | World:
     """Read a robot, or a world of several, from any supported file.
 
@@ -38,6 +40,7 @@ def read(
         search_paths: folders that are, or hold, the packages and models the file refers to.
         policy: what to do with each diagnostic as it is reported: `log_errors` (the default), `collect` or
             `raise_on_error` of `kinema.foundation`, or a function of your own.
+        options: of one format only: `arguments` of a xacro file; `variants` and `stack_joints` of a USD stage.
 
     Returns:
         The description. Its `diagnostics` say what was read, approximated and ignored, each with its place; errors
@@ -53,7 +56,7 @@ def read(
         raise ReadError(f"{file}: {format!r} is not a format that is read; these are: {', '.join(FORMATS)}")
     resolve = Resolver(search_paths=[Path(p) for p in search_paths])
     try:
-        return reader_of(format)(file, diagnostics=Diagnostics(policy=policy), resolve=resolve)
+        return reader_of(format)(file, diagnostics=Diagnostics(policy=policy), resolve=resolve, **options)
     except KinemaError:
         raise
     except (Exception, RecursionError) as error:  # a defect of ours must still not be a traceback in a user's face

@@ -30,9 +30,11 @@ class Geoms:
     meshes: MeshAssets
     paired: set[int] = field(init=False)
     """Geoms that are named in an explicit contact pair."""
+    mesh_numbers: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         model = self.reading.model
+        self.mesh_numbers = {name.text: i for i, name in enumerate(self.reading.names["mesh"])}
         self.paired = {int(g) for g in [*model.pair_geom1, *model.pair_geom2]}
 
     def shapes_of(self, body: int) -> list[Shape]:
@@ -90,9 +92,7 @@ class Geoms:
     def _fitted_mesh(self, geom: int) -> int:
         """The mesh that a primitive was fitted to, or -1."""
         spec = self.reading.spec("geoms", geom)
-        name = "" if spec is None else spec.meshname
-        names = [n.text for n in self.reading.names["mesh"]]
-        return names.index(name) if name in names else -1
+        return -1 if spec is None else self.mesh_numbers.get(spec.meshname, -1)
 
     def _mass(self, geom: int, shape: Shape) -> None:
         """What the geom brings where its body's inertia is computed."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from kinema.description import Approximation, HeightField, Mesh
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
+from kinema.read.cursor import parse_float
 
 from .reading import Reading, pose_of
 
@@ -55,8 +56,7 @@ class MeshAssets:
         asset = self.reading.asset(self.reading.element("meshes", number))
         to_file = pose_of(model.mesh_pos[number], model.mesh_quat[number]).inverse()
         if not self.is_readable(number):
-            uri = "" if asset is None else asset.uri
-            return PlacedMesh(Mesh(uri=uri, scale=vector(spec.scale)), to_file, readable=False)
+            return PlacedMesh(self._unread(number), to_file, readable=False)
         limit = int(spec.maxhullvert) if spec.maxhullvert > 0 else None
         reference = _reference(vector(spec.refpos), vector(spec.refquat), vector(spec.scale))
         if reference is None or (asset is None and not len(spec.uservert)):
@@ -71,6 +71,14 @@ class MeshAssets:
         vertices, faces = self._given_in_place(number)
         mesh = Mesh(vertices=vertices, faces=faces, scale=vector(spec.scale), max_hull_vertices=limit)
         return PlacedMesh(mesh, to_file @ reference)
+
+    def _unread(self, number: int) -> Mesh:
+        """A mesh that is not there: what the file calls it, and its scale."""
+        element = self.reading.element("meshes", number)
+        asset = self.reading.asset(element)
+        written = [] if element is None else [parse_float(t) for t in element.attributes.get("scale", "").split()]
+        scale = [s for s in written if s is not None]
+        return Mesh(uri="" if asset is None else asset.uri, scale=vector(scale if len(scale) == 3 else (1.0, 1.0, 1.0)))
 
     def _given_in_place(self, number: int) -> tuple[Array, np.ndarray]:
         """Vertices as written; MuJoCo's convex hull where the file gives no faces."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kinema.description import Base, Extra, Frame, Joint, JointKind, Link, Robot
+from kinema.description import Base, CollisionGroup, Extra, Frame, Joint, JointKind, Link, Robot
 from kinema.foundation import Diagnostics, Pose, unique_name
 
 from .context import FORMAT
@@ -45,7 +45,7 @@ class RobotBuilder:
             self.robot.pose = self.graph.in_world(self.models[0])
         self.robot.diagnostics = self.diagnostics
         self.robot.static = all(_model(m).static for m in self.models)
-        self.robot.collision.self_collide = first.self_collide
+        self.robot.collision.self_collide = first.self_collide or len(self.models) > 1
         for model in self.models:
             self._add_model_data(model)
         links = [n for n in self._nodes() if n.kind is FrameKind.LINK]
@@ -117,17 +117,29 @@ class RobotBuilder:
             converter.carried(node, link, self.robot)
 
     def _set_self_collide(self, link: Link, node: FrameNode) -> None:
-        """A link may say by itself, else its model does; the robot's rule is that of its first model."""
+        """A link may say by itself, else its model does; the robot's rule is that of its model."""
         element, model = node.element, node.scope.element
         assert isinstance(element, LinkElement)
         says = element.self_collide
-        if says is None and isinstance(model, ModelElement):
-            says = model.self_collide
-        if says is not None and says != self.robot.collision.self_collide:
+        if says is None:
+            says = isinstance(model, ModelElement) and model.self_collide
+        if len(self.models) > 1:
+            if not says:
+                self._apart(node.home or node).members.append(link.name)
+        elif says != self.robot.collision.self_collide:
             link.self_collide = says
             problem = f'link "{link.name}" has another rule for self-collision than its robot'
             hint = "two links of a robot collide here if both allow it; in SDFormat one is enough"
             self.diagnostics.warning(f"{FORMAT}.self-collide", problem, hint=hint, origin=element.origin)
+
+    def _apart(self, model: FrameNode) -> CollisionGroup:
+        """Of several models in one robot: the links of one that do not collide with one another, but with the rest."""
+        name = f"{model.name}{SCOPE}no_self_collision"
+        found = next((g for g in self.robot.collision.groups if g.name == name), None)
+        if found is None:
+            found = CollisionGroup(name=name, name_is_generated=True, filtered=[name])
+            self.robot.collision.groups.append(found)
+        return found
 
     def _add_joints(self, nodes: list[FrameNode]) -> None:
         converter = JointConverter(self.graph, self.diagnostics)

@@ -2,7 +2,7 @@
 
 A body's own mass overrides everything; without one, each collider brings its own mass, or its volume times the first
 density among the collider's, the body's, its material's and 1000 kg/m3. Zero (and, for the centre, -infinity) means
-unset. What is authored of centre and inertia overrides what is computed.
+unset. What is authored of centre and inertia, on the body or on a collider, overrides what is computed there.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from kinema.description import Inertial, Mesh, combined_inertial, geometry_mass,
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 
 from . import pxr
+from .polar import Affine, polar
 from .shapes_on_links import StageShape
 from .stage_index import Body, StageIndex
 
 DEFAULT_DENSITY = 1000.0
 """[kg/m3]"""
+STAND_IN_RADIUS = 0.1
+"""Radius [m] of the ball whose inertia stands in for one that is neither authored nor to be computed: OpenUSD's."""
 
 
 def body_inertial(index: StageIndex, body: Body, parts: Sequence[StageShape]) -> tuple[Inertial | None, bool]:
@@ -29,7 +32,8 @@ def body_inertial(index: StageIndex, body: Body, parts: Sequence[StageShape]) ->
     has_api = "PhysicsMassAPI" in body.prim.GetAppliedSchemas()
     own_mass = _authored_positive(index, body.prim, "physics:mass") if has_api else None
     own_density = _authored_positive(index, body.prim, "physics:density") if has_api else None
-    center, inertia = _authored_moments(index, body) if has_api else (None, None)
+    into_link = Affine(body.pose.rotation.T, body.pose.inverse().position) @ body.affine
+    center, inertia = _authored_moments(index, body.prim, into_link) if has_api else (None, None)
     if own_mass is not None and center is not None and inertia is not None:
         return Inertial(own_mass * index.units.mass, center, inertia), False
     computed = _from_shapes(index, parts, own_density)
@@ -57,12 +61,13 @@ def _with_mass(
     if inertia is None:
         index.diagnostics.warning(
             "usd.no-inertia",
-            f"body {body.prim.GetName()!r} has a mass but no inertia, and no collider to compute one from",
+            f"body {body.prim.GetName()!r} has a mass but no inertia, and no collider to compute one from; it gets that"
+            f" of a ball of {STAND_IN_RADIUS} m radius",
             hint="author physics:diagonalInertia",
             origin=index.origin(body.prim),
         )
-    zero = np.zeros(3)
-    return Inertial(mass, zero if center is None else center, np.zeros((3, 3)) if inertia is None else inertia), False
+        inertia = 0.4 * mass * STAND_IN_RADIUS**2 * np.eye(3)
+    return Inertial(mass, np.zeros(3) if center is None else center, inertia), False
 
 
 def _override(computed: Inertial, center: Array | None, inertia: Array | None) -> Inertial:
@@ -75,14 +80,24 @@ def _override(computed: Inertial, center: Array | None, inertia: Array | None) -
     return computed if inertia is None else Inertial(computed.mass, computed.center, inertia)
 
 
-def _authored_moments(index: StageIndex, body: Body) -> tuple[Array | None, Array | None]:
-    """The centre in the link's frame [m], and the inertia along its axes [kg m2], where they are authored."""
+def _authored_moments(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> tuple[Array | None, Array | None]:
+    """The centre in the link's frame [m], and the inertia along its axes [kg m2], where they are authored.
+
+    Args:
+        index: the stage.
+        prim: a body or a collider.
+        into_link: from the prim's own coordinates into its link's frame.
+    """
     center: Array | None = None
-    point = index.value(body.prim, "physics:centerOfMass")
+    point = index.value(prim, "physics:centerOfMass")
     if point is not None and np.isfinite(np.array(point)).all():
-        # a point of the body like any other: the body's scale applies to it
-        center = body.pose.inverse().apply(body.affine.linear @ vector(point) + body.affine.offset)
-    return center, _authored_inertia(index, body.prim)
+        # a point of the prim like any other: its scale applies to it
+        center = into_link.linear @ vector(point) + into_link.offset
+    inertia = _authored_inertia(index, prim)
+    if inertia is not None:
+        turn = polar(into_link.linear)[0]
+        inertia = turn @ inertia @ turn.T
+    return center, inertia
 
 
 def _authored_inertia(index: StageIndex, prim: pxr.Prim) -> Array | None:
@@ -91,9 +106,17 @@ def _authored_inertia(index: StageIndex, prim: pxr.Prim) -> Array | None:
         xx, yy, zz, xy, xz, yz = (float(v) for v in full)
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) * index.units.inertia
     diagonal = index.value(prim, "physics:diagonalInertia")
+    quaternion = index.value(prim, "physics:principalAxes")
     if diagonal is None or not np.any(np.array(diagonal)):
+        if quaternion is not None and quaternion.GetLength() > 0:
+            index.diagnostics.warning(
+                "usd.axes-without-inertia",
+                f"principalAxes of {prim.GetName()!r} say nothing without a diagonalInertia; they are ignored",
+                hint="author physics:diagonalInertia as well",
+                origin=index.origin(prim),
+            )
         return None
-    axes = _rotation(index.value(prim, "physics:principalAxes"))
+    axes = _rotation(quaternion)
     return (axes * vector(diagonal)) @ axes.T * index.units.inertia
 
 
@@ -107,44 +130,43 @@ def _rotation(quaternion: Any) -> Array:
 def _from_shapes(index: StageIndex, parts: Sequence[StageShape], body_density: float | None) -> Inertial | None:
     pieces: list[tuple[shapes.MassProperties, Pose]] = []
     for part in parts:
-        if not (part.shape.collision and part.shape.enabled):
-            continue
-        piece = _collider_mass(index, part, body_density)
-        if piece is not None:
-            pieces.append((piece, part.shape.pose))
+        if part.shape.collision and part.shape.enabled:
+            piece = _collider_mass(index, part, body_density)
+            if piece is not None:
+                pieces.append((shapes.MassProperties(piece.mass, piece.center, piece.inertia), Pose()))
     return combined_inertial(pieces)
 
 
-def _collider_mass(index: StageIndex, part: StageShape, body_density: float | None) -> shapes.MassProperties | None:
-    """What one collider brings, in its own frame."""
+def _collider_mass(index: StageIndex, part: StageShape, body_density: float | None) -> Inertial | None:
+    """What one collider brings, in its link's frame."""
     own_mass = _authored_positive(index, part.prim, "physics:mass")
+    computed = _from_geometry(index, part, body_density)
+    if own_mass is not None:
+        mass = own_mass * index.units.mass
+        if computed is None:  # it has no volume, so that its mass is in a point
+            computed = Inertial(mass, part.into_link.offset, np.zeros((3, 3)))
+        else:
+            computed = Inertial(mass, computed.center, computed.inertia * (mass / computed.mass))
+    if computed is None or "PhysicsMassAPI" not in part.prim.GetAppliedSchemas():
+        return computed
+    return _override(computed, *_authored_moments(index, part.prim, part.into_link))
+
+
+def _from_geometry(index: StageIndex, part: StageShape, body_density: float | None) -> Inertial | None:
+    """A collider's volume filled with the density that applies; None where it has none."""
     own_density = _authored_positive(index, part.prim, "physics:density")
-    unit = index.units.density
     material = part.shape.surface.density if part.shape.surface is not None else None
     if own_density is not None:
-        density = own_density * unit
+        density = own_density * index.units.density
     elif body_density is not None:
-        density = body_density * unit
+        density = body_density * index.units.density
     else:
         density = material or DEFAULT_DENSITY
     properties = geometry_mass(part.shape.geometry, density)
     if properties is None or properties.mass <= 0:
         return None
     _warn_of_open_mesh(index, part)
-    if own_mass is not None:
-        ratio = own_mass * index.units.mass / properties.mass
-        properties = shapes.MassProperties(properties.mass * ratio, properties.center, properties.inertia * ratio)
-    return _with_authored_moments(index, part, properties)
-
-
-def _with_authored_moments(
-    index: StageIndex, part: StageShape, properties: shapes.MassProperties
-) -> shapes.MassProperties:
-    """A collider may say its own inertia; its centre is a point in its own, scaled, coordinates."""
-    if "PhysicsMassAPI" not in part.prim.GetAppliedSchemas():
-        return properties
-    inertia = _authored_inertia(index, part.prim)
-    return properties if inertia is None else shapes.MassProperties(properties.mass, properties.center, inertia)
+    return combined_inertial([(properties, part.shape.pose)])
 
 
 def _warn_of_open_mesh(index: StageIndex, part: StageShape) -> None:

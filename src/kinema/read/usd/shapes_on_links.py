@@ -23,6 +23,8 @@ class StageShape:
     shape: Shape
     prim: pxr.Prim
     body: Body | None
+    into_link: Affine
+    """From the prim's own coordinates into its link's frame (the world's, for scenery)."""
 
 
 def read_shapes(index: StageIndex) -> list[StageShape]:
@@ -68,7 +70,7 @@ def read_shape(index: StageIndex, prim: pxr.Prim, body: Body | None, world: Affi
             f"collider {prim.GetName()!r} is an infinite plane on a moving body",
             origin=index.origin(prim),
         )
-    return StageShape(shape, prim, body)
+    return StageShape(shape, prim, body, into_link)
 
 
 def _into_link(world: Affine, body: Body | None) -> Affine:

@@ -1,0 +1,119 @@
+"""Sensors, kept in MuJoCo's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinema.description import Sensor
+
+from .actuators import bodies_of_actuator
+from .engine import mujoco
+from .reading import Name, Reading, floats, set_given, word
+from .tendons import bodies_of_tendon
+
+_TARGETS = {
+    # MuJoCo's object -> (the description's word, the kind of name)
+    "body": ("link", "body"),
+    "xbody": ("link", "body"),
+    "joint": ("joint", "joint"),
+    "geom": ("shape", "geom"),
+    "site": ("frame", "site"),
+    "camera": ("camera", "camera"),
+    "tendon": ("tendon", "tendon"),
+    "actuator": ("actuator", "actuator"),
+    "mesh": ("mesh", "mesh"),
+}
+
+
+def sensors(reading: Reading) -> list[tuple[set[int], Sensor]]:
+    """Every sensor with the bodies it looks at."""
+    return [_sensor(reading, s) for s in range(reading.model.nsensor)]
+
+
+def _sensor(reading: Reading, number: int) -> tuple[set[int], Sensor]:
+    model = reading.model
+    element = reading.element("sensors", number)
+    kind = element.tag if element is not None else word(model.sensor_type[number], "mjtSensor")
+    target_kind, target = _object(reading, model.sensor_objtype[number], model.sensor_objid[number])
+    reference_kind, reference = _object(reading, model.sensor_reftype[number], model.sensor_refid[number])
+    sensor = Sensor(
+        **reading.node("sensor", "sensors", number),
+        kind=kind,
+        target_kind=target_kind,
+        target=target,
+        reference_kind=reference_kind,
+        reference=reference,
+        noise=float(model.sensor_noise[number]),
+        cutoff=float(model.sensor_cutoff[number]),
+    )
+    _settings(reading, number, sensor)
+    bodies = _bodies(model, int(model.sensor_objtype[number]), int(model.sensor_objid[number]))
+    bodies |= _bodies(model, int(model.sensor_reftype[number]), int(model.sensor_refid[number]))
+    return bodies, sensor
+
+
+def _object(reading: Reading, kind: Any, number: Any) -> tuple[str, str]:
+    if number < 0:
+        return "", ""
+    mujoco_kind = word(kind, "mjtObj")
+    if mujoco_kind not in _TARGETS:
+        return "", ""
+    target_kind, names = _TARGETS[mujoco_kind]
+    known: list[Name] = reading.names[names]
+    return target_kind, known[int(number)].text
+
+
+def _settings(reading: Reading, number: int, sensor: Sensor) -> None:
+    """Everything else that MuJoCo has."""
+    model = reading.model
+    interval = floats(model.sensor_interval[number]) if hasattr(model, "sensor_interval") else ()
+    if interval and interval[0] > 0:
+        sensor.update_rate = 1.0 / interval[0]
+    object_type = word(model.sensor_objtype[number], "mjtObj")
+    reference_type = word(model.sensor_reftype[number], "mjtObj")
+    element = reading.element("sensors", number)
+    kept: dict[str, Any] = {}
+    set_given(
+        kept,
+        objtype="" if object_type == "unknown" else object_type,
+        reftype="" if reference_type == "unknown" else reference_type,
+        dim=int(model.sensor_dim[number]),
+        datatype=word(model.sensor_datatype[number], "mjtDataType"),
+        intprm=_integers(model, number),
+        delay=float(getattr(model, "sensor_delay", (0.0,) * model.nsensor)[number]),
+        interval=interval,
+        history=floats(model.sensor_history[number]) if hasattr(model, "sensor_history") else (),
+        data="" if element is None else element.attributes.get("data", ""),
+        reduce="" if element is None else element.attributes.get("reduce", ""),
+        plugin=int(model.sensor_plugin[number]) >= 0,
+        user=model.sensor_user[number] if model.nuser_sensor else (),
+    )
+    sensor.settings = {name.partition(":")[2]: value for name, value in kept.items()}
+
+
+def _integers(model: Any, number: int) -> tuple[int, ...]:
+    table = getattr(model, "sensor_intprm", None)
+    return () if table is None else tuple(int(v) for v in table[number])
+
+
+def _bodies(model: Any, kind: int, number: int) -> set[int]:
+    """The bodies that an object belongs to."""
+    if number < 0:
+        return set()
+    objects = mujoco().mjtObj
+    match kind:
+        case objects.mjOBJ_BODY | objects.mjOBJ_XBODY:
+            return {number}
+        case objects.mjOBJ_JOINT:
+            return {int(model.jnt_bodyid[number])}
+        case objects.mjOBJ_GEOM:
+            return {int(model.geom_bodyid[number])}
+        case objects.mjOBJ_SITE:
+            return {int(model.site_bodyid[number])}
+        case objects.mjOBJ_CAMERA:
+            return {int(model.cam_bodyid[number])}
+        case objects.mjOBJ_TENDON:
+            return bodies_of_tendon(model, number)
+        case objects.mjOBJ_ACTUATOR:
+            return bodies_of_actuator(model, number)
+    return set()

@@ -1,0 +1,100 @@
+"""Programs to better programs that compute the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from .program import Instruction, Program
+
+
+def fuse_multiply_add(program: Program) -> Program:
+    """A product that is used once, in a sum, is computed together with the sum: fma(a, b, c) = a b + c.
+
+    `fma`, `fms` (a b - c) and `fnma` (c - a b) are one instruction each on every processor that matters.
+    """
+    uses = Counter(a for i in program.instructions for a in i.args if isinstance(a, int))
+    uses.update(s.value for s in program.stores if isinstance(s.value, int))
+    made_by = {i.target: i for i in program.instructions}
+
+    def product(argument: object) -> Instruction | None:
+        if not isinstance(argument, int) or uses[argument] != 1:
+            return None
+        maker = made_by[argument]
+        return maker if maker.op == "mul" else None
+
+    gone: set[int] = set()
+    fused: list[Instruction] = []
+    for instruction in program.instructions:
+        new = instruction
+        if instruction.op in ("add", "sub"):
+            a, b = instruction.args
+            if (p := product(b)) is not None:
+                op = "fma" if instruction.op == "add" else "fnma"
+                new = Instruction(instruction.target, op, (*p.args, a))
+            elif (p := product(a)) is not None:
+                op = "fma" if instruction.op == "add" else "fms"
+                new = Instruction(instruction.target, op, (*p.args, b))
+            if new is not instruction:
+                gone.add(p.target)  # type: ignore[union-attr]
+        fused.append(new)
+    return Program(tuple(i for i in fused if i.target not in gone), program.stores)
+
+
+def schedule(program: Program) -> Program:
+    """An order with short live ranges: each value is computed shortly before it is first needed.
+
+    Values are visited depth first from the outputs, the argument that needs more room first, so that it is done before
+    others have to be held. The order of the tape is kept where that holds fewer values.
+    """
+    candidates = [program, _depth_first(program)]
+    return min(candidates, key=lambda p: p.max_live())
+
+
+def _depth_first(program: Program) -> Program:
+    made_by = {i.target: i for i in program.instructions}
+    room = _room_needed(program)
+    done: set[int] = set()
+    order: list[Instruction] = []
+    for store in program.stores:
+        if isinstance(store.value, int):
+            _visit(store.value, made_by, room, done, order)
+    return Program(tuple(order), program.stores)
+
+
+def _visit(
+    root: int, made_by: dict[int, Instruction], room: dict[int, int], done: set[int], order: list[Instruction]
+) -> None:
+    """Append what a value needs, then the value; with a stack of its own, because programs are deep."""
+    stack: list[tuple[int, bool]] = [(root, False)]
+    while stack:
+        number, ready = stack.pop()
+        if number in done:
+            continue
+        instruction = made_by[number]
+        if ready:
+            done.add(number)
+            order.append(instruction)
+            continue
+        stack.append((number, True))
+        arguments = sorted({a for a in instruction.args if isinstance(a, int) and a not in done}, key=lambda a: room[a])
+        stack.extend((a, False) for a in arguments)
+
+
+def _room_needed(program: Program) -> dict[int, int]:
+    """For each value how many others have to be held while it is computed (Sethi and Ullman, as if it were a tree)."""
+    room: dict[int, int] = {}
+    for instruction in program.instructions:
+        needs = sorted((room[a] for a in set(instruction.args) if isinstance(a, int)), reverse=True)
+        room[instruction.target] = max([1, *(n + i for i, n in enumerate(needs))])
+    return room
+
+
+def optimise(program: Program) -> Program:
+    """All passes, in order."""
+    for improve in PASSES:
+        program = improve(program)
+    return program
+
+
+PASSES: Sequence = (fuse_multiply_add, schedule)
