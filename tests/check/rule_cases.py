@@ -387,9 +387,9 @@ def _velocity() -> tuple[Robot, Robot]:
     return with_axis(velocity=-1.0), with_axis(velocity=math.inf)
 
 
-@case("limits.zero-outside")
-def _zero_outside() -> tuple[Robot, Robot]:
-    return with_axis(lower=0.1, upper=1.0), with_axis(lower=0.0, upper=1.0)
+@case("limits.rest-outside")
+def _rest_outside() -> tuple[Robot, Robot]:
+    return with_axis(lower=0.1, upper=1.0), with_axis(lower=0.1, upper=1.0, reference=0.5)
 
 
 @case("limits.cone")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +57,7 @@ def poses() -> st.SearchStrategy[Pose]:
 
 
 @given(code=st.sampled_from(MOVABLE), pose=poses())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_where_the_robot_stands_does_not_matter(code: str, pose: Pose) -> None:
     """The codes are the same wherever the robot is put."""
     robot = make(code).bad
@@ -85,7 +86,7 @@ def _rename(described: object, change: Callable[[str], str], seen: set[int]) -> 
 
 
 @given(code=st.sampled_from(RENAMABLE), prefix=st.text("abcXYZ/ é-_0123", min_size=1, max_size=8))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_what_things_are_called_does_not_matter(code: str, prefix: str) -> None:
     """The codes are the same under other names, as long as they stay different."""
     robot = make(code).bad
@@ -95,7 +96,7 @@ def test_what_things_are_called_does_not_matter(code: str, prefix: str) -> None:
 
 
 @given(code=st.sampled_from(RENAMABLE), seed=st.integers(0, 1000))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_order_of_joints_does_not_matter(code: str, seed: int) -> None:
     """The codes are the same however the joints are listed."""
     robot = make(code).bad
@@ -131,6 +132,7 @@ def _scaled(robot: Robot, factor: float) -> Robot:
 
 
 @given(factor=st.sampled_from([1000.0, 39.37, 1e-3, 1e-4]))
+@settings(max_examples=30)
 def test_a_wrong_unit_of_length_smells(factor: float) -> None:
     """Millimetres or inches for metres, or the reverse, are found, as warnings and not as errors."""
     found = check(_scaled(arm(), factor))
@@ -139,6 +141,7 @@ def test_a_wrong_unit_of_length_smells(factor: float) -> None:
 
 
 @given(factor=st.floats(0.2, 5.0))
+@settings(max_examples=30)
 def test_a_robot_of_another_size_does_not_smell(factor: float) -> None:
     """Robots are small and large."""
     robot = _scaled(arm(), factor)
@@ -156,6 +159,7 @@ def test_a_robot_of_another_size_does_not_smell(factor: float) -> None:
     points=st.lists(st.tuples(lengths, lengths, lengths), min_size=5, max_size=20, unique=True),
     turn=st.tuples(angles, angles, angles),
 )
+@settings(max_examples=30)
 def test_what_real_masses_add_up_to_is_never_impossible(points: list, turn: tuple[float, float, float]) -> None:
     """Point masses anywhere, with a little size of their own, have a possible inertia in any frame."""
     at = Pose.from_rpy((0, 0, 0), turn).apply(np.array(points))
@@ -172,6 +176,7 @@ def test_what_real_masses_add_up_to_is_never_impossible(points: list, turn: tupl
     excess=st.floats(1.02, 10),
     turn=st.tuples(angles, angles, angles),
 )
+@settings(max_examples=30)
 def test_an_impossible_inertia_is_found_in_any_frame(
     moments: tuple[float, float], excess: float, turn: tuple[float, float, float]
 ) -> None:
@@ -197,6 +202,7 @@ _AXES = {
 
 
 @given(kind=st.sampled_from(sorted(_AXES)), values=st.lists(st.floats(-1.4, 1.4), min_size=3, max_size=3))
+@settings(max_examples=30)
 def test_the_nearest_motion_is_the_motion_itself_where_there_is_one(kind: JointKind, values: list[float]) -> None:
     """Whatever position a joint is in, it is recognised as one of its positions."""
     joint = Joint(name="j", kind=kind, parent="a", child="b", axes=copy.deepcopy(_AXES[kind]), pitch=0.01)
@@ -206,7 +212,8 @@ def test_the_nearest_motion_is_the_motion_itself_where_there_is_one(kind: JointK
     np.testing.assert_allclose(nearest.coordinates, q, atol=1e-8)
 
 
-@given(pose=poses(), gap=st.floats(2e-3, 1))
+@given(pose=poses(), gap=st.floats(2e-3, 0.9))
+@settings(max_examples=30)
 def test_a_gap_is_measured_as_what_it_is(pose: Pose, gap: float) -> None:
     """Across a hinge the distance found is the one that was put there, wherever the robot is."""
     robot = placed(arm())
@@ -215,8 +222,9 @@ def test_a_gap_is_measured_as_what_it_is(pose: Pose, gap: float) -> None:
         aside = Pose.translation((0, gap, 0)) if link.name != "base" else Pose()
         link.pose = pose @ aside @ link.pose
     (found,) = [d for d in check(robot) if d.code == "frames.disagree"]
-    unit = f"{gap * 1e3:.3g} mm" if gap < 1 else f"{gap:.4g} m"
-    assert f'"shoulder" are {unit} apart' in found.message
+    measured = re.search(r'"shoulder" are ([\d.]+) mm apart', found.message)
+    assert measured is not None
+    assert float(measured[1]) == pytest.approx(gap * 1e3, rel=6e-3)
 
 
 # -- overlaps ----------------------------------------------------------------------------------------------------------
@@ -247,7 +255,7 @@ def _mujoco_geom(geometry: Geometry, pose: Pose) -> str:
 
 
 @given(a=geometries(), b=geometries(), turn=poses(), offset=st.tuples(*[st.floats(-0.4, 0.4)] * 3))
-@settings(max_examples=80)
+@settings(max_examples=60)
 def test_overlaps_are_those_that_mujoco_finds(
     a: Geometry, b: Geometry, turn: Pose, offset: tuple[float, float, float]
 ) -> None:
@@ -278,6 +286,10 @@ ODD_NUMBERS = [math.nan, math.inf, -math.inf, 0.0, -0.0, -1.0, 1e300, -1e300, 1e
 ODD_NAMES = ["", "base", "nowhere", "world", "é ☃", "a::b", "elbow", "x" * 300]
 
 
+_NAMES = {"root", "nested_in", "parent", "child", "a", "b", "link", "reference"}
+"""Fields that hold a name or None."""
+
+
 def _odd(value: object, draw: Callable[[st.SearchStrategy], Any]) -> object:
     """Something else that a field of the same type could hold."""
     if isinstance(value, bool):
@@ -286,8 +298,8 @@ def _odd(value: object, draw: Callable[[st.SearchStrategy], Any]) -> object:
         return draw(st.sampled_from(ODD_NUMBERS))
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         return np.where(draw(st.booleans()), draw(st.sampled_from(ODD_NUMBERS)), value) * np.ones_like(value)
-    if type(value) is str or value is None:
-        return draw(st.sampled_from([*ODD_NAMES, value]))
+    if type(value) is str:
+        return draw(st.sampled_from(ODD_NAMES))
     if isinstance(value, list):
         return draw(st.sampled_from([[], value * 2, value[::-1], value[:1]]))
     if isinstance(value, tuple) and value and isinstance(value[0], float):
@@ -295,10 +307,6 @@ def _odd(value: object, draw: Callable[[st.SearchStrategy], Any]) -> object:
     if isinstance(value, JointKind | Mimic):
         return draw(st.sampled_from(list(JointKind))) if isinstance(value, JointKind) else None
     return value
-
-
-_TYPED = {"inertial", "pose", "material", "surface", "mimic", "drive", "cone", "gravity", "initial", "density", "mass"}
-"""Fields that may be None but hold no text."""
 
 
 def _holders(thing: object, found: list[object]) -> list[object]:
@@ -314,7 +322,7 @@ def _holders(thing: object, found: list[object]) -> list[object]:
 
 
 @given(data=st.data(), code=st.sampled_from(sorted(CASES)))
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_no_description_makes_a_rule_fail(data: st.DataObject, code: str) -> None:
     """NaN, infinities, huge and tiny numbers, doubled and missing parts, wrong names: findings, never a failure."""
     described = make(code).bad
@@ -326,8 +334,7 @@ def test_no_description_makes_a_rule_fail(data: st.DataObject, code: str) -> Non
             continue
         name = data.draw(st.sampled_from(fields))
         value = getattr(holder, name)
-        if value is None and name in _TYPED:
-            continue
+        value = "" if value is None and name in _NAMES else value
         object.__setattr__(holder, name, _odd(value, data.draw))
     failures = [str(d) for d in check(described) if d.code == "check.failed"]
     assert not failures

@@ -43,7 +43,7 @@ def test_findings_say_what_and_how_to_repair(code: str) -> None:
         assert found.message
         assert not found.message.endswith(".")
         assert "<" not in found.message, "a repr has slipped in"
-        if found.severity is not Severity.NOTE and code != "references.root":
+        if found.severity is not Severity.NOTE:
             assert found.hint
 
 

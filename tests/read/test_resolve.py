@@ -33,12 +33,16 @@ def test_relative_references_start_at_the_file(tmp_path: Path) -> None:
     assert found(Resolver(), f"file://{tmp_path}/r/meshes/a%20b.stl", tmp_path / "r/robot.urdf") is not None
 
 
-def test_meshes_may_lie_in_a_folder_beside(tmp_path: Path) -> None:
-    make(tmp_path, "d/r/urdf/robot.urdf", "d/r/meshes/a.stl", "d/r/secret.txt", "d/other/a.stl")
-    robot = tmp_path / "d/r/urdf/robot.urdf"
+def test_meshes_and_descriptions_may_lie_a_little_above(tmp_path: Path) -> None:
+    make(tmp_path, "c/d/r/urdf/robot.urdf", "c/d/r/meshes/a.stl", "c/d/r/secret.txt", "c/d/r/hands/left.xml")
+    make(tmp_path, "c/d/other/a.stl", "c/d/other/b.xml", "c/far/a.stl")
+    robot = tmp_path / "c/d/r/urdf/robot.urdf"
     assert found(Resolver(), "../meshes/a.stl", robot) is not None
+    assert found(Resolver(), "../../other/a.stl", robot) is not None
+    assert found(Resolver(), "../hands/left.xml", robot) is not None
     assert found(Resolver(), "../secret.txt", robot) is None
-    assert found(Resolver(), "../../other/a.stl", robot) is None
+    assert found(Resolver(), "../../other/b.xml", robot) is None
+    assert found(Resolver(), "../../../far/a.stl", robot) is None
 
 
 def test_packages_are_found_around_the_file(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kinema.description import Robot
+from kinema.description import Joint, Robot
 from kinema.foundation import Severity
 
 from .context import Context
 from .rule import Finding, rule
-from .words import axis_label, coordinate, label, number, plural
+from .words import axis_label, coordinate, label, listing, number, plural
 
 
 @rule("actuation.range", Severity.ERROR)
@@ -57,18 +57,25 @@ def empty_tendon(context: Context) -> Iterable[Finding]:
 
 @rule("actuation.drive-without-gains", Severity.NOTE)
 def drive_without_gains(context: Context) -> Iterable[Finding]:
-    """A drive has neither stiffness nor damping: whatever its target, it makes no force.
+    """Drives have neither stiffness nor damping: whatever their target, they make no force.
 
-    Where it has a target other than zero that is surely not meant, and a warning.
+    Where one has a target other than zero that is surely not meant, and a warning.
     """
+    idle: list[Joint] = []
     for joint in context.joints:
         for axis in joint.axes:
             drive = axis.drive
             if drive is None or drive.stiffness != 0 or drive.damping != 0:
                 continue
-            aimed = drive.target_position != 0 or drive.target_velocity != 0
-            message = f"the drive of {axis_label(joint, axis)} has neither stiffness nor damping"
-            yield Finding(joint, message, "give its gains", Severity.WARNING if aimed else None)
+            if drive.target_position == 0 and drive.target_velocity == 0:
+                idle.append(joint)
+                continue
+            message = f"the drive of {axis_label(joint, axis)} has a target but neither stiffness nor damping"
+            yield Finding(joint, message, "give its gains", Severity.WARNING)
+    if idle:
+        names = list(dict.fromkeys(joint.name for joint in idle))
+        message = f"{plural(len(idle), 'drive has', 'drives have')} neither stiffness nor damping, on: {listing(names)}"
+        yield Finding(idle[0], message, "give gains where a drive should hold a position or speed")
 
 
 @rule("actuation.negative-gain", Severity.WARNING)

@@ -143,14 +143,15 @@ class Context:
 
     @cached_property
     def rest(self) -> dict[str, Pose]:
-        """World poses at the zero configuration; without the links whose joints are too broken to tell.
+        """World poses at rest; without the links whose joints are too broken to tell.
 
-        In a world they are called by their own and by their scoped names.
+        At rest, a joint is where its file starts it, or else where its two frames coincide: mostly zero. In a world the
+        links are called by their own and by their scoped names.
         """
         if self.robot is None:
             return self._rest_of_robots()
         sound = [j for j in self.joint_by_name.values() if has_sound_axes(j) and j.rest.shape == (j.n_qs,)]
-        values = coordinates(sound, {})
+        values = coordinates(sound, {j.name: rest_coordinates(j) for j in sound if not _follows(j)})
         # of two joints with one name, only the first
         usable = {id(j) for j in sound if np.isfinite([*values[j.name], *(a.reference for a in j.axes)]).all()}
         base = self.robot.pose
@@ -220,6 +221,8 @@ class Context:
             if frame is None or pose is None or not finite:
                 return None
             relative = frame.inverse() @ pose
+            if not relative.is_finite:
+                return None
             matter = MassProperties(own.mass, own.center, own.inertia)
             parts.append(transform(matter, relative.rotation, relative.position))
         whole = combine(parts)
@@ -273,6 +276,17 @@ class Context:
     def _robots_around(self) -> list[Robot]:
         world = self.assembly if isinstance(self.assembly, World) else self.world
         return world.robots if world is not None else []
+
+
+def rest_coordinates(joint: Joint) -> Array:
+    """Where a joint is at rest, unless it follows another."""
+    if joint.initial is None and joint.n_qs == joint.n_dofs:
+        return np.array([a.reference for a in joint.moving_axes], dtype=np.float64)
+    return joint.rest
+
+
+def _follows(joint: Joint) -> bool:
+    return any(axis.mimic is not None for axis in joint.moving_axes)
 
 
 def _names_of(assembly: Robot | World) -> dict[str, set[str]]:

@@ -84,14 +84,17 @@ def disagree(context: Context) -> Iterable[Finding]:
 
     The file places both links itself, and its joint says otherwise: along what the joint leaves free they may differ
     (see `frames.parked`), across it they may not. A simulator that trusts the joint makes the robot jump at the start.
-    Up to 0.1 mm or 0.0001 rad is rounding and a note, more than 1 mm or 0.001 rad is an error.
+    Up to 0.1 mm or 0.0001 rad is rounding and a note, more than 1 mm or 0.001 rad is an error, except for a fixed joint
+    to the world, which only moves the robot as a whole.
     """
     for joint, relative in _placed_joints(context):
         nearest = nearest_motion(joint, relative)
         worst = max(nearest.metres, nearest.radians)
         if worst <= _TOLERANCE:
             continue
-        severity = Severity.NOTE if worst <= _ROUNDING else Severity.ERROR if worst > _SEVERE else None
+        severity = Severity.NOTE if worst <= _ROUNDING else None
+        if worst > _SEVERE and not (joint.kind is JointKind.FIXED and None in (joint.parent, joint.child)):
+            severity = Severity.ERROR
         message = (
             f"the two frames of {label(joint)} are {_gap(nearest.metres, nearest.radians)} apart where the links are"
         )
@@ -100,16 +103,16 @@ def disagree(context: Context) -> Iterable[Finding]:
 
 @rule("frames.parked", Severity.NOTE)
 def parked(context: Context) -> Iterable[Finding]:
-    """The file places two links at another position of their joint than zero.
+    """The file places two links at another position of their joint than the one at rest.
 
-    The zero configuration then looks different from the file as it is drawn.
+    Put together by its joints, the robot then looks different from the file as it is drawn.
     """
     for joint, relative in _placed_joints(context):
         nearest = nearest_motion(joint, relative)
         if joint.initial is not None or max(nearest.metres, nearest.radians) > _SEVERE:
             continue
         for axis, value in zip(joint.moving_axes, nearest.coordinates, strict=False):
-            if abs(value) > _ROUNDING and joint.kind not in (JointKind.SPHERICAL, JointKind.FREE):
+            if abs(value - axis.reference) > _ROUNDING and joint.kind not in (JointKind.SPHERICAL, JointKind.FREE):
                 yield Finding(
                     joint, f"{label(joint)} stands at {coordinate(axis, value)} where the file puts its links"
                 )
@@ -118,7 +121,7 @@ def parked(context: Context) -> Iterable[Finding]:
 
 @rule("frames.open-loop", Severity.WARNING)
 def open_loop(context: Context) -> Iterable[Finding]:
-    """A joint that closes a loop does not close it at the zero configuration.
+    """A joint that closes a loop does not close it at rest.
 
     A simulation that starts there begins by pulling the two ends together. Up to 0.1 mm or 0.0001 rad is a note.
     """
@@ -136,13 +139,13 @@ def open_loop(context: Context) -> Iterable[Finding]:
         if worst > _TOLERANCE:
             severity = Severity.NOTE if worst <= _ROUNDING else None
             gap = _gap(nearest.metres, nearest.radians)
-            message = f"{label(joint)} does not close its loop at the zero configuration: its ends are {gap} apart"
+            message = f"{label(joint)} does not close its loop at rest: its ends are {gap} apart"
             yield Finding(joint, message, "start at a configuration that closes it, or correct its frames", severity)
 
 
 @rule("frames.open-constraint", Severity.NOTE)
 def open_constraint(context: Context) -> Iterable[Finding]:
-    """A constraint between two links is not met at the zero configuration."""
+    """A constraint between two links is not met at rest."""
     base = context.robot.pose if context.robot is not None else Pose()
     for constraint in context.assembly.constraints:
         ends = [base if e is None else context.rest.get(e) for e in (constraint.a, constraint.b)]
@@ -153,7 +156,7 @@ def open_constraint(context: Context) -> Iterable[Finding]:
             continue
         metres, radians = _violation(constraint, a, b)
         if max(metres, radians) > _ROUNDING:
-            message = f"{label(constraint)} is not met at the zero configuration: it is off by {_gap(metres, radians)}"
+            message = f"{label(constraint)} is not met at rest: it is off by {_gap(metres, radians)}"
             yield Finding(constraint, message, "start at a configuration that meets it")
 
 

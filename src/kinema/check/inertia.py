@@ -250,7 +250,7 @@ def center_outside(context: Context) -> Iterable[Finding]:
             continue
         low, high = points.min(axis=0), points.max(axis=0)
         outside = float(np.linalg.norm(np.maximum(0, np.maximum(low - own.center, own.center - high))))
-        if outside > 0.25 * float(np.linalg.norm(high - low)):
+        if outside > 0.5 * float(np.linalg.norm(high - low)):
             message = (
                 f"the centre of mass of {label(link)}, {numbers(own.center)} m, is {length(outside)} outside its shapes"
             )

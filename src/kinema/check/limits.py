@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.foundation import Severity
 
-from .context import Context
+from .context import Context, has_sound_axes, rest_coordinates
 from .rule import Finding, rule
-from .words import angle, axis_label, coordinate, label, length, number
+from .words import angle, axis_label, coordinate, label, length, listing, number
 
 _LARGE_ANGLE = 4 * math.pi + 0.1
 """Two turns each way: more than real joints with stops have, less than what degrees read as radians mostly give."""
@@ -107,16 +107,29 @@ def velocity(context: Context) -> Iterable[Finding]:
             yield Finding(joint, message, "give the greatest speed, or leave the limit out")
 
 
-@rule("limits.zero-outside", Severity.NOTE)
-def zero_outside(context: Context) -> Iterable[Finding]:
-    """The zero position of a joint is outside its limits: a simulation that starts there starts with a jerk."""
-    for joint, axis in _axes(context):
-        if axis.lower > axis.upper or joint.initial is not None or axis.mimic is not None:
+@rule("limits.rest-outside", Severity.NOTE)
+def rest_outside(context: Context) -> Iterable[Finding]:
+    """Joints are outside their limits at rest: a simulation that starts there starts with a jerk.
+
+    At rest a joint is where its file starts it, or else at its reference position, which mostly is zero.
+    """
+    found: list[tuple[Joint, Axis, float]] = []
+    for joint in context.joints:
+        if not has_sound_axes(joint) or joint.n_qs != joint.n_dofs:
             continue
-        if axis.lower > 1e-9 or axis.upper < -1e-9:
-            low, high = coordinate(axis, axis.lower), coordinate(axis, axis.upper)
-            message = f"{axis_label(joint, axis)} moves from {low} to {high}, which leaves out zero"
-            yield Finding(joint, message, "start it at another position")
+        for axis, value in zip(joint.moving_axes, rest_coordinates(joint).ravel(), strict=False):
+            outside = max(axis.lower - value, value - axis.upper)
+            if outside > 1e-9 and axis.lower <= axis.upper and axis.mimic is None:
+                found.append((joint, axis, float(value)))
+    if len(found) == 1:
+        joint, axis, value = found[0]
+        low, high = coordinate(axis, axis.lower), coordinate(axis, axis.upper)
+        message = f"{axis_label(joint, axis)} moves from {low} to {high}, but is at {coordinate(axis, value)} at rest"
+        yield Finding(joint, message, "start it at another position")
+    elif found:
+        names = listing([joint.name for joint, _, _ in found])
+        message = f"{len(found)} joints are outside their limits at rest: {names}"
+        yield Finding(found[0][0], message, "start them at other positions")
 
 
 @rule("limits.cone", Severity.WARNING)

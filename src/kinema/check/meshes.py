@@ -38,7 +38,7 @@ class _Use(NamedTuple):
         users = (f" and {plural(others, 'other shape')}") * bool(others)
         where = (f"on {label(link)}" if link is not None else "in the world") + users
         name = self.mesh.uri or PurePath(self.mesh.path).name
-        return f'mesh "{name}" {where}' if name else f"the mesh of {shape_label(shape, link)}{users}"
+        return f'mesh "{name}" {where}' if name else shape_label(shape, link) + users
 
 
 def _uses(context: Context) -> Iterator[_Use]:
@@ -46,7 +46,7 @@ def _uses(context: Context) -> Iterator[_Use]:
     for shape, link in context.shapes:
         mesh = shape.geometry
         if isinstance(mesh, Mesh) and not (mesh.scale == 0).any():
-            key = context.solids.key(mesh) if mesh.path or mesh.vertices is not None else ("uri", mesh.uri)
+            key = context.solids.key(mesh) if mesh.path or mesh.vertices is not None else mesh.uri
             use = uses.setdefault(key, _Use(mesh, context.solids.mesh(mesh), []))
             use.shapes.append((shape, link))
     # what collides is named first: it matters more
@@ -85,9 +85,9 @@ def _has_bad_numbers(mesh: Mesh) -> bool:
 
 @rule("meshes.flat", Severity.WARNING)
 def flat(context: Context) -> Iterable[Finding]:
-    """A collision mesh has no thickness: all of its points lie in one plane, and it has no convex hull."""
+    """A collision mesh on a robot has no thickness: all of its points lie in one plane, and it has no convex hull."""
     for use in _uses(context):
-        if use.loaded.data is None or not use.collides:
+        if use.loaded.data is None or not use.collides or context.is_scenery:
             continue
         solid = context.solids.solid(use.mesh)
         if solid is not None and solid.is_flat and use.mesh.approximation is not Approximation.NONE:
@@ -122,14 +122,14 @@ def inside_out(context: Context) -> Iterable[Finding]:
 
 @rule("meshes.open", Severity.NOTE)
 def is_open(context: Context) -> Iterable[Finding]:
-    """A collision mesh is not closed: it has holes or borders, or faces that disagree about which side is out.
+    """A collision mesh on a robot is not closed: it has holes, or faces that disagree about which side is out.
 
     As its convex hull it collides all the same. Where an inertia is computed from it, or its signed distance is needed,
     this is a warning: it encloses no definite volume.
     """
     for use in _uses(context):
         quality = use.loaded.quality
-        if quality is None or quality.is_balanced or not use.collides:
+        if quality is None or quality.is_balanced or not use.collides or context.is_scenery:
             continue
         computed = any(link is not None and link.inertial_is_computed for s, link in use.shapes if s.mass is None)
         needed = computed or use.mesh.approximation is Approximation.SDF

@@ -50,10 +50,11 @@ class _Placed(NamedTuple):
     def shape(self) -> Shape:
         return self.collider.shape
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """What overlaps are collected by: the link, or the world's own shape."""
-        return (self.collider.robot, self.link.name) if self.link is not None else ("", f"shape {id(self.shape)}")
+    def key(self, other: _Placed) -> tuple[str, str]:
+        """What overlaps are collected by: the link, the whole robot over a plane, or the world's own shape."""
+        if self.link is None:
+            return ("", f"shape {id(self.shape)}")
+        return (self.collider.robot, self.link.name if other.solid is not None else "")
 
     def label(self, context: Context) -> str:
         """The link, with its robot where there are several, or the world's own shape."""
@@ -65,7 +66,7 @@ class _Placed(NamedTuple):
 
 @rule("overlap.at-rest", Severity.WARNING)
 def at_rest(context: Context) -> Iterable[Finding]:
-    """Collision shapes of links that may collide are more than 1 mm inside each other at the zero configuration.
+    """Collision shapes of links that may collide are more than 1 mm inside each other at rest.
 
     A simulation that starts there starts with an explosion. Links joined by a joint, and pairs excluded by collision
     rules, do not count. Where only the convex hulls of meshes overlap and not the meshes, it is a note: many simulators
@@ -78,7 +79,7 @@ def at_rest(context: Context) -> Iterable[Finding]:
     tests = _Tests()
     for a, b in tests.pairs(placed, context):
         depth = _depth(a, b)
-        key = tuple(sorted((a.key, b.key)))
+        key = tuple(sorted((a.key(b), b.key(a))))
         if depth > _NEGLIGIBLE and depth > worst.get(key, (0.0,))[0]:
             worst[key] = (depth, a, b)
     for depth, a, b in worst.values():
@@ -89,17 +90,24 @@ def at_rest(context: Context) -> Iterable[Finding]:
 
 
 def _finding(depth: float, a: _Placed, b: _Placed, context: Context) -> Finding:
+    if a.solid is None or b.solid is None:
+        return _finding_below(depth, *((a, b) if a.solid is None else (b, a)), context)
     hollow = not _really_meet(a, b, context)
     what = "the convex hulls of " if hollow else ""
-    below = a.solid is None or b.solid is None
-    started = bool(context.assembly.keyframes)
-    severity = Severity.NOTE if hollow or (below and started) else None
     names = f"{a.label(context)} and {b.label(context)}"
-    message = f"{what}{names} are about {length(depth)} inside each other at the zero configuration"
+    message = f"{what}{names} are about {length(depth)} inside each other at rest"
     if a.link is not None and b.link is not None and (a.shape.name or b.shape.name):
         message += f' ("{a.shape.name or a.shape.kind}" and "{b.shape.name or b.shape.kind}")'
     hint = "exclude the pair from collision, make the shapes smaller, or start from another configuration"
-    return Finding(a.shape if a.link is not None else b.shape, message, hint, severity)
+    return Finding(a.shape if a.link is not None else b.shape, message, hint, Severity.NOTE if hollow else None)
+
+
+def _finding_below(depth: float, plane: _Placed, other: _Placed, context: Context) -> Finding:
+    """The deepest of a robot's links below a plane stands for all."""
+    has_keyframes = any(c.assembly.keyframes for c in (context, *context.robots))
+    message = f"{other.label(context)} reaches {length(depth)} below {plane.label(context)} at rest"
+    hint = "lift the robot, or start from another configuration"
+    return Finding(other.shape, message, hint, Severity.NOTE if has_keyframes else None)
 
 
 def _really_meet(a: _Placed, b: _Placed, context: Context) -> bool:

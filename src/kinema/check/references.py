@@ -128,5 +128,6 @@ def root(context: Context) -> Iterable[Finding]:
         message = f'{label(robot)} declares the root link "{robot.root}", which does not exist'
         yield Finding(robot, message, "name one of its links")
     for link in context.links:
-        if link.nested_in is not None and link.nested_in not in context.link_by_name:
-            yield Finding(link, f'{label(link)} is nested in link "{link.nested_in}", which does not exist')
+        if link.nested_in is not None and link.nested_in not in context.names.links:
+            message = f'{label(link)} is nested in link "{link.nested_in}", which does not exist'
+            yield Finding(link, message, "name one of its links")

@@ -29,6 +29,7 @@ from . import (
 from .context import Context
 from .rule import Rule, rules_of
 from .solids import Solids
+from .words import label
 
 _TOPICS = (
     *(structure, numbers, graph, references, names, axes, limits, mimic, frames, inertia),
@@ -68,14 +69,16 @@ def _contexts(described: Robot | World) -> list[Context]:
 def _apply(rule: Rule, contexts: list[Context]) -> Iterable[Diagnostic]:
     several = sum(c.robot is not None for c in contexts) > 1
     for context in contexts:
-        where = f'robot "{context.robot.name}": ' if several and context.robot is not None else ""
+        robot = label(context.robot) if several and context.robot is not None else ""
         try:
             for finding in rule.function(context):
                 origin = finding.origin if str(finding.origin) else _default_origin(context)
                 severity = finding.severity or rule.severity
-                yield Diagnostic(severity, rule.code, where + finding.message, finding.hint, origin)
+                is_named = not robot or finding.message.startswith(robot)
+                message = finding.message if is_named else f"{robot}: {finding.message}"
+                yield Diagnostic(severity, rule.code, message, finding.hint, origin)
         except Exception as error:
-            message = f"{where}the rule {rule.code} failed: {type(error).__name__}: {error}"
+            message = f"{robot}{': ' if robot else ''}the rule {rule.code} failed: {type(error).__name__}: {error}"
             hint = "this is a defect of Kinema, not of the robot: please report it"
             yield Diagnostic(Severity.WARNING, "check.failed", message, hint, _default_origin(context))
 

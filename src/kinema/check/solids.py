@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -81,15 +82,14 @@ class Solids:
 
     def key(self, geometry: Geometry) -> Hashable:
         """The same for geometries with the same triangles."""
-        if isinstance(geometry, Mesh):
-            if geometry.vertices is None and geometry.path:
-                scale = tuple(float(s) for s in geometry.scale)
-                return ("mesh", geometry.path, geometry.submesh, geometry.center_submesh, scale)
+        if isinstance(geometry, HeightField | Plane):
             self._kept.append(geometry)  # so that its id is not given to another one
             return id(geometry)
-        if isinstance(geometry, HeightField | Plane):
-            self._kept.append(geometry)
-            return id(geometry)
+        if isinstance(geometry, Mesh):
+            scale = tuple(float(s) for s in geometry.scale)
+            if geometry.vertices is None or geometry.faces is None:
+                return ("file", geometry.path, geometry.submesh, geometry.center_submesh, scale)
+            return ("given", _digest(geometry.vertices), _digest(geometry.faces), scale)
         values = (np.ravel(getattr(geometry, name)) for name in geometry.__slots__)
         return (type(geometry), *(float(v) for value in values for v in value))
 
@@ -104,6 +104,11 @@ class Solids:
             except ShapeError:
                 return None  # a size that is not positive: see shapes.size
         return _hull(data) if data is not None and _is_of_this_world(data) else None
+
+
+def _digest(values: np.ndarray) -> bytes:
+    """The same for arrays that hold the same."""
+    return hashlib.blake2b(np.ascontiguousarray(values).tobytes(), digest_size=16).digest()
 
 
 def _is_of_this_world(data: MeshData) -> bool:

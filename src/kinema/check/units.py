@@ -22,7 +22,7 @@ _THINNEST, _DENSEST = 1.0, 30000.0
 
 @rule("units.robot-size", Severity.WARNING)
 def robot_size(context: Context) -> Iterable[Finding]:
-    """A robot is larger than 100 m or smaller than 1 mm, at the zero configuration."""
+    """A robot is larger than 100 m or smaller than 1 mm, at rest."""
     if context.robot is None or context.is_scenery:
         return
     corners = [np.zeros((0, 3))]

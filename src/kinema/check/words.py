@@ -82,9 +82,9 @@ def numbers(values: Iterable[float]) -> str:
 
 def length(metres: float) -> str:
     """A length in the unit that suits it."""
-    if not math.isfinite(metres) or metres == 0 or abs(metres) >= 1:
+    if not math.isfinite(metres) or metres == 0 or abs(metres) >= 0.9995:
         return f"{metres:.4g} m"
-    if abs(metres) >= 1e-3:
+    if abs(metres) >= 0.9995e-3:
         return f"{metres * 1e3:.3g} mm"
     return f"{metres * 1e6:.3g} um"
 

@@ -18,10 +18,12 @@ class CollisionGroup(Node):
 
     members: list[str] = field(default_factory=list)
     """Names of links or shapes."""
+    between: str = ""
+    """What the members are: `links`, `shapes`, or either where empty."""
     filtered: list[str] = field(default_factory=list)
     """Names of the groups its members do not collide with."""
     invert: bool = False
-    """True where its members collide only with `filtered` groups and nothing else."""
+    """True where its members collide only with `filtered` groups and nothing else, grouped or not."""
     merge: str = ""
     """Groups of one merge name act as one."""
 
@@ -144,17 +146,26 @@ def _filtered_by_groups(a: Collider, b: Collider, groups: list[CollisionGroup]) 
 
 
 def _groups_of(collider: Collider, groups: list[CollisionGroup]) -> list[CollisionGroup]:
-    return [g for g in groups if any(name in g.members for name in collider.names)]
+    return [g for g in groups if any(name in g.members for name in _names_for(collider, g))]
+
+
+def _names_for(collider: Collider, group: CollisionGroup) -> tuple[str | None, ...]:
+    """What a group may call a collider by."""
+    if group.between == "shapes":
+        return (collider.shape.name,)
+    return (collider.link,) if group.between == "links" else collider.names
 
 
 def _group_filters(group: CollisionGroup, others: list[CollisionGroup], groups: list[CollisionGroup]) -> bool:
-    """Whether the group forbids collision with something that is in all of `others`."""
+    """Whether the group forbids collision with something that is in all of `others`.
+
+    Each of the groups merged into one filters for itself: none can allow again what another forbids.
+    """
     merged = [g for g in groups if g is group or (group.merge and g.merge == group.merge)]
-    filtered = {name for g in merged for name in g.filtered}
-    # a merged group is named by any of its parts
-    named = {g.name for g in groups if g.name in filtered}
-    named |= {g.name for g in groups if g.merge and any(h.merge == g.merge and h.name in filtered for h in groups)}
-    hit = any(g.name in named for g in others)
-    if any(g.invert for g in merged):
-        return bool(others) and not hit
-    return hit
+    return any(_names_any(g.filtered, others, groups) != g.invert for g in merged)
+
+
+def _names_any(names: list[str], others: list[CollisionGroup], groups: list[CollisionGroup]) -> bool:
+    """Whether one of the groups is named; a merged group is named by any of its parts."""
+    parts = {g.merge for g in groups if g.merge and g.name in names}
+    return any(g.name in names or g.merge in parts for g in others)

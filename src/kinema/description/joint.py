@@ -188,7 +188,7 @@ class Joint(Node):
     """Travel of a screw [m per revolution], positive right-handed."""
     cone: ConeLimit | None = None
     distance: tuple[float, float] = (0.0, math.inf)
-    """Least and greatest distance [m] of a distance joint."""
+    """Least and greatest distance [m] of the joint frames' origins: of a distance joint, or a six-axis one's."""
     enabled: bool = True
     implicit: bool = False
     """True where the file has no such element, only links that sit rigidly in each other."""

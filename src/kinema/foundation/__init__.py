@@ -11,6 +11,7 @@ from .diagnostics import (
     Policy as Policy,
     ReadError as ReadError,
     Severity as Severity,
+    WriteError as WriteError,
     collect as collect,
     log_errors as log_errors,
     raise_on_error as raise_on_error,

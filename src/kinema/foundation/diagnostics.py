@@ -89,6 +89,10 @@ class ReadError(KinemaError):
     """A file could not be read at all: there is no description to give back."""
 
 
+class WriteError(KinemaError):
+    """A description could not be written: nothing was changed on disk."""
+
+
 class InternalError(ReadError):
     """A defect of Kinema itself, met while reading; never the fault of the file."""
 

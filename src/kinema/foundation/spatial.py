@@ -76,7 +76,7 @@ class Pose:
     @property
     def is_finite(self) -> bool:
         """Whether no number in the pose is NaN or infinite."""
-        return bool(np.isfinite(self.position).all() and np.isfinite(self.rotation).all())
+        return all(map(math.isfinite, (*self.position.tolist(), *self.rotation.ravel().tolist())))
 
     def inverse(self) -> Pose:
         """The pose of a in b."""
@@ -105,12 +105,13 @@ class Pose:
 
 def quaternion_to_matrix(quaternion: ArrayLike) -> Array:
     """Rotation matrix of a quaternion (w, x, y, z), normalised first; a zero quaternion is the identity."""
-    q = vector(quaternion)
-    scale = float(np.abs(q).max())
+    w, x, y, z = np.asarray(quaternion, dtype=np.float64).tolist()
+    scale = max(abs(w), abs(x), abs(y), abs(z))
     if scale == 0.0:
         return np.eye(3)
-    q /= scale  # so that neither tiny nor huge quaternions under- or overflow when squared
-    w, x, y, z = (q / np.linalg.norm(q)).tolist()
+    w, x, y, z = w / scale, x / scale, y / scale, z / scale  # so that squares neither under- nor overflow
+    norm = math.sqrt(w * w + x * x + y * y + z * z)
+    w, x, y, z = w / norm, x / norm, y / norm, z / norm
     return np.array(
         [
             [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -122,23 +123,25 @@ def quaternion_to_matrix(quaternion: ArrayLike) -> Array:
 
 def matrix_to_quaternion(matrix: ArrayLike) -> Array:
     """Unit quaternion (w, x, y, z), w >= 0, of a rotation matrix; accurate for every angle."""
-    m = vector(matrix)
-    trace = float(np.trace(m))
+    m = np.asarray(matrix, dtype=np.float64).tolist()
+    trace = m[0][0] + m[1][1] + m[2][2]
     # the largest of the four squared components is computed first, so that none divides by a small number
-    candidates = [trace, m[0, 0], m[1, 1], m[2, 2]]
-    largest = int(np.argmax(candidates))
+    candidates = [trace, m[0][0], m[1][1], m[2][2]]
+    largest = candidates.index(max(candidates))
     if largest == 0:
-        q = np.array([1 + trace, m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]])
+        q = [1 + trace, m[2][1] - m[1][2], m[0][2] - m[2][0], m[1][0] - m[0][1]]
     else:
         i = largest - 1
         j, k = (i + 1) % 3, (i + 2) % 3
-        q = np.zeros(4)
-        q[0] = m[k, j] - m[j, k]
-        q[1 + i] = 1 + m[i, i] - m[j, j] - m[k, k]
-        q[1 + j] = m[j, i] + m[i, j]
-        q[1 + k] = m[k, i] + m[i, k]
-    q /= np.linalg.norm(q)
-    return -q if q[0] < 0 else q
+        q = [0.0] * 4
+        q[0] = m[k][j] - m[j][k]
+        q[1 + i] = 1 + m[i][i] - m[j][j] - m[k][k]
+        q[1 + j] = m[j][i] + m[i][j]
+        q[1 + k] = m[k][i] + m[i][k]
+    norm = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    if norm == 0.0:
+        return np.full(4, math.nan)
+    return np.array(q) / (-norm if q[0] < 0 else norm)
 
 
 def rpy_to_matrix(rpy: ArrayLike) -> Array:

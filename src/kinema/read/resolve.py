@@ -2,8 +2,9 @@
 
 Allowed are the folder of the file being read, the package it lies in (the nearest folder above with a `package.xml`
 or `model.config`), and whatever search paths the user gives or `ROS_PACKAGE_PATH`, `AMENT_PREFIX_PATH`,
-`GZ_SIM_RESOURCE_PATH` and `SDF_PATH` name. A mesh or texture may also lie in a folder beside the file's own
-(`../meshes/arm.stl`), because half of all robot descriptions are laid out that way.
+`GZ_SIM_RESOURCE_PATH` and `SDF_PATH` name. Because many robot descriptions are laid out that way, a mesh or texture
+may also lie up to two folders above (`../meshes/arm.stl`, `../../common/wheel.stl`) and another description one above
+(`../hands/left.xml`), each known by its suffix.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _MAX_CLIMB = 16
 _MESH_SUFFIXES = {".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf", ".msh", ".bin"}
 _IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".tga", ".bmp", ".tif", ".tiff", ".hdr", ".exr", ".ktx", ".ktx2"}
 ASSET_SUFFIXES = frozenset(_MESH_SUFFIXES | _IMAGE_SUFFIXES)
+DESCRIPTION_SUFFIXES = frozenset({".xml", ".mjcf", ".urdf", ".xacro", ".sdf", ".usd", ".usda", ".usdc", ".usdz"})
+_LEVELS_UP = ((ASSET_SUFFIXES, 2), (DESCRIPTION_SUFFIXES, 1))
+"""How far above the file's own folder files of a kind may be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Resolver:
             return self._relative(uri, Path(from_file))
         match scheme.lower():
             case "package" | "model":
-                return self._package(unquote(rest), Path(from_file))
+                return self._package(unquote(rest).lstrip("/"), Path(from_file))
             case "file":
                 return self._relative(unquote(rest.removeprefix("localhost")), Path(from_file))
             case _:
@@ -76,8 +80,11 @@ class Resolver:
         real = _real(path)
         if any(real.is_relative_to(root) for root in self.roots(from_file)):
             return True
-        beside = _real(from_file).parent.parent
-        return real.suffix.lower() in ASSET_SUFFIXES and beside != beside.parent and real.is_relative_to(beside)
+        above = list(_climb(_real(from_file).parent))[1:]
+        return any(
+            real.suffix.lower() in suffixes and any(real.is_relative_to(folder) for folder in above[:levels])
+            for suffixes, levels in _LEVELS_UP
+        )
 
     def _searched(self) -> Iterator[Path]:
         yield from (Path(p) for p in self.search_paths)

@@ -227,7 +227,7 @@ def test_a_gearbox_without_reference(tmp_path: Path, diagnostics: ClaimedDiagnos
 
 
 def test_a_mimic_follows_its_leader(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
-    """follower = multiplier * (leader - reference) + offset, also across nested models and second axes."""
+    """Follower = multiplier * (leader - reference) + offset, also across nested models and second axes."""
     mimic = (
         '<mimic joint="n::k" axis="axis2"><multiplier>2</multiplier><offset>0.5</offset>'
         "<reference>0.1</reference></mimic>"

@@ -211,6 +211,25 @@ def test_every_version_puts_the_axis_where_libsdformat_does(tmp_path: Path, vers
     _compare_with_libsdformat(_read(file), truth)
 
 
+def test_flattened_files_mean_what_libsdformat_says(tmp_path: Path) -> None:
+    """Up to 1.7 tools wrote nested models out flat, with `n::__model__` as a frame; both readers see the same."""
+    file = tmp_path / "flat.sdf"
+    file.write_text(
+        """<sdf version="1.7"><world name="w"><model name="m"><pose>1 0 0 0 0 0.4</pose><link name="base"/>
+        <frame name="n::__model__" attached_to="n::a"><pose relative_to="__model__">0 0 2 0.3 0 0</pose></frame>
+        <link name="n::a"><pose relative_to="n::__model__">0.1 0 0 0 0 0</pose></link>
+        <link name="n::b"><pose relative_to="n::__model__">0 0.5 0 0 0.7 0</pose></link>
+        <joint name="n::j" type="revolute"><parent>n::a</parent><child>n::b</child>
+        <axis><xyz expressed_in="n::__model__">1 0 0</xyz></axis></joint>
+        <joint name="k" type="fixed"><parent>base</parent><child>n::a</child></joint></model></world></sdf>"""
+    )
+    truth = _libsdformat(file)
+    assert truth["errors"] == []
+    described = _read(file)
+    assert _errors(described) == []
+    _compare_with_libsdformat(described, truth)
+
+
 _FAULTS = {
     "unknown frame": '<link name="a"><pose relative_to="x"/></link>',
     "frame cycle": '<link name="a"/><frame name="f"><pose relative_to="g"/></frame>'
@@ -308,6 +327,29 @@ def test_random_files_move_as_in_drake(tmp_path: Path, seed: int) -> None:
     writer.chance_of_include = 0.0
     file = tmp_path / "robot.sdf"
     file.write_text(writer.text("1.12"))
+    _compare_with_drake(_read(file), file)
+
+
+@pytest.mark.parametrize("mass", ["", "<mass>2.5</mass>"])
+def test_computed_inertias_are_those_of_drake(tmp_path: Path, mass: str) -> None:
+    """Since 1.11 a link's inertia may be left to its collisions: densities, poses, every solid primitive."""
+    shapes = {
+        "box": "<size>0.1 0.2 0.3</size>",
+        "sphere": "<radius>0.15</radius>",
+        "cylinder": "<radius>0.1</radius><length>0.2</length>",
+        "capsule": "<radius>0.1</radius><length>0.3</length>",
+        "ellipsoid": "<radii>0.1 0.2 0.3</radii>",
+    }
+    collisions = "".join(
+        f'<collision name="{kind}"><pose>0.{i} -0.2 0.3 0.4 0.{i} 0.6</pose>'
+        f"{'' if i % 2 else '<density>700</density>'}<geometry><{kind}>{text}</{kind}></geometry></collision>"
+        for i, (kind, text) in enumerate(shapes.items())
+    )
+    file = tmp_path / "auto.sdf"
+    file.write_text(
+        f"""<sdf version="1.11"><model name="m"><link name="a">
+        <inertial auto="true"><density>300</density>{mass}</inertial>{collisions}</link></model></sdf>"""
+    )
     _compare_with_drake(_read(file), file)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from kinema.description import Actuator, Transmission
 
 from .engine import mujoco
+from .leftovers import plugins_of
 from .reading import Reading, floats, n_actuators, polynomial, set_given, word
 from .tendons import bodies_of_tendon
 
@@ -40,6 +41,7 @@ def _actuator(reading: Reading, number: int) -> Actuator:
         force_range=_range(model.actuator_forcelimited, model.actuator_forcerange, number),
         activation_range=_range(model.actuator_actlimited, model.actuator_actrange, number),
     )
+    actuator.extras = plugins_of(reading, "actuators", number)
     low, high = floats(model.actuator_lengthrange[output])
     actuator.length_range = (low, high)
     _settings(reading, number, actuator)
@@ -95,7 +97,7 @@ def _settings(reading: Reading, number: int, actuator: Actuator) -> None:
     """Everything else that MuJoCo has."""
     model = reading.model
     element = reading.element("actuators", number)
-    samples = floats(model.actuator_history[number]) if hasattr(model, "actuator_history") else ()
+    samples = tuple(int(n) for n in model.actuator_history[number]) if hasattr(model, "actuator_history") else ()
     kept: dict[str, Any] = {}
     set_given(
         kept,

@@ -10,6 +10,7 @@ from kinema.description import Inertial, Link, Shape
 from kinema.foundation import Array, quaternion_to_matrix
 
 from .engine import mujoco
+from .leftovers import plugins_of
 from .reading import Reading, set_given, word
 
 
@@ -23,6 +24,7 @@ def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
         inertial=None if unknown else inertial_of(model, body),
         inertial_is_computed=computed,
         shapes=shapes,
+        extras=plugins_of(reading, "bodies", body),
         nested_in=reading.link(int(model.body_parentid[body])),
         kinematic=int(model.body_mocapid[body]) >= 0,
         gravity_scale=1.0 - float(model.body_gravcomp[body]),
@@ -70,5 +72,5 @@ def _settings(reading: Reading, body: int, link: Link) -> None:
         link.attributes,
         sleep="" if policy.startswith("auto") else policy,
         user=model.body_user[body] if model.nuser_body else (),
-        childclass="" if spec is None else spec.childclass,
+        childclass="" if spec is None or spec.childclass == "main" else spec.childclass,
     )

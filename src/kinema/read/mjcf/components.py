@@ -1,4 +1,4 @@
-"""Which bodies are one robot: those that hang on each other, or that constraints, tendons and actuators tie together."""
+"""Which bodies are one robot: they hang on each other, or constraints, tendons or actuators tie them together."""
 
 from __future__ import annotations
 

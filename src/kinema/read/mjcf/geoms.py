@@ -17,6 +17,7 @@ from kinema.foundation import Pose
 
 from .engine import mujoco
 from .joints import class_of
+from .leftovers import plugins_of
 from .materials import surface_of, visual_material
 from .meshes import MeshAssets, collision_mesh, height_field
 from .reading import Reading, floats, pose_of, set_given
@@ -61,6 +62,7 @@ class Geoms:
             contype=contype,
             conaffinity=conaffinity,
             group=int(model.geom_group[geom]),
+            extras=plugins_of(self.reading, "geoms", geom),
         )
         self._mass(geom, shape)
         self._settings(geom, shape)
@@ -119,14 +121,25 @@ class Geoms:
             adhesion=_row(model, "geom_adhesion", geom),
             shellinertia=shell,
             user=model.geom_user[geom] if model.nuser_geom else (),
+            mesh_inertia=self._mesh_inertia(shape.geometry, geom),
             fitted_mesh="" if isinstance(shape.geometry, Mesh) or spec is None else spec.meshname,
             **{"class": class_of(self.reading, "geoms", geom)},
         )
+        if hasattr(model, "geom_castshadow") and not model.geom_castshadow[geom]:
+            shape.attributes["mjcf:castshadow"] = False
         if "mjcf:surfacevel" in shape.attributes or "mjcf:adhesion" in shape.attributes:
             message = f'geom "{shape.name}": its surface velocity and adhesion are kept, but mean nothing elsewhere'
             self.reading.warning("contact-feature", message, shape.origin)
         if isinstance(shape.geometry, Plane) and (model.geom_size[geom][:2] > 0).any():
             shape.attributes["mjcf:size"] = floats(model.geom_size[geom])
+
+    def _mesh_inertia(self, geometry: Geometry, geom: int) -> str:
+        """How MuJoCo makes a mesh's inertia, where that is not its default way."""
+        if not isinstance(geometry, Mesh):
+            return ""
+        spec = self.reading.spec("meshes", int(self.reading.model.geom_dataid[geom]))
+        way = "legacy" if spec is None else mujoco().mjtMeshInertia(int(spec.inertia)).name.rpartition("_")[2].lower()
+        return "" if way == "legacy" else way
 
 
 def primitive(kind: int, size: Any) -> Geometry:

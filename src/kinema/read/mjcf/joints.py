@@ -86,6 +86,8 @@ def _one_axis(model: Any, number: int, joint: Joint, *, hinge: bool) -> None:
         axis.lower, axis.upper = floats(model.jnt_range[number])
     address = int(model.jnt_qposadr[number])
     axis.reference = float(model.qpos0[address])
+    if axis.reference:
+        joint.state = np.array([axis.reference])
     axis.spring_reference = float(model.qpos_spring[address])
     joint.axes = [axis]
     if hinge:

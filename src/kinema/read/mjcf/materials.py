@@ -7,7 +7,7 @@ from typing import Any
 from kinema.description import PhysicsMaterial, VisualMaterial
 
 from .engine import mujoco
-from .reading import Reading, floats, rgba, set_given, solver_parameters
+from .reading import Reading, floats, rgba, set_given, short_floats, solver_parameters
 
 _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 _GAP_BEYOND_MARGIN = (3, 9)
@@ -22,18 +22,18 @@ def visual_material(reading: Reading, material: int, own_color: Any) -> VisualMa
     model = reading.model
     result = VisualMaterial(**reading.node("material", "materials", material))
     result.color = rgba(model.mat_rgba[material]) if color == _DEFAULT_COLOR else color
-    emission = float(model.mat_emission[material])
+    emission = short_floats(model.mat_emission[material])[0]
     if emission:
         red, green, blue, _ = result.color
         result.emission = (emission * red, emission * green, emission * blue)
-    result.specular = float(model.mat_specular[material])
-    result.reflectance = float(model.mat_reflectance[material])
+    result.specular = short_floats(model.mat_specular[material])[0]
+    result.reflectance = short_floats(model.mat_reflectance[material])[0]
     # MuJoCo writes -1 for what the file does not say
     result.metallic = _given(model.mat_metallic[material])
     result.roughness = _given(model.mat_roughness[material])
     set_given(
         result.attributes,
-        shininess=float(model.mat_shininess[material]),
+        shininess=model.mat_shininess[material],
         texuniform=bool(model.mat_texuniform[material]),
         texrepeat=() if floats(model.mat_texrepeat[material]) == (1.0, 1.0) else model.mat_texrepeat[material],
     )
@@ -42,7 +42,7 @@ def visual_material(reading: Reading, material: int, own_color: Any) -> VisualMa
 
 
 def _given(value: Any) -> float | None:
-    return None if value < 0 else float(value)
+    return None if value < 0 else short_floats(value)[0]
 
 
 def _textures(reading: Reading, material: int, result: VisualMaterial) -> None:

@@ -119,9 +119,14 @@ def floats(values: Any) -> tuple[float, ...]:
     return tuple(float(v) for v in np.ravel(values))
 
 
+def short_floats(values: Any) -> tuple[float, ...]:
+    """The same, of 32-bit numbers: rounded to the decimals that such a number can hold, which are those written."""
+    return tuple(float(f"{float(v):.7g}") for v in np.ravel(values))
+
+
 def rgba(values: Any) -> tuple[float, float, float, float]:
-    """A colour; MuJoCo stores 32-bit numbers, which are rounded to the decimals that were written."""
-    red, green, blue, alpha = (float(f"{float(v):.7g}") for v in np.ravel(values))
+    """A colour."""
+    red, green, blue, alpha = short_floats(values)
     return red, green, blue, alpha
 
 
@@ -142,7 +147,9 @@ def set_given(attributes: dict[str, Any], **given: Any) -> None:
     """Keep settings as `mjcf:name`; those that are empty, zero or None are left out."""
     for name, value in given.items():
         if isinstance(value, np.ndarray):
-            value = floats(value)
+            value = short_floats(value) if value.dtype == np.float32 else floats(value)
+        elif isinstance(value, np.generic):
+            value = short_floats(value)[0] if value.dtype == np.float32 else value.item()
         if isinstance(value, tuple) and not any(value):
             continue
         if value:

@@ -15,7 +15,7 @@ from .geoms import primitive
 from .joints import class_of
 from .materials import visual_material
 from .meshes import MeshAssets
-from .reading import Reading, floats, pose_of, set_given, word
+from .reading import Reading, floats, pose_of, set_given, short_floats, word
 
 _LIGHT_KINDS = {"spot": "spot", "directional": "directional", "point": "point"}
 
@@ -100,7 +100,7 @@ def lights(reading: Reading) -> list[tuple[set[int], Light]]:
 def _light(reading: Reading, number: int) -> Light:
     model = reading.model
     kind = _light_kind(model, number)
-    red, green, blue = floats(model.light_diffuse[number])
+    red, green, blue = short_floats(model.light_diffuse[number])
     light = Light(
         **reading.node("light", "lights", number),
         kind=_LIGHT_KINDS.get(kind, "point"),
@@ -116,6 +116,7 @@ def _light(reading: Reading, number: int) -> Light:
         type="" if kind in _LIGHT_KINDS else kind,
         mode="" if mode == "fixed" else mode,
         target=reading.name("body", int(model.light_targetbodyid[number])),
+        texture=reading.name("texture", int(getattr(model, "light_texid", (-1,) * model.nlight)[number])),
         **{
             name: getattr(model, f"light_{name}")[number] for name in _LIGHT_SETTINGS if hasattr(model, f"light_{name}")
         },
@@ -146,11 +147,7 @@ def _shining(direction: Any) -> Array:
 
 
 def _plain(kept: dict[str, Any]) -> dict[str, Any]:
-    return {name.partition(":")[2]: _number(value) for name, value in kept.items()}
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return {name.partition(":")[2]: value for name, value in kept.items()}
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from kinema.description import Sensor
 
 from .actuators import bodies_of_actuator
 from .engine import mujoco
+from .leftovers import plugins_of
 from .reading import Name, Reading, floats, set_given, word
 from .tendons import bodies_of_tendon
 
@@ -46,6 +47,7 @@ def _sensor(reading: Reading, number: int) -> tuple[set[int], Sensor]:
         noise=float(model.sensor_noise[number]),
         cutoff=float(model.sensor_cutoff[number]),
     )
+    sensor.extras = plugins_of(reading, "sensors", number)
     _settings(reading, number, sensor)
     bodies = _bodies(model, int(model.sensor_objtype[number]), int(model.sensor_objid[number]))
     bodies |= _bodies(model, int(model.sensor_reftype[number]), int(model.sensor_refid[number]))
@@ -82,9 +84,10 @@ def _settings(reading: Reading, number: int, sensor: Sensor) -> None:
         intprm=_integers(model, number),
         delay=float(getattr(model, "sensor_delay", (0.0,) * model.nsensor)[number]),
         interval=interval,
-        history=floats(model.sensor_history[number]) if hasattr(model, "sensor_history") else (),
+        history=tuple(int(n) for n in model.sensor_history[number]) if hasattr(model, "sensor_history") else (),
         data="" if element is None else element.attributes.get("data", ""),
         reduce="" if element is None else element.attributes.get("reduce", ""),
+        needstage=word(model.sensor_needstage[number], "mjtStage") if sensor.kind == "user" else "",
         plugin=int(model.sensor_plugin[number]) >= 0,
         user=model.sensor_user[number] if model.nuser_sensor else (),
     )

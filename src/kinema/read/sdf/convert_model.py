@@ -36,16 +36,18 @@ class RobotBuilder:
     def build(self) -> Robot:
         """The robot with all its parts."""
         first = _model(self.models[0])
+        several = len(self.models) > 1
         self.robot = Robot(
-            name=first.name, name_is_generated=first.name_is_generated, origin=first.origin, format=FORMAT
+            name="+".join(m.name for m in self.models),
+            name_is_generated=first.name_is_generated or several,
+            origin=first.origin,
+            format=FORMAT,
         )
-        if len(self.models) > 1:
-            self.robot.name, self.robot.name_is_generated = "+".join(m.name for m in self.models), True
-        else:
+        if not several:
             self.robot.pose = self.graph.in_world(self.models[0])
         self.robot.diagnostics = self.diagnostics
         self.robot.static = all(_model(m).static for m in self.models)
-        self.robot.collision.self_collide = first.self_collide or len(self.models) > 1
+        self.robot.collision.self_collide = first.self_collide or several
         for model in self.models:
             self._add_model_data(model)
         links = [n for n in self._nodes() if n.kind is FrameKind.LINK]
@@ -90,6 +92,16 @@ class RobotBuilder:
             return f"{node.home.name}{SCOPE}{node.path}"
         return node.path
 
+    def _unique(self, node: FrameNode, taken: set[str]) -> str:
+        """Its name; in old files a name that holds `::` can be that of a part of a nested model."""
+        wanted = self._name(node)
+        name = unique_name(wanted, taken)
+        if name != wanted:
+            problem = f'two {node.kind.value}s of the robot are called "{wanted}"'
+            hint = f"the later one is called {name!r}"
+            self.diagnostics.error(f"{FORMAT}.duplicate-name", problem, hint=hint, origin=node.element.origin)
+        return name
+
     # -- parts ----------------------------------------------------------------------------------------------------
 
     def _add_model_data(self, node: FrameNode) -> None:
@@ -109,7 +121,7 @@ class RobotBuilder:
         converter = LinkConverter(self.graph, self.shapes, self.diagnostics)
         taken: set[str] = set()
         for node in nodes:
-            name = unique_name(self._name(node), taken)
+            name = self._unique(node, taken)
             self.names[id(node)] = name
             link = converter.link(node, name, self._pose(node))
             self._set_self_collide(link, node)
@@ -152,7 +164,7 @@ class RobotBuilder:
             if ends is None:
                 self.robot.extras.append(Extra(FORMAT, "joint", element.verbatim, element.origin))
                 continue
-            name = unique_name(self._name(node), self.taken_joints)
+            name = self._unique(node, self.taken_joints)
             if element.kind == "gearbox":
                 reference = self._gear_reference(node, element)
                 self.robot.constraints.append(converter.gear(node, name, *ends, reference))

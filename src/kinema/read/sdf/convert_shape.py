@@ -43,7 +43,7 @@ _WHY_UNREAD = {
     "image": "walls drawn in an image are not read",
     "polyline": "it is no simple polygon",
 }
-_MAX_POLYGON = 400
+_MAX_POLYGON = 300
 """Corners of a polyline; cutting off ears takes the cube of that."""
 
 

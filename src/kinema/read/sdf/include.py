@@ -20,7 +20,7 @@ from .version import NEWEST, parse_version
 
 MAX_INCLUDE_DEPTH = 32
 """How many files may include one another in a row."""
-MAX_SIZE = 20_000
+MAX_SIZE = 10_000
 """How many links, joints, frames and models may be included in all."""
 
 Included = ModelElement | LightElement | Extra
@@ -61,7 +61,11 @@ class Library:
         if not uri:
             cursor.error("include-not-found", "<include> has no <uri>")
             return None
-        root = self._load(cursor, uri)
+        try:
+            root = self._load(cursor, uri)
+        except OSError as error:  # a folder that may not be looked into
+            cursor.error("include-unreadable", f"<include> of {uri!r}: {error.strerror or error}")
+            return None
         if root is None:
             return None
         entities: list[Included] = [*root.models, *root.lights, *root.actors]

@@ -17,12 +17,13 @@ from .components import connected_components
 from .filters import read_filtered_pairs, read_groups
 from .instancers import expand_instancers
 from .joints import read_joint
-from .masses import body_inertial
+from .masses import body_density, body_inertial
 from .names import unique_names
 from .polar import polar
-from .scenery import read_cameras, read_gravity, read_lights, read_options
+from .scenery import read_cameras, read_lights, read_options
+from .scenes import read_scenes
 from .shapes_on_links import StageShape, read_shapes
-from .stage_index import Body, StageIndex, index_stage
+from .stage_index import Body, StageIndex, index_stage, say_animation
 from .units import DEGREE, stage_units
 from .vendor import apply_mimic, keep_vendor_data
 
@@ -48,7 +49,9 @@ def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack_j
     _name_shapes(parts.shapes)
     parts.links = _links(index, parts.shapes)
     parts.joints = _joints(index, stack_joints)
-    return _assemble(index, parts)
+    described = _assemble(index, parts)
+    say_animation(index)
+    return described
 
 
 def _say_units(index: StageIndex) -> None:
@@ -82,12 +85,14 @@ def _links(index: StageIndex, shapes: Sequence[StageShape]) -> dict[str, Link]:
 
 def _link(index: StageIndex, body: Body, parts: Sequence[StageShape]) -> Link:
     prim = body.prim
-    inertial, computed = body_inertial(index, body, parts)
+    density = body_density(index, body)
+    inertial, computed = body_inertial(index, body, parts, density)
     link = Link(
         name=body.name,
         origin=Origin(index.file, None, body.path),
         inertial=inertial,
         inertial_is_computed=computed,
+        density=density,
         shapes=[p.shape for p in parts],
         pose=body.pose,
         nested_in=None if body.parent is None else index.bodies[body.parent].name,
@@ -101,9 +106,9 @@ def _link(index: StageIndex, body: Body, parts: Sequence[StageShape]) -> Link:
 
 def _velocities(index: StageIndex, body: Body, link: Link) -> None:
     """Initial velocities are given in the space of the body's own transform: that of its parent."""
-    linear, angular = (index.value(body.prim, f"physics:{n}") for n in ("velocity", "angularVelocity"))
-    if not any(linear or ()) and not any(angular or ()):
+    if index.values.facts(body.prim).authored.isdisjoint(("physics:velocity", "physics:angularVelocity")):
         return
+    linear, angular = (index.value(body.prim, f"physics:{n}") for n in ("velocity", "angularVelocity"))
     resets = pxr.UsdGeom.Xformable(body.prim).GetResetXformStack()
     parent = body.prim.GetParent()
     if resets or parent.IsPseudoRoot():
@@ -119,8 +124,9 @@ def _velocities(index: StageIndex, body: Body, link: Link) -> None:
 
 
 def _joints(index: StageIndex, stack_joints: bool | None) -> list[Joint]:
-    names = unique_names(str(p.GetPath()) for p in index.joints)
-    read = [(prim, read_joint(index, prim, names[str(prim.GetPath())])) for prim in index.joints]
+    paths = [index.values.facts(prim).path for prim in index.joints]
+    names = unique_names(paths)
+    read = [(prim, read_joint(index, prim, names[path])) for prim, path in zip(index.joints, paths, strict=True)]
     joints = [(prim, joint) for prim, joint in read if joint is not None]
     for prim, joint in joints:
         apply_mimic(index, prim, joint, names)
@@ -152,11 +158,15 @@ def _stack(joints: Sequence[Joint]) -> None:
 
 def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     roots = declared_roots(index, parts.joints)
-    robots = [_robot(index, names, parts, roots) for names in connected_components(list(parts.links), parts.joints)]
+    robots = _robots(index, parts, roots)
     scenery = [s.shape for s in parts.shapes if s.body is None]
     default = index.stage.GetDefaultPrim()
     name = default.GetName() if default else ""
-    rules = CollisionRules(groups=read_groups(index, parts.shapes), pairs=read_filtered_pairs(index, parts.shapes))
+    gravity, scene_groups = read_scenes(index, parts.links, parts.shapes)
+    rules = CollisionRules(
+        groups=[*read_groups(index, parts.shapes), *scene_groups],
+        pairs=read_filtered_pairs(index, parts.shapes, _articulated(parts)),
+    )
     described: Robot | World
     if len(robots) == 1 and not scenery:
         described = robots[0]
@@ -166,20 +176,39 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
         _name_robots(robots)
     described.collision = rules
     described.cameras, described.lights = read_cameras(index), read_lights(index)
-    described.gravity, described.options = read_gravity(index), read_options(index)
+    described.gravity, described.options = gravity, read_options(index)
     described.format, described.source = "usd", index.file
     described.diagnostics = index.diagnostics
     described.origin = Origin(index.file)
     return described
 
 
-def _robot(index: StageIndex, names: Sequence[str], parts: _Parts, roots: Sequence[str]) -> Robot:
-    members = set(names)
-    joints = [j for j in parts.joints if j.parent in members or j.child in members]
-    root = next((r for r in roots if r in members), None)
-    links = [parts.links[n] for n in names]
+def _articulated(parts: _Parts) -> dict[str, list[str]]:
+    """For each link, the links of its articulation."""
+    carrying = [j for j in parts.joints if j.enabled and not j.closes_loop]
+    return {name: names for names in connected_components(list(parts.links), carrying) for name in names}
+
+
+def _robots(index: StageIndex, parts: _Parts, roots: Sequence[str]) -> list[Robot]:
+    """The links that joints connect, with these joints, make one robot."""
+    components = connected_components(list(parts.links), parts.joints)
+    component_of = {name: i for i, names in enumerate(components) for name in names}
+    joints: list[list[Joint]] = [[] for _ in components]
+    for joint in parts.joints:
+        end = joint.parent if joint.parent is not None else joint.child
+        if end is not None:
+            joints[component_of[end]].append(joint)
+    root_of: dict[int, str] = {}
+    for root in roots:
+        root_of.setdefault(component_of[root], root)
+    return [
+        _robot(index, [parts.links[n] for n in names], joints[i], root_of.get(i)) for i, names in enumerate(components)
+    ]
+
+
+def _robot(index: StageIndex, links: list[Link], joints: list[Joint], root: str | None) -> Robot:
     return Robot(
-        name=names[0] if root is None else root,
+        name=links[0].name if root is None else root,
         format="usd",
         source=index.file,
         origin=links[0].origin,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kinema.description import CollisionGroup, CollisionPair
 
@@ -13,17 +13,27 @@ from .stage_index import StageIndex
 
 def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[CollisionGroup]:
     """The stage's collision groups, with the shapes their collections hold as members."""
+    known = {str(prim.GetPath()) for prim in index.groups}
     result: list[CollisionGroup] = []
     for prim in index.groups:
         group = pxr.UsdPhysics.CollisionGroup(prim)
         query = group.GetCollidersCollectionAPI().ComputeMembershipQuery()
         filtered = prim.GetRelationship("physics:filteredGroups")
+        names = [str(t) for t in filtered.GetTargets()] if filtered else []
+        for name in names:
+            if name not in known:
+                index.diagnostics.warning(
+                    "usd.filtered-group-target",
+                    f"collision group {prim.GetName()!r} filters {name}, which is no collision group",
+                    origin=index.origin(prim),
+                )
         result.append(
             CollisionGroup(
                 name=str(prim.GetPath()),
                 origin=index.origin(prim),
                 members=[p.shape.name for p in parts if p.shape.collision and query.IsPathIncluded(p.prim.GetPath())],
-                filtered=[str(t) for t in filtered.GetTargets()] if filtered else [],
+                between="shapes",
+                filtered=names,
                 invert=bool(index.value(prim, "physics:invertFilteredGroups")),
                 merge=str(index.value(prim, "physics:mergeGroup") or ""),
             )
@@ -31,11 +41,20 @@ def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[Collisio
     return result
 
 
-def read_filtered_pairs(index: StageIndex, parts: Sequence[StageShape]) -> list[CollisionPair]:
-    """Pairs that never collide: between bodies as links, where a collider is named as shapes."""
+def read_filtered_pairs(
+    index: StageIndex, parts: Sequence[StageShape], articulated: Mapping[str, Sequence[str]]
+) -> list[CollisionPair]:
+    """Pairs that never collide: between bodies as links, where a collider is named as shapes.
+
+    Args:
+        index: the stage.
+        parts: its shapes.
+        articulated: link name -> all links that joints connect with it.
+    """
     result: list[CollisionPair] = []
     for prim in index.filtered:
-        for target in prim.GetRelationship("physics:filteredPairs").GetTargets():
+        relationship = prim.GetRelationship("physics:filteredPairs")
+        for target in relationship.GetTargets() if relationship else ():
             other = index.stage.GetPrimAtPath(target)
             if not other:
                 index.diagnostics.warning(
@@ -44,16 +63,22 @@ def read_filtered_pairs(index: StageIndex, parts: Sequence[StageShape]) -> list[
                     origin=index.origin(prim),
                 )
                 continue
-            result += _pairs(index, prim, other, parts)
-    return result
+            result += _pairs(index, prim, other, parts, articulated)
+    return result + _joined_to_static(index, parts)
 
 
-def _pairs(index: StageIndex, a: pxr.Prim, b: pxr.Prim, parts: Sequence[StageShape]) -> list[CollisionPair]:
+def _pairs(
+    index: StageIndex,
+    a: pxr.Prim,
+    b: pxr.Prim,
+    parts: Sequence[StageShape],
+    articulated: Mapping[str, Sequence[str]],
+) -> list[CollisionPair]:
     origin = index.origin(a)
-    links_a, links_b = _links(index, a), _links(index, b)
+    links_a, links_b = _links(index, a, articulated), _links(index, b, articulated)
     if links_a and links_b:
         return [CollisionPair(a=x, b=y, origin=origin) for x in links_a for y in links_b if x != y]
-    shapes_a, shapes_b = _shapes(a, parts), _shapes(b, parts)
+    shapes_a, shapes_b = _shapes(index, a, links_a, parts), _shapes(index, b, links_b, parts)
     if not shapes_a or not shapes_b:
         empty = a if not shapes_a else b
         index.diagnostics.warning(
@@ -64,17 +89,40 @@ def _pairs(index: StageIndex, a: pxr.Prim, b: pxr.Prim, parts: Sequence[StageSha
     return [CollisionPair(a=x, b=y, between="shapes", origin=origin) for x in shapes_a for y in shapes_b if x != y]
 
 
-def _links(index: StageIndex, prim: pxr.Prim) -> list[str]:
-    """The link of a body; all links of an articulation whose root or ancestor the prim is."""
+def _links(index: StageIndex, prim: pxr.Prim, articulated: Mapping[str, Sequence[str]]) -> list[str]:
+    """The link of a body; of an articulation's root, or of a prim around one, all links of the articulation."""
     path = str(prim.GetPath())
-    if path in index.bodies and "PhysicsArticulationRootAPI" not in prim.GetAppliedSchemas():
-        return [index.bodies[path].name]
-    if "PhysicsArticulationRootAPI" in prim.GetAppliedSchemas():
-        return [b.name for p, b in index.bodies.items() if p == path or p.startswith(path + "/")]
-    return []
+    if "PhysicsArticulationRootAPI" not in index.schemas(prim):
+        return [index.bodies[path].name] if path in index.bodies else []
+    inside = [b.name for p, b in index.bodies.items() if p == path or p.startswith(path + "/")]
+    return list(dict.fromkeys(name for link in inside for name in articulated[link]))
 
 
-def _shapes(prim: pxr.Prim, parts: Sequence[StageShape]) -> list[str]:
-    """The colliders at or below a prim."""
+def _shapes(index: StageIndex, prim: pxr.Prim, links: Sequence[str], parts: Sequence[StageShape]) -> list[str]:
+    """The colliders of links; without any, those at or below a prim."""
+    colliders = [p for p in parts if p.shape.collision]
+    if links:
+        return [p.shape.name for p in colliders if p.body is not None and p.body.name in links]
     path = prim.GetPath()
-    return [p.shape.name for p in parts if p.shape.collision and p.prim.GetPath().HasPrefix(path)]
+    return [p.shape.name for p in colliders if p.prim.GetPath().HasPrefix(path)]
+
+
+def _joined_to_static(index: StageIndex, parts: Sequence[StageShape]) -> list[CollisionPair]:
+    """A joint keeps its body from colliding with the static collider that it hangs on."""
+    static = {str(p.prim.GetPath()): p.shape.name for p in parts if p.body is None and p.shape.collision}
+    if not static:
+        return []
+    result: list[CollisionPair] = []
+    for prim in index.joints:
+        if index.value(prim, "physics:jointEnabled") is False or index.value(prim, "physics:collisionEnabled"):
+            continue
+        sides = [prim.GetRelationship(f"physics:body{i}").GetTargets()[:1] for i in (0, 1)]
+        for side, other in (sides, sides[::-1]):
+            body = index.owner_path(str(other[0])) if other else None
+            if side and str(side[0]) in static and body is not None:
+                result += [
+                    CollisionPair(a=static[str(side[0])], b=p.shape.name, between="shapes", origin=index.origin(prim))
+                    for p in parts
+                    if p.shape.collision and p.body is not None and p.body.path == body
+                ]
+    return result

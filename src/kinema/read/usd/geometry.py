@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from kinema.description import (
 from kinema.foundation import Array, Pose
 
 from . import pxr
-from .polar import Affine, polar
+from .polar import Affine, mirrors, polar, similarity
 
 if TYPE_CHECKING:
     from .stage_index import StageIndex
@@ -62,28 +63,32 @@ def place_geometry(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> Plac
         prim: a Gprim.
         into_link: from the prim's local coordinates (stage units) into the link's frame (metres).
     """
-    kind = str(prim.GetTypeName())
-    make = _MAKERS.get(kind)
+    make = _MAKERS.get(index.values.facts(prim).kind.type)
     return None if make is None else make(index, prim, into_link)
 
 
 def _cube(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
     size = _positive(index, prim, "size")
-    if _columns_orthogonal(into.linear):
-        lengths = np.linalg.norm(into.linear, axis=0)
-        return Placed(Box(size * lengths), Pose(into.offset, _proper(into.linear / lengths)))
+    lengths = _orthogonal_lengths(into.linear)
+    if lengths is not None:
+        scale = np.array(lengths)
+        return Placed(Box(size * scale), Pose(into.offset, _proper(into.linear / scale)))
     return _meshed(shapes.box([size] * 3), into, "cube")
 
 
 def _sphere(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
     radius = _positive(index, prim, "radius")
     # the image of a sphere is an ellipsoid under every linear map: L = U diag(s) V^T, and V^T keeps the sphere
+    size = similarity(into.linear)
+    if size:
+        return Placed(Sphere(radius * abs(size)), Pose(into.offset, into.linear / size))
     u, s, _ = np.linalg.svd(into.linear)
     if s[0] - s[2] <= _SAME * s[0]:
         return Placed(Sphere(radius * float(s.mean())), Pose(into.offset, polar(into.linear)[0]))
-    if _columns_orthogonal(into.linear):
-        lengths = np.linalg.norm(into.linear, axis=0)
-        return Placed(Ellipsoid(radius * lengths), Pose(into.offset, _proper(into.linear / lengths)))
+    lengths = _orthogonal_lengths(into.linear)
+    if lengths is not None:
+        scale = np.array(lengths)
+        return Placed(Ellipsoid(radius * scale), Pose(into.offset, _proper(into.linear / scale)))
     return Placed(Ellipsoid(radius * s), Pose(into.offset, _proper(u)))
 
 
@@ -223,26 +228,30 @@ def _along_axis(index: StageIndex, prim: pxr.Prim, into: Affine) -> Affine:
 def _axial(index: StageIndex, prim: pxr.Prim, into: Affine) -> tuple[Array, tuple[float, float] | None]:
     """The rotation of a shape of revolution along z, and its radial and axial scale; None where it stays none."""
     turned = _along_axis(index, prim, into).linear
-    lengths = np.linalg.norm(turned, axis=0)
-    if not _columns_orthogonal(turned) or abs(lengths[0] - lengths[1]) > _SAME * lengths.max():
+    lengths = _orthogonal_lengths(turned)
+    if lengths is None or abs(lengths[0] - lengths[1]) > _SAME * max(lengths):
         return np.eye(3), None
-    frame = turned / lengths
-    if np.linalg.det(frame) < 0:
+    frame = turned / np.array(lengths)
+    if mirrors(frame):
         frame[:, 0] = -frame[:, 0]  # a mirror through a plane that holds the axis: the shape is the same
-    return frame, (float(lengths[0] + lengths[1]) / 2, float(lengths[2]))
+    return polar(frame)[0], ((lengths[0] + lengths[1]) / 2, lengths[2])
 
 
-def _columns_orthogonal(linear: Array) -> bool:
-    lengths = np.linalg.norm(linear, axis=0)
-    if lengths.min() <= 0:
-        return False
-    unit = linear / lengths
-    return bool(np.abs(unit.T @ unit - np.eye(3)).max() <= _SAME)
+def _orthogonal_lengths(linear: Array) -> tuple[float, float, float] | None:
+    """The lengths of a map's columns where these are at right angles, else None."""
+    (a, b, c), (d, e, f), (g, h, i) = linear.tolist()
+    x, y, z = math.hypot(a, d, g), math.hypot(b, e, h), math.hypot(c, f, i)
+    if min(x, y, z) <= 0:
+        return None
+    skew = max(
+        abs(a * b + d * e + g * h) / (x * y), abs(a * c + d * f + g * i) / (x * z), abs(b * c + e * f + h * i) / (y * z)
+    )
+    return (x, y, z) if skew <= _SAME else None
 
 
 def _proper(frame: Array) -> Array:
-    """The frame without its mirror; boxes and ellipsoids look the same in it."""
-    return frame if np.linalg.det(frame) > 0 else -frame
+    """The rotation next to a frame, its mirror taken away; boxes and ellipsoids look the same in it."""
+    return polar(frame)[0]
 
 
 def _positive(index: StageIndex, prim: pxr.Prim, name: str) -> float:
@@ -261,7 +270,7 @@ def _not_negative(index: StageIndex, prim: pxr.Prim, name: str) -> float:
 
 def approximation(index: StageIndex, prim: pxr.Prim) -> Approximation | None:
     """What a mesh collider asks to be replaced by; None where it does not ask."""
-    if "PhysicsMeshCollisionAPI" not in prim.GetAppliedSchemas():
+    if "PhysicsMeshCollisionAPI" not in index.schemas(prim):
         return None
     token = str(index.value(prim, "physics:approximation") or "none")
     try:

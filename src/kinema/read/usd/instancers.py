@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kinema.foundation import Pose
 
 from . import pxr
+from .materials import Materials
 from .polar import Affine, from_gf, polar
 from .shapes_on_links import StageShape, read_shape
 from .stage_index import Body, StageIndex
@@ -24,13 +25,13 @@ class Instance:
 def expand_instancers(index: StageIndex) -> list[Instance]:
     """Put the bodies of all instances into the index; their shapes are given back."""
     result: list[Instance] = []
-    for prim in pxr.Usd.PrimRange(index.stage.GetPseudoRoot(), pxr.Usd.TraverseInstanceProxies()):
-        if prim.IsA(pxr.UsdGeom.PointInstancer):
-            result += _expand(index, prim, MAX_INSTANCES - len(result))
+    materials = Materials(index, [])
+    for prim in index.instancers:
+        result += _expand(index, prim, MAX_INSTANCES - len(result), materials)
     return result
 
 
-def _expand(index: StageIndex, prim: pxr.Prim, room: int) -> list[Instance]:
+def _expand(index: StageIndex, prim: pxr.Prim, room: int, materials: Materials) -> list[Instance]:
     instancer = pxr.UsdGeom.PointInstancer(prim)
     prototypes = [index.stage.GetPrimAtPath(p) for p in instancer.GetPrototypesRel().GetTargets()]
     which = instancer.GetProtoIndicesAttr().Get(index.time) or []
@@ -47,11 +48,11 @@ def _expand(index: StageIndex, prim: pxr.Prim, room: int) -> list[Instance]:
     for (number, proto), transform in zip(kept, transforms, strict=False):
         if 0 <= proto < len(prototypes) and prototypes[proto]:
             place = index.world(prim) @ from_gf(transform)
-            result.append(_instance(index, prototypes[proto], place, f"{prim.GetPath()}/instance_{number}"))
+            result.append(_instance(index, prototypes[proto], place, f"{prim.GetPath()}/instance_{number}", materials))
     return result
 
 
-def _instance(index: StageIndex, prototype: pxr.Prim, place: Affine, path: str) -> Instance:
+def _instance(index: StageIndex, prototype: pxr.Prim, place: Affine, path: str, materials: Materials) -> Instance:
     """A copy of the prototype at a place; paths below the prototype continue the instance's own path."""
     instance = Instance()
     root = str(prototype.GetPath())
@@ -60,13 +61,13 @@ def _instance(index: StageIndex, prototype: pxr.Prim, place: Affine, path: str) 
     for prim in pxr.Usd.PrimRange(prototype, pxr.Usd.TraverseInstanceProxies()):
         world = place @ inside @ index.world(prim)
         own_path = path + str(prim.GetPath())[len(root) :]
-        if "PhysicsRigidBodyAPI" in prim.GetAppliedSchemas() and index.value(prim, "physics:rigidBodyEnabled"):
+        if "PhysicsRigidBodyAPI" in index.schemas(prim) and index.value(prim, "physics:rigidBodyEnabled"):
             body = Body(prim, own_path, world, Pose(world.offset, polar(world.linear)[0]))
             body.parent = _above(index, own_path)
             index.bodies[own_path] = body
         if prim.IsA(pxr.UsdGeom.Gprim):
             above = own_path if own_path in index.bodies else _above(index, own_path)
-            shape = read_shape(index, prim, None if above is None else index.bodies[above], world)
+            shape = read_shape(index, prim, None if above is None else index.bodies[above], world, materials)
             if shape is not None:
                 shape.shape.origin = type(shape.shape.origin)(index.file, None, own_path)
                 instance.shapes.append(shape)

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind
-from kinema.foundation import Array, Pose, axis_angle_to_matrix, quaternion_to_matrix, vector
+from kinema.foundation import (
+    Array,
+    Pose,
+    axis_angle_to_matrix,
+    matrix_to_quaternion,
+    quaternion_to_matrix,
+    vector,
+)
 
 from . import pxr
 from .polar import Affine, polar
@@ -48,11 +55,16 @@ def read_side(index: StageIndex, joint: pxr.Prim, number: int, axis: int | None)
         axis: which axis of the joint's frame has to be exact under shear; None where none is special.
     """
     target = _target(index, joint, number)
+    path = "" if target is None else index.values.facts(target).path
     body = None if target is None else index.owner(target)
-    place = _stage_origin(index) if target is None else index.world(target)
+    if body is not None and body.path == path:  # the most common case: what is known of the body is used again
+        place, upright = body.affine, body.pose.rotation
+    else:
+        place = _stage_origin(index) if target is None else index.world(target)
+        upright = polar(place.linear)[0] if place.is_finite else np.eye(3)
     point = vector(index.value(joint, f"physics:localPos{number}"))
     turn = _quaternion(index.value(joint, f"physics:localRot{number}"))
-    world = Pose(place.linear @ point + place.offset, _frame(place.linear, turn, axis))
+    world = Pose(place.linear @ point + place.offset, _frame(place.linear, upright, turn, axis))
     if not world.is_finite:
         raise JointTargetError(f"its frame on body{number} holds NaN or infinity")
     frame = world if body is None else body.pose.inverse() @ world
@@ -65,15 +77,13 @@ def _stage_origin(index: StageIndex) -> Affine:
 
 def _target(index: StageIndex, joint: pxr.Prim, number: int) -> pxr.Prim | None:
     """The prim a side points at; None where it points at nothing, which is the world."""
-    name = joint.GetName()
-    relationship = joint.GetRelationship(f"physics:body{number}")
-    targets = list(relationship.GetTargets()) if relationship else []
+    targets = index.targets(joint, f"physics:body{number}")
     if not targets:
         return None
     if len(targets) > 1:
         index.diagnostics.error(
             "usd.joint-several-targets",
-            f"body{number} of joint {name!r} names {len(targets)} prims; the first counts",
+            f"body{number} of joint {joint.GetName()!r} names {len(targets)} prims; the first counts",
             origin=index.origin(joint),
         )
     prim = index.stage.GetPrimAtPath(targets[0])
@@ -81,7 +91,7 @@ def _target(index: StageIndex, joint: pxr.Prim, number: int) -> pxr.Prim | None:
         raise JointTargetError(f"its body{number} is {targets[0]}, which does not exist")
     if not prim.IsActive():
         raise JointTargetError(f"its body{number} is {targets[0]}, which is inactive")
-    if not prim.IsA(pxr.UsdGeom.Xformable):
+    if not index.values.facts(prim).kind.is_xformable:
         raise JointTargetError(f"its body{number} is {targets[0]}, which has no place in the world")
     if index.owner(prim) is None:
         _say_static(index, joint, number, prim)
@@ -91,7 +101,7 @@ def _target(index: StageIndex, joint: pxr.Prim, number: int) -> pxr.Prim | None:
 def _say_static(index: StageIndex, joint: pxr.Prim, number: int, prim: pxr.Prim) -> None:
     """A target that does not move: a disabled body deserves a warning, scenery a note."""
     name = joint.GetName()
-    if "PhysicsRigidBodyAPI" in prim.GetAppliedSchemas():
+    if "PhysicsRigidBodyAPI" in index.schemas(prim):
         index.diagnostics.warning(
             "usd.joint-to-disabled-body",
             f"body{number} of joint {name!r} is {prim.GetPath()}, a disabled body: it is fixed to the world there",
@@ -105,36 +115,39 @@ def _say_static(index: StageIndex, joint: pxr.Prim, number: int, prim: pxr.Prim)
         index.diagnostics.note("usd.joint-to-static", message, origin=index.origin(joint))
 
 
-def _frame(linear: Array, turn: Array, axis: int | None) -> Array:
-    """The joint frame's rotation on a body with that linear map.
+def _frame(linear: Array, upright: Array, turn: Array, axis: int | None) -> Array:
+    """The joint frame's rotation on a body with that linear map, whose rigid part is `upright`.
 
     The body's rotation carries it. Scale and shear leave an axis where the map takes it, so the frame is turned the
     shortest way to put its special axis there.
     """
-    frame = polar(linear)[0] @ turn
+    frame = upright @ turn
     if axis is None:
         return frame
     wanted = linear @ turn[:, axis]
-    length = np.linalg.norm(wanted)
-    if not length > 0:
+    length = math.sqrt(float(wanted @ wanted))
+    if not 0 < length < math.inf:
         return frame
     wanted /= length
     if wanted @ frame[:, axis] < 0:  # a mirror: turn around first, about the next axis, so that the rest is small
         frame = axis_angle_to_matrix(frame[:, (axis + 1) % 3], math.pi) @ frame
+    if np.abs(wanted - frame[:, axis]).max() < 1e-15:
+        return frame
     return _shortest_turn(frame[:, axis], wanted) @ frame
 
 
 def _shortest_turn(a: Array, b: Array) -> Array:
     """The rotation of least angle that takes unit vector a to unit vector b, less than a half turn away."""
     cross = np.cross(a, b)
-    sine = float(np.linalg.norm(cross))
+    sine = math.sqrt(float(cross @ cross))
     if sine < 1e-300:
         return np.eye(3)
     return axis_angle_to_matrix(cross / sine, math.atan2(sine, float(a @ b)))
 
 
 def _quaternion(value: Any) -> Array:
-    return quaternion_to_matrix([value.GetReal(), *value.GetImaginary()])
+    # a Gf vector is iterated over far slower than it is copied
+    return quaternion_to_matrix([value.GetReal(), *np.array(value.GetImaginary()).tolist()])
 
 
 # -- do the two sides meet? -------------------------------------------------------------------------------------------
@@ -167,23 +180,34 @@ def _explain(joint: Joint, gap: Pose) -> tuple[Array | None, float, float]:
         if axis.motion is AxisMotion.TRANSLATION:
             value = float(axis.direction @ left_position)
             left_position -= value * axis.direction
-            state.append(value)
+            state.append(value + axis.reference)
     if len(turns) == 3:
         state += list(_xyz_angles(left_rotation))
         angle = 0.0
     else:
+        q = matrix_to_quaternion(left_rotation).tolist()
         for axis in turns:
-            value = _twist(left_rotation, axis)
-            left_rotation = axis_angle_to_matrix(axis.direction, -value) @ left_rotation
-            state.append(value)
-        angle = Pose().distance(Pose(rotation=left_rotation))[1]
-    return (np.array(state) if state else None), float(np.linalg.norm(left_position)), angle
+            value, q = _untwist(q, axis.direction.tolist())
+            state.append(value + axis.reference)
+        angle = 2 * math.atan2(math.hypot(*q[1:]), abs(q[0]))
+    return (np.array(state) if state else None), math.sqrt(float(left_position @ left_position)), angle
 
 
-def _twist(rotation: Array, axis: Axis) -> float:
-    """The angle about an axis that takes most of a rotation away."""
-    q = Pose(rotation=rotation).quaternion
-    return 2 * math.atan2(float(axis.direction @ q[1:]), float(q[0]))
+def _untwist(q: list[float], axis: list[float]) -> tuple[float, list[float]]:
+    """The angle about an axis that takes most of a rotation away, and the quaternion that is left after it."""
+    w, x, y, z = q
+    a, b, d = axis
+    along = a * x + b * y + d * z
+    half = math.atan2(along, w)
+    c, s = math.cos(half), math.sin(half)
+    # the inverse twist (c, -s axis) times q
+    left = [
+        c * w + s * along,
+        c * x - s * (a * w + b * z - d * y),
+        c * y - s * (b * w + d * x - a * z),
+        c * z - s * (d * w + a * y - b * x),
+    ]
+    return 2 * half, left
 
 
 def _xyz_angles(r: Array) -> tuple[float, float, float]:

@@ -22,6 +22,7 @@ from kinema.description import (
 
 from . import pxr
 from .joint_frames import AXES, JointTargetError, Side, read_side, settle
+from .schemas import instances
 from .stage_index import StageIndex
 from .units import DEGREE
 from .vendor import apply_joint_settings
@@ -40,7 +41,7 @@ _SPECIAL_AXIS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.SPHERICAL)
 
 def read_joint(index: StageIndex, prim: pxr.Prim, name: str) -> Joint | None:
     """A joint, or None, with an error, where it leads nowhere."""
-    kind = _KINDS.get(str(prim.GetTypeName()), JointKind.SIX_AXIS)
+    kind = _KINDS.get(index.values.facts(prim).kind.type, JointKind.SIX_AXIS)
     main = _main_axis(index, prim, name) if kind in _SPECIAL_AXIS else None
     try:
         first, second = (read_side(index, prim, number, main) for number in (0, 1))
@@ -61,7 +62,7 @@ def read_joint(index: StageIndex, prim: pxr.Prim, name: str) -> Joint | None:
         child_pose=second.frame,
         axes=_axes(index, prim, kind, main or 0),
         enabled=index.value(prim, "physics:jointEnabled") is not False,
-        collision_enabled=bool(index.value(prim, "physics:collisionEnabled")),
+        collision_enabled=_may_collide(index, prim, first, second),
         closes_loop=bool(index.value(prim, "physics:excludeFromArticulation")),
         break_force=_scaled(index.value(prim, "physics:breakForce"), index.units.force, math.inf),
         break_torque=_scaled(index.value(prim, "physics:breakTorque"), index.units.torque, math.inf),
@@ -70,8 +71,12 @@ def read_joint(index: StageIndex, prim: pxr.Prim, name: str) -> Joint | None:
         joint.cone = _cone(index, prim, main or 0)
     elif kind is JointKind.DISTANCE:
         joint.distance = _distance(index, prim)
+    elif kind is JointKind.SIX_AXIS:
+        joint.distance = _distance_limit(index, prim)
     elif kind is JointKind.REVOLUTE and joint.axes[0].state == "free":
         joint.kind = JointKind.CONTINUOUS
+    _drives(index, prim, joint, kind, main or 0)
+    _complain_of_limits(index, prim, joint, kind)
     apply_joint_settings(index, prim, joint)
     settle(index, joint, first, second)
     return joint
@@ -100,16 +105,22 @@ def _connects(index: StageIndex, prim: pxr.Prim, name: str, first: Side, second:
     return False
 
 
+def _may_collide(index: StageIndex, prim: pxr.Prim, first: Side, second: Side) -> bool | None:
+    """Whether the two sides may touch; what hangs on the world may touch it whatever the joint says.
+
+    Where the world's side is a static collider, `filters` keeps the two apart.
+    """
+    if index.value(prim, "physics:collisionEnabled"):
+        return True
+    return None if first.body is None or second.body is None else False
+
+
 def _axes(index: StageIndex, prim: pxr.Prim, kind: JointKind, main: int) -> list[Axis]:
     direction = np.eye(3)[main]
     if kind is JointKind.REVOLUTE:
-        lower, upper = _limits(index, prim, DEGREE)
-        axis = rotation(direction, lower=lower, upper=upper)
-        return [_driven(index, prim, axis, "angular")]
+        return [_limited(index, prim, rotation(direction), DEGREE)]
     if kind is JointKind.PRISMATIC:
-        lower, upper = _limits(index, prim, index.units.length)
-        axis = translation(direction, lower=lower, upper=upper)
-        return [_driven(index, prim, axis, "linear")]
+        return [_limited(index, prim, translation(direction), index.units.length)]
     if kind is JointKind.SPHERICAL:
         return spherical_axes()
     if kind is JointKind.SIX_AXIS:
@@ -117,32 +128,88 @@ def _axes(index: StageIndex, prim: pxr.Prim, kind: JointKind, main: int) -> list
     return []
 
 
-def _limits(index: StageIndex, prim: pxr.Prim, unit: float) -> tuple[float, float]:
-    """Lower and upper limit; a lower above the upper one is reported by the checks, not here."""
-    lower = _scaled(index.value(prim, "physics:lowerLimit"), unit, -math.inf)
-    upper = _scaled(index.value(prim, "physics:upperLimit"), unit, math.inf)
-    return lower, upper
+def _limited(index: StageIndex, prim: pxr.Prim, axis: Axis, unit: float) -> Axis:
+    """The axis of a revolute or prismatic joint with its limits; locked where the lower is above the upper one."""
+    axis.lower = _scaled(index.value(prim, "physics:lowerLimit"), unit, -math.inf)
+    axis.upper = _scaled(index.value(prim, "physics:upperLimit"), unit, math.inf)
+    if axis.lower > axis.upper:
+        index.diagnostics.warning(
+            "usd.limits-lock",
+            f"the lower limit of joint {prim.GetName()!r} is above its upper one, which locks it",
+            hint="swap the limits, or make it a fixed joint",
+            origin=index.origin(prim),
+        )
+        axis.locked, axis.lower, axis.upper = True, -math.inf, math.inf
+    return axis
 
 
 def _six_axis(index: StageIndex, prim: pxr.Prim, number: int, token: str) -> Axis:
     """One axis of the general joint: free without limits, locked where low is above high."""
     turns = number >= 3
     axis = (rotation if turns else translation)(np.eye(3)[number % 3])
-    unit = DEGREE if turns else index.units.length
-    if f"PhysicsLimitAPI:{token}" in prim.GetAppliedSchemas():
-        low = _scaled(index.value(prim, f"limit:{token}:physics:low"), unit, -math.inf)
-        high = _scaled(index.value(prim, f"limit:{token}:physics:high"), unit, math.inf)
+    if f"PhysicsLimitAPI:{token}" in index.schemas(prim):
+        low, high = _range(index, prim, token, DEGREE if turns else index.units.length)
         if low > high or low == high == 0.0:
             axis.locked = True
         else:
             axis.lower, axis.upper = low, high
-    return _driven(index, prim, axis, token)
+    return axis
 
 
-def _driven(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Axis:
-    """The axis with the drive that the stage puts on it."""
-    if f"PhysicsDriveAPI:{token}" not in prim.GetAppliedSchemas():
-        return axis
+def _range(index: StageIndex, prim: pxr.Prim, token: str, unit: float) -> tuple[float, float]:
+    """What a limit schema says."""
+    low = _scaled(index.value(prim, f"limit:{token}:physics:low"), unit, -math.inf)
+    return low, _scaled(index.value(prim, f"limit:{token}:physics:high"), unit, math.inf)
+
+
+def _distance_limit(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
+    """How far the frames of a general joint may be apart; low above high locks them together."""
+    if "PhysicsLimitAPI:distance" not in index.schemas(prim):
+        return 0.0, math.inf
+    low, high = _range(index, prim, "distance", index.units.length)
+    return (0.0, 0.0) if low > high else (max(low, 0.0), high)
+
+
+def _complain_of_limits(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind) -> None:
+    """Say which limit schemas the joint has no axis for."""
+    known = {*SIX, "distance"} if kind is JointKind.SIX_AXIS else set[str]()
+    for token in instances(index.schemas(prim), "PhysicsLimitAPI"):
+        if token not in known:
+            _say_no_axis(index, prim, joint, f"PhysicsLimitAPI:{token}")
+
+
+def _drives(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind, main: int) -> None:
+    """Put the stage's drives on the axes they are for."""
+    number_of: dict[str, int] = {}
+    if kind is JointKind.SIX_AXIS:
+        number_of = {token: i for i, token in enumerate(SIX)}
+    elif kind is JointKind.SPHERICAL:
+        number_of = {token: i for i, token in enumerate(SIX[3:])}
+    elif kind is JointKind.REVOLUTE:
+        number_of = {SIX[3 + main]: 0, "angular": 0}
+    elif kind is JointKind.PRISMATIC:
+        number_of = {SIX[main]: 0, "linear": 0}
+    tokens = instances(index.schemas(prim), "PhysicsDriveAPI")
+    for token in tokens:
+        if token not in number_of:
+            _say_no_axis(index, prim, joint, f"PhysicsDriveAPI:{token}")
+    for token, number in number_of.items():  # the predefined joints' own names come last, and win
+        if token in tokens:
+            joint.axes[number].drive = _drive(index, prim, joint.axes[number], token)
+
+
+def _say_no_axis(index: StageIndex, prim: pxr.Prim, joint: Joint, schema: str) -> None:
+    index.diagnostics.warning(
+        "usd.no-such-axis",
+        f"{schema} on joint {joint.name!r} is ignored: its type has no axis of that name",
+        hint="limits and drives are for transX to rotZ of a PhysicsJoint (limits for its distance too);"
+        " drives also for `angular` of a revolute and `linear` of a prismatic joint",
+        origin=index.origin(prim),
+    )
+
+
+def _drive(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Drive:
+    """What a drive schema says."""
 
     def get(name: str) -> Any:
         return index.value(prim, f"drive:{token}:physics:{name}")
@@ -155,7 +222,7 @@ def _driven(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Axis:
     # a gain is force, or acceleration in rad/s2 and lengths/s2, per unit of the coordinate (a degree, a length)
     acceleration = 1.0 if turns else units.length
     gain = (force if kind is DriveType.FORCE else acceleration) / coordinate
-    axis.drive = Drive(
+    return Drive(
         stiffness=_scaled(get("stiffness"), gain, 0.0),
         damping=_scaled(get("damping"), gain, 0.0),
         target_position=_scaled(get("targetPosition"), coordinate, 0.0),
@@ -163,7 +230,6 @@ def _driven(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Axis:
         max_force=_scaled(get("maxForce"), force, math.inf),
         type=kind,
     )
-    return axis
 
 
 def _cone(index: StageIndex, prim: pxr.Prim, main: int) -> ConeLimit | None:

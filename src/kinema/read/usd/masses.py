@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kinema import shapes
-from kinema.description import Inertial, Mesh, combined_inertial, geometry_mass, is_solid
+from kinema.description import Inertial, Mesh, geometry_mass, is_solid
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 
 from . import pxr
@@ -27,16 +27,23 @@ STAND_IN_RADIUS = 0.1
 """Radius [m] of the ball whose inertia stands in for one that is neither authored nor to be computed: OpenUSD's."""
 
 
-def body_inertial(index: StageIndex, body: Body, parts: Sequence[StageShape]) -> tuple[Inertial | None, bool]:
+def body_density(index: StageIndex, body: Body) -> float | None:
+    """The density [kg/m3] that the body asks for."""
+    density = index.positive(body.prim, "physics:density") if "PhysicsMassAPI" in index.schemas(body.prim) else None
+    return None if density is None else density * index.units.density
+
+
+def body_inertial(
+    index: StageIndex, body: Body, parts: Sequence[StageShape], density: float | None
+) -> tuple[Inertial | None, bool]:
     """The body's mass, centre and inertia in its link's frame, and whether shapes had a part in it."""
-    has_api = "PhysicsMassAPI" in body.prim.GetAppliedSchemas()
-    own_mass = _authored_positive(index, body.prim, "physics:mass") if has_api else None
-    own_density = _authored_positive(index, body.prim, "physics:density") if has_api else None
+    has_api = "PhysicsMassAPI" in index.schemas(body.prim)
+    own_mass = index.positive(body.prim, "physics:mass") if has_api else None
     into_link = Affine(body.pose.rotation.T, body.pose.inverse().position) @ body.affine
     center, inertia = _authored_moments(index, body.prim, into_link) if has_api else (None, None)
     if own_mass is not None and center is not None and inertia is not None:
         return Inertial(own_mass * index.units.mass, center, inertia), False
-    computed = _from_shapes(index, parts, own_density)
+    computed = _from_shapes(index, parts, density)
     if own_mass is not None:
         return _with_mass(index, body, own_mass * index.units.mass, computed, center, inertia)
     if computed is None:
@@ -73,10 +80,8 @@ def _with_mass(
 def _override(computed: Inertial, center: Array | None, inertia: Array | None) -> Inertial:
     """The computed moments with what is authored in their place."""
     if center is not None:
-        away = center - computed.center
         # an authored centre is where the body's mass is said to be: the tensor follows by the parallel axis theorem
-        moved = computed.inertia + computed.mass * (away @ away * np.eye(3) - np.outer(away, away))
-        computed = Inertial(computed.mass, center, moved)
+        computed = Inertial(computed.mass, center, _about(computed, center))
     return computed if inertia is None else Inertial(computed.mass, computed.center, inertia)
 
 
@@ -124,49 +129,61 @@ def _rotation(quaternion: Any) -> Array:
     """A USD quaternion as a matrix; the zero quaternion, which means unset, is the identity."""
     if quaternion is None:
         return np.eye(3)
-    return quaternion_to_matrix([quaternion.GetReal(), *quaternion.GetImaginary()])
+    return quaternion_to_matrix([quaternion.GetReal(), *np.array(quaternion.GetImaginary()).tolist()])
 
 
-def _from_shapes(index: StageIndex, parts: Sequence[StageShape], body_density: float | None) -> Inertial | None:
-    pieces: list[tuple[shapes.MassProperties, Pose]] = []
-    for part in parts:
-        if part.shape.collision and part.shape.enabled:
-            piece = _collider_mass(index, part, body_density)
-            if piece is not None:
-                pieces.append((shapes.MassProperties(piece.mass, piece.center, piece.inertia), Pose()))
-    return combined_inertial(pieces)
+def _from_shapes(index: StageIndex, parts: Sequence[StageShape], density: float | None) -> Inertial | None:
+    colliders = [part for part in parts if part.shape.collision and part.shape.enabled]
+    pieces = [_collider_mass(index, part, density) for part in colliders]
+    return _combined([piece for piece in pieces if piece is not None])
 
 
 def _collider_mass(index: StageIndex, part: StageShape, body_density: float | None) -> Inertial | None:
     """What one collider brings, in its link's frame."""
-    own_mass = _authored_positive(index, part.prim, "physics:mass")
+    mass = part.shape.mass
     computed = _from_geometry(index, part, body_density)
-    if own_mass is not None:
-        mass = own_mass * index.units.mass
+    if mass is not None:
         if computed is None:  # it has no volume, so that its mass is in a point
             computed = Inertial(mass, part.into_link.offset, np.zeros((3, 3)))
         else:
             computed = Inertial(mass, computed.center, computed.inertia * (mass / computed.mass))
-    if computed is None or "PhysicsMassAPI" not in part.prim.GetAppliedSchemas():
+    if computed is None or "PhysicsMassAPI" not in index.schemas(part.prim):
         return computed
     return _override(computed, *_authored_moments(index, part.prim, part.into_link))
 
 
 def _from_geometry(index: StageIndex, part: StageShape, body_density: float | None) -> Inertial | None:
     """A collider's volume filled with the density that applies; None where it has none."""
-    own_density = _authored_positive(index, part.prim, "physics:density")
     material = part.shape.surface.density if part.shape.surface is not None else None
-    if own_density is not None:
-        density = own_density * index.units.density
-    elif body_density is not None:
-        density = body_density * index.units.density
-    else:
-        density = material or DEFAULT_DENSITY
+    density = part.shape.density or body_density or material or DEFAULT_DENSITY
     properties = geometry_mass(part.shape.geometry, density)
     if properties is None or properties.mass <= 0:
         return None
     _warn_of_open_mesh(index, part)
-    return combined_inertial([(properties, part.shape.pose)])
+    return _posed(properties, part.shape.pose)
+
+
+def _posed(properties: shapes.MassProperties, pose: Pose) -> Inertial:
+    turned = pose.rotation @ properties.inertia @ pose.rotation.T
+    return Inertial(properties.mass, pose.apply(properties.center), (turned + turned.T) / 2)
+
+
+def _combined(pieces: Sequence[Inertial]) -> Inertial | None:
+    """All pieces together; None for none."""
+    if len(pieces) < 2:
+        return pieces[0] if pieces else None
+    mass = sum(piece.mass for piece in pieces)
+    center = np.add.reduce([piece.mass * piece.center for piece in pieces]) / mass
+    inertia = np.add.reduce([_about(piece, center) for piece in pieces])
+    return Inertial(mass, center, inertia)
+
+
+def _about(piece: Inertial, point: Array) -> Array:
+    """The inertia of a piece about a point (the parallel axis theorem)."""
+    x, y, z = (piece.center - point).tolist()
+    m = piece.mass
+    offset = [[y * y + z * z, -x * y, -x * z], [-x * y, x * x + z * z, -y * z], [-x * z, -y * z, x * x + y * y]]
+    return piece.inertia + m * np.array(offset)
 
 
 def _warn_of_open_mesh(index: StageIndex, part: StageShape) -> None:
@@ -180,18 +197,3 @@ def _warn_of_open_mesh(index: StageIndex, part: StageShape) -> None:
             hint="close the mesh, or author mass and inertia",
             origin=index.origin(part.prim),
         )
-
-
-def _authored_positive(index: StageIndex, prim: pxr.Prim, name: str) -> float | None:
-    """A mass or density; zero means unset, a negative one is an error and means the same."""
-    value = index.value(prim, name)
-    if value is None or value == 0:
-        return None
-    if not np.isfinite(value) or value < 0:
-        index.diagnostics.error(
-            "usd.bad-mass",
-            f"{name.removeprefix('physics:')} of {prim.GetName()!r} is {value:g}; it is taken as not given",
-            origin=index.origin(prim),
-        )
-        return None
-    return float(value)

@@ -1,21 +1,16 @@
-"""Gravity, cameras and lights."""
+"""Cameras, lights and simulation options."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
-
 from kinema.description import Camera, Light
-from kinema.foundation import Array, vector
 
 from . import pxr
 from .polar import rigid
 from .stage_index import StageIndex
 
-STANDARD_GRAVITY = 9.81
-"""[m/s2]"""
 _LIGHT_KINDS = {"DistantLight": "directional", "SphereLight": "point", "DiskLight": "spot", "RectLight": "spot"}
 _SCENE_OPTIONS = {
     "newton:timeStepsPerSecond": ("timestep", lambda v: 1.0 / float(v)),
@@ -24,31 +19,6 @@ _SCENE_OPTIONS = {
     "mjc:option:cone": ("cone", str),
     "mjc:option:impratio": ("impratio", float),
 }
-
-
-def read_gravity(index: StageIndex) -> Array | None:
-    """Gravity [m/s2], Z up, of the first scene; None where the stage has no scene."""
-    if not index.scenes:
-        return None
-    if len(index.scenes) > 1:
-        index.diagnostics.warning(
-            "usd.several-scenes",
-            f"the stage has {len(index.scenes)} physics scenes; gravity is that of {index.scenes[0].GetPath()}",
-            origin=index.origin(index.scenes[1]),
-        )
-    return scene_gravity(index, index.scenes[0])
-
-
-def scene_gravity(index: StageIndex, scene: pxr.Prim) -> Array:
-    """A scene's gravity: a zero direction means down, a negative magnitude means that of the Earth."""
-    direction = vector(index.value(scene, "physics:gravityDirection") or (0, 0, 0))
-    magnitude = index.value(scene, "physics:gravityMagnitude")
-    length = float(np.linalg.norm(direction))
-    down = np.array([0.0, 0.0, -1.0])
-    unit = index.units.up @ direction / length if math.isfinite(length) and length > 0 else down
-    if magnitude is None or magnitude < 0:
-        return STANDARD_GRAVITY * unit
-    return float(magnitude) * index.units.length * unit
 
 
 def read_options(index: StageIndex) -> dict[str, Any]:

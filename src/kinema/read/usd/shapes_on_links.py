@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from kinema.description import Mesh, PhysicsMaterial, Plane, Shape, SolverParameters, VisualMaterial
+from kinema.description import Mesh, Plane, Shape
 
 from . import pxr
 from .geometry import GeometryError, Placed, approximation, place_geometry
+from .materials import Materials
 from .polar import Affine, is_singular
 from .stage_index import Body, StageIndex
 
@@ -30,16 +30,19 @@ class StageShape:
 def read_shapes(index: StageIndex) -> list[StageShape]:
     """Every shape of the stage."""
     result: list[StageShape] = []
+    materials = Materials(index, index.gprims)
     for prim in index.gprims:
-        found = read_shape(index, prim, index.owner(prim), index.world(prim))
+        found = read_shape(index, prim, index.owner(prim), index.world(prim), materials)
         if found is not None:
             result.append(found)
     return result
 
 
-def read_shape(index: StageIndex, prim: pxr.Prim, body: Body | None, world: Affine) -> StageShape | None:
+def read_shape(
+    index: StageIndex, prim: pxr.Prim, body: Body | None, world: Affine, materials: Materials
+) -> StageShape | None:
     """One shape; None, with a diagnostic where that is worth one, for what cannot be one."""
-    schemas = prim.GetAppliedSchemas()
+    schemas = index.schemas(prim)
     is_collider = "PhysicsCollisionAPI" in schemas
     seen = _is_seen(index, prim)
     if not is_collider and not seen:
@@ -54,16 +57,19 @@ def read_shape(index: StageIndex, prim: pxr.Prim, body: Body | None, world: Affi
         geometry = dataclasses.replace(geometry, approximation=wanted)
     enabled = is_collider and index.value(prim, "physics:collisionEnabled") is not False
     shape = Shape(
-        name=prim.GetName(),
         origin=index.origin(prim),
         geometry=geometry,
         pose=placed.pose,
         visual=seen,
         collision=is_collider,
         enabled=enabled or not is_collider,
-        material=visual_material(index, prim),
-        surface=physics_material(index, prim) if is_collider else None,
+        material=materials.look(prim),
+        surface=materials.surface(prim) if is_collider else None,
     )
+    if is_collider and "PhysicsMassAPI" in schemas:
+        mass, density = index.positive(prim, "physics:mass"), index.positive(prim, "physics:density")
+        shape.mass = None if mass is None else mass * index.units.mass
+        shape.density = None if density is None else density * index.units.density
     if isinstance(geometry, Plane) and body is not None and is_collider:
         index.diagnostics.warning(
             "usd.plane-on-body",
@@ -82,7 +88,8 @@ def _into_link(world: Affine, body: Body | None) -> Affine:
 
 
 def _place(index: StageIndex, prim: pxr.Prim, into_link: Affine, is_collider: bool) -> Placed | None:
-    name, kind = prim.GetName(), str(prim.GetTypeName())
+    facts = index.values.facts(prim)
+    name, kind = facts.path.rpartition("/")[2], facts.kind.type
     if not into_link.is_finite:
         _complain(index, prim, "usd.transform-not-finite", f"the transform of shape {name!r} holds NaN or infinity")
         return None
@@ -109,114 +116,9 @@ def _complain(index: StageIndex, prim: pxr.Prim, code: str, message: str) -> Non
 
 
 def _is_seen(index: StageIndex, prim: pxr.Prim) -> bool:
+    if not index.values.some_hidden:
+        return True
     imageable = pxr.UsdGeom.Imageable(prim)
     if str(imageable.ComputePurpose()) not in _SEEN_PURPOSES:
         return False
     return str(imageable.ComputeVisibility(index.time)) != "invisible"
-
-
-# -- materials --------------------------------------------------------------------------------------------------------
-
-
-def physics_material(index: StageIndex, prim: pxr.Prim) -> PhysicsMaterial | None:
-    """The physics material bound to a collider, directly, by inheritance or by a collection."""
-    bound = _bound_material(prim, "physics")
-    if bound is None or "PhysicsMaterialAPI" not in bound.GetAppliedSchemas():
-        return None
-    get = index.value
-    density = get(bound, "physics:density")
-    return PhysicsMaterial(
-        name=bound.GetName(),
-        origin=index.origin(bound),
-        static_friction=_float(get(bound, "physics:staticFriction")),
-        dynamic_friction=_float(get(bound, "physics:dynamicFriction")),
-        restitution=_float(get(bound, "physics:restitution")),
-        density=density * index.units.density if density else None,
-        torsional_friction=_float(index.authored(bound, "newton:torsionalFriction")),
-        rolling_friction=_float(index.authored(bound, "newton:rollingFriction")),
-        contact_stiffness=_float(index.authored(bound, "newton:contactStiffness")),
-        contact_damping=_float(index.authored(bound, "newton:contactDamping")),
-        **_mjc_contact(index, prim),
-    )
-
-
-def _mjc_contact(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
-    """MuJoCo's contact settings, which its schema puts on the collider."""
-    solref, solimp = index.authored(prim, "mjc:solref"), index.authored(prim, "mjc:solimp")
-    result: dict[str, Any] = {}
-    if solref is not None or solimp is not None:
-        result["solver"] = SolverParameters(
-            solref=None if solref is None else tuple(float(v) for v in solref),  # type: ignore[arg-type]
-            solimp=None if solimp is None else tuple(float(v) for v in solimp),  # type: ignore[arg-type]
-        )
-    condim, priority = index.authored(prim, "mjc:condim"), index.authored(prim, "mjc:priority")
-    if condim is not None:
-        result["contact_dimension"] = int(condim)
-    if priority is not None:
-        result["priority"] = int(priority)
-    return result
-
-
-def visual_material(index: StageIndex, prim: pxr.Prim) -> VisualMaterial | None:
-    """The look: a preview surface's constants, or the display colour."""
-    bound = _bound_material(prim, "")
-    if bound is not None:
-        shader = pxr.UsdShade.Material(bound).ComputeSurfaceSource()[0]
-        if shader and shader.GetIdAttr().Get() == "UsdPreviewSurface":
-            return _preview_surface(index, bound, shader)
-    color = _display_color(index, prim)
-    if color is None and bound is None:
-        return None
-    name = bound.GetName() if bound is not None else ""
-    return VisualMaterial(name=name, color=color, origin=index.origin(bound if bound is not None else prim))
-
-
-def _preview_surface(index: StageIndex, material: pxr.Prim, shader: Any) -> VisualMaterial:
-    def constant(name: str) -> Any:
-        shader_input = shader.GetInput(name)
-        return shader_input.Get(index.time) if shader_input and not shader_input.HasConnectedSource() else None
-
-    diffuse, opacity = constant("diffuseColor"), constant("opacity")
-    emissive = constant("emissiveColor")
-    return VisualMaterial(
-        name=material.GetName(),
-        origin=index.origin(material),
-        color=None if diffuse is None else (*(float(c) for c in diffuse), 1.0 if opacity is None else float(opacity)),  # type: ignore[arg-type]
-        emission=None if emissive is None else tuple(float(c) for c in emissive),  # type: ignore[arg-type]
-        metallic=_float(constant("metallic")),
-        roughness=_float(constant("roughness")),
-        texture=_texture(shader),
-    )
-
-
-def _texture(shader: Any) -> str:
-    """The file of the texture that the diffuse colour is connected to."""
-    diffuse = shader.GetInput("diffuseColor")
-    if not diffuse or not diffuse.HasConnectedSource():
-        return ""
-    sources = diffuse.GetConnectedSources()[0]
-    if not sources:
-        return ""
-    source = pxr.UsdShade.Shader(sources[0].source.GetPrim())
-    file = source.GetInput("file") if source else None
-    asset = file.Get() if file else None
-    return "" if asset is None else str(asset.resolvedPath or asset.path)
-
-
-def _display_color(index: StageIndex, prim: pxr.Prim) -> tuple[float, float, float, float] | None:
-    colors = pxr.UsdGeom.Gprim(prim).GetDisplayColorAttr().Get(index.time)
-    if not colors:
-        return None
-    opacities = pxr.UsdGeom.Gprim(prim).GetDisplayOpacityAttr().Get(index.time)
-    r, g, b = (float(c) for c in colors[0])
-    return (r, g, b, float(opacities[0]) if opacities else 1.0)
-
-
-def _bound_material(prim: pxr.Prim, purpose: str) -> pxr.Prim | None:
-    api = pxr.UsdShade.MaterialBindingAPI(prim)
-    material, _ = api.ComputeBoundMaterial(purpose) if purpose else api.ComputeBoundMaterial()
-    return material.GetPrim() if material else None
-
-
-def _float(value: Any) -> float | None:
-    return None if value is None else float(value)

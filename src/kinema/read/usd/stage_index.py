@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +12,8 @@ import numpy as np
 from kinema.foundation import Diagnostics, Origin, Pose
 
 from . import pxr
-from .polar import Affine, from_gf, is_singular, polar
+from .polar import Affine, from_gf, is_singular, polar, similarity
+from .prim_values import PrimValues
 from .units import Units
 
 
@@ -41,6 +44,10 @@ class StageIndex:
     """The time code at which attributes are read."""
     cache: Any
     """USD's own transform cache at that time."""
+    values: PrimValues
+    """Attributes at that time."""
+    to_si: Any
+    """From the stage's world to metres and Z up, as USD writes matrices."""
     bodies: dict[str, Body] = field(default_factory=dict)
     gprims: list[pxr.Prim] = field(default_factory=list)
     joints: list[pxr.Prim] = field(default_factory=list)
@@ -52,25 +59,40 @@ class StageIndex:
     lights: list[pxr.Prim] = field(default_factory=list)
     others: list[pxr.Prim] = field(default_factory=list)
     """Typed prims of vendor schemas (actuators, tendons, ...)."""
+    instancers: list[pxr.Prim] = field(default_factory=list)
     owner_of: dict[str, str | None] = field(default_factory=dict)
     """Prim path -> path of the closest enabled body at or above it."""
+    value: Callable[[pxr.Prim, str], Any] = field(init=False)
+    """An attribute's value at the index's time, its fallback, or None."""
+    authored: Callable[[pxr.Prim, str], Any] = field(init=False)
+    """An attribute's value where the stage says it, else None."""
+
+    def __post_init__(self) -> None:
+        self.value, self.authored = self.values.value, self.values.authored
 
     def origin(self, prim: pxr.Prim) -> Origin:
         """Where a prim is."""
-        return Origin(self.file, None, str(prim.GetPath()))
+        return Origin(self.file, None, self.values.facts(prim).path)
 
     def world(self, prim: pxr.Prim) -> Affine:
         """A prim's world transform in metres, Z up."""
-        units = self.units
-        local = from_gf(self.cache.GetLocalToWorldTransform(prim))
-        return Affine(units.length * units.up @ local.linear, units.length * units.up @ local.offset)
+        self.values.note_motion(prim)
+        return from_gf(self.cache.GetLocalToWorldTransform(prim) * self.to_si)
+
+    def schemas(self, prim: pxr.Prim) -> frozenset[str]:
+        """The API schemas applied to a prim."""
+        return self.values.facts(prim).schemas
 
     def owner(self, prim: pxr.Prim) -> Body | None:
         """The closest enabled body at or above a prim."""
+        found = self.owner_path(self.values.facts(prim).path)
+        return None if found is None else self.bodies[found]
+
+    def owner_path(self, path: str) -> str | None:
+        """The path of the closest enabled body at or above a path."""
         trail: list[str] = []
         found: str | None = None
-        while prim and not prim.IsPseudoRoot():
-            path = str(prim.GetPath())
+        while path and path != "/":
             if path in self.owner_of:
                 found = self.owner_of[path]
                 break
@@ -78,87 +100,119 @@ class StageIndex:
             if path in self.bodies:
                 found = path
                 break
-            prim = prim.GetParent()
-        for path in trail:
-            self.owner_of[path] = found
-        return None if found is None else self.bodies[found]
+            path = path.rpartition("/")[0]
+        for step in trail:
+            self.owner_of[step] = found
+        return found
 
-    def value(self, prim: pxr.Prim, name: str) -> Any:
-        """An attribute's value at the index's time, its fallback, or None."""
-        attribute = prim.GetAttribute(name)
-        return attribute.Get(self.time) if attribute else None
+    def targets(self, prim: pxr.Prim, name: str) -> list[Any]:
+        """The paths that a relationship names; none where it is not authored."""
+        if name not in self.values.facts(prim).authored:
+            return []
+        relationship = prim.GetRelationship(name)
+        return list(relationship.GetTargets()) if relationship else []
 
-    def authored(self, prim: pxr.Prim, name: str) -> Any:
-        """An attribute's value where the stage says it, else None."""
-        attribute = prim.GetAttribute(name)
-        return attribute.Get(self.time) if attribute and attribute.HasAuthoredValue() else None
+    def positive(self, prim: pxr.Prim, name: str) -> float | None:
+        """A mass or density; zero means unset, a negative one is an error and means the same."""
+        value = self.value(prim, name)
+        if value is None or value == 0:
+            return None
+        if not math.isfinite(value) or value < 0:
+            self.diagnostics.error(
+                "usd.bad-mass",
+                f"{name.removeprefix('physics:')} of {prim.GetName()!r} is {value:g}; it is taken as not given",
+                origin=self.origin(prim),
+            )
+            return None
+        return float(value)
 
 
 def index_stage(stage: pxr.Stage, file: str, units: Units, diagnostics: Diagnostics) -> StageIndex:
     """Walk the stage, instances included."""
-    time = _start_time(stage, file, diagnostics)
-    index = StageIndex(stage, file, units, diagnostics, time, pxr.UsdGeom.XformCache(time))
+    time = _start_time(stage)
+    cache, values = pxr.UsdGeom.XformCache(time), PrimValues(stage, file, time, diagnostics)
+    index = StageIndex(stage, file, units, diagnostics, time, cache, values, _to_si(units))
     walk = iter(pxr.Usd.PrimRange(stage.GetPseudoRoot(), pxr.Usd.TraverseInstanceProxies()))
     for prim in walk:
         if prim.IsPseudoRoot():
             continue
         _sort_in(index, prim)
-        if prim.IsA(pxr.UsdGeom.PointInstancer):
+        if values.facts(prim).kind.is_instancer:
+            index.instancers.append(prim)
             walk.PruneChildren()  # its prototypes are placed by the instancer: see `instancers`
-    for body in index.bodies.values():
-        above = index.owner(body.prim.GetParent())
-        body.parent = None if above is None else above.path
+    for path, body in index.bodies.items():
+        body.parent = index.owner_path(path.rpartition("/")[0])
     return index
 
 
-def _start_time(stage: pxr.Stage, file: str, diagnostics: Diagnostics) -> Any:
-    """The time to read at: the start of the animation where there is one, the default time else."""
-    if not stage.HasAuthoredTimeCodeRange():
-        return pxr.Usd.TimeCode.EarliestTime()
-    start = stage.GetStartTimeCode()
-    diagnostics.note("usd.time-samples", f"animated values are read at the start time, {start:g}", origin=Origin(file))
-    return pxr.Usd.TimeCode(start)
+def _start_time(stage: pxr.Stage) -> Any:
+    """The time to read at: the start of the animation where the stage says one, the first sample else."""
+    if stage.HasAuthoredTimeCodeRange():
+        return pxr.Usd.TimeCode(stage.GetStartTimeCode())
+    return pxr.Usd.TimeCode.EarliestTime()
+
+
+def _to_si(units: Units) -> Any:
+    """The units' scale and turn as a USD matrix, which multiplies row vectors from the right."""
+    matrix = np.eye(4)
+    matrix[:3, :3] = units.length * units.up.T
+    return pxr.Gf.Matrix4d(matrix)
+
+
+def say_animation(index: StageIndex) -> None:
+    """Note that what was read changes over time, where it does."""
+    animated = list(index.values.animated)
+    if animated:
+        at = f"the start time, {index.time.GetValue():g}" if index.stage.HasAuthoredTimeCodeRange() else "its first sample"
+        more = f" and {len(animated) - 1} more are" if len(animated) > 1 else " is"
+        message = f"{animated[0]}{more} animated; what is read is the value at {at}"
+        index.diagnostics.note("usd.time-samples", message, origin=Origin(index.file, None, animated[0]))
 
 
 def _sort_in(index: StageIndex, prim: pxr.Prim) -> None:
-
-    schemas = prim.GetAppliedSchemas()
+    facts = index.values.facts(prim)
+    schemas = facts.schemas
     if "PhysicsRigidBodyAPI" in schemas:
         _add_body(index, prim)
     if "PhysicsArticulationRootAPI" in schemas:
         index.articulations.append(prim)
     if "PhysicsFilteredPairsAPI" in schemas:
         index.filtered.append(prim)
-    kind = str(prim.GetTypeName())
-    if kind.startswith("Physics"):
-        if prim.IsA(pxr.UsdPhysics.Joint):
-            index.joints.append(prim)
-        elif kind == "PhysicsScene":
-            index.scenes.append(prim)
-        elif kind == "PhysicsCollisionGroup":
-            index.groups.append(prim)
-    elif prim.IsA(pxr.UsdGeom.Gprim):
+    if "PhysicsMassAPI" in schemas and not schemas & {"PhysicsRigidBodyAPI", "PhysicsCollisionAPI"}:
+        index.diagnostics.warning(
+            "usd.mass-on-neither",
+            f"the mass schema on {prim.GetName()!r} is ignored: it is neither a rigid body nor a collider",
+            hint="apply PhysicsMassAPI to the body or to its colliders",
+            origin=index.origin(prim),
+        )
+    kind, type_name = facts.kind, facts.kind.type
+    if kind.is_joint:
+        index.joints.append(prim)
+    elif type_name == "PhysicsScene":
+        index.scenes.append(prim)
+    elif type_name == "PhysicsCollisionGroup":
+        index.groups.append(prim)
+    elif kind.is_gprim:
         index.gprims.append(prim)
-    elif kind == "Camera":
+    elif type_name == "Camera":
         index.cameras.append(prim)
-    elif prim.HasAPI(pxr.UsdLux.LightAPI):
+    elif kind.is_light:
         index.lights.append(prim)
-    elif kind.startswith("Mjc"):
+    elif type_name.startswith("Mjc"):
         index.others.append(prim)
     elif "PhysicsCollisionAPI" in schemas:
         index.diagnostics.warning(
             "usd.collider-without-shape",
-            f"{prim.GetName()!r} ({kind or 'no type'}) has the collision schema but is no shape; it does not collide",
+            f"{prim.GetName()!r} ({type_name or 'no type'}) has the collision schema but is no shape; it does not collide",
             hint="apply PhysicsCollisionAPI to the geometry below it",
             origin=index.origin(prim),
         )
 
 
 def _add_body(index: StageIndex, prim: pxr.Prim) -> None:
-
     if index.value(prim, "physics:rigidBodyEnabled") is False:
         return
-    if not prim.IsA(pxr.UsdGeom.Xformable):
+    if not index.values.facts(prim).kind.is_xformable:
         index.diagnostics.error(
             "usd.body-not-xformable",
             f"{prim.GetName()!r} is a rigid body but has no place in the world",
@@ -167,6 +221,11 @@ def _add_body(index: StageIndex, prim: pxr.Prim) -> None:
         )
         return
     affine = index.world(prim)
+    path = index.values.facts(prim).path
+    size = similarity(affine.linear)
+    if size and all(map(math.isfinite, affine.offset.tolist())):  # most bodies: what follows is for the others
+        index.bodies[path] = Body(prim, path, affine, Pose(affine.offset, affine.linear / size))
+        return
     if not affine.is_finite:
         index.diagnostics.error(
             "usd.transform-not-finite",
@@ -181,5 +240,4 @@ def _add_body(index: StageIndex, prim: pxr.Prim) -> None:
             hint="give every scale a value other than zero",
             origin=index.origin(prim),
         )
-    path = str(prim.GetPath())
     index.bodies[path] = Body(prim, path, affine, Pose(affine.offset, polar(affine.linear)[0]))

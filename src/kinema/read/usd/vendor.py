@@ -72,7 +72,9 @@ _MIMIC = ("newton:mimicCoef0", "newton:mimicCoef1", "newton:mimicEnabled")
 
 def apply_joint_settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
     """Put what the table knows on the joint's axes, and keep the rest."""
-    for name, (field, scale) in AXIS_SETTINGS.items():
+    authored = index.values.facts(prim).authored
+    for name in (n for n in AXIS_SETTINGS if n in authored):
+        field, scale = AXIS_SETTINGS[name]
         value = index.authored(prim, name)
         if value is None:
             continue
@@ -87,8 +89,7 @@ def _factor(index: StageIndex, axis: Axis, scale: _Scale) -> float:
 
 def apply_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: dict[str, str]) -> None:
     """Newton's and PhysX's mimic schemas: who is followed, and how."""
-    relationship = prim.GetRelationship("newton:mimicJoint")
-    targets = [str(t) for t in relationship.GetTargets()] if relationship else []
+    targets = [str(t) for t in index.targets(prim, "newton:mimicJoint")]
     if targets and joint.axes and index.value(prim, "newton:mimicEnabled") is not False:
         offset, multiplier = (index.authored(prim, f"newton:mimicCoef{i}") for i in (0, 1))
         axis = joint.axes[0]
@@ -102,15 +103,18 @@ def apply_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: dict[s
 
 def _physx_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: dict[str, str]) -> None:
     """PhysX says q + gearing * leader + offset = 0."""
-    for relationship in prim.GetAuthoredRelationships():
-        parts = str(relationship.GetName()).split(":")
-        if parts[0] != "physxMimicJoint" or parts[-1] != "referenceJoint" or not relationship.GetTargets():
+    for name in sorted(index.values.facts(prim).authored):
+        parts = name.split(":")
+        if parts[0] != "physxMimicJoint" or parts[-1] != "referenceJoint":
+            continue
+        targets = index.targets(prim, name)
+        if not targets:
             continue
         prefix = ":".join(parts[:-1])
         gearing, offset = (index.authored(prim, f"{prefix}:{n}") for n in ("gearing", "offset"))
         if joint.axes:
             axis = joint.axes[0]
-            leader = str(relationship.GetTargets()[0])
+            leader = str(targets[0])
             axis.mimic = Mimic(
                 joint=name_of.get(leader, leader),
                 multiplier=-float(1.0 if gearing is None else gearing),
@@ -120,9 +124,11 @@ def _physx_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: dict[
 
 def keep_vendor_data(index: StageIndex, prim: pxr.Prim, node: Node, known: set[str]) -> None:
     """Authored vendor attributes that no table knows, as they are, on the node they belong to."""
-    for attribute in prim.GetAuthoredAttributes():
-        name = str(attribute.GetName())
-        if name.startswith(PREFIXES) and name not in known:
+    for name in sorted(index.values.facts(prim).authored):
+        if not name.startswith(PREFIXES) or name in known:
+            continue
+        attribute = prim.GetAttribute(name)
+        if attribute:
             node.extras.append(Extra("usd", name, _text(attribute.Get(index.time)), index.origin(prim)))
 
 

@@ -1,0 +1,80 @@
+"""What the description has no place for: kept verbatim, and said aloud where it would change how the robot moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kinema.description import Extra
+from kinema.read.xml_text import XmlElement
+
+from .reading import FORMAT, Reading
+
+_KEPT_SECTIONS = ("visual", "statistic", "size", "custom", "extension", "deformable")
+_LOUD = {
+    "flexcomp": ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
+    "flex": ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
+    "skin": ("skin", "skins are for the eye only and are kept as text"),
+}
+
+
+def leftovers(reading: Reading) -> list[Extra]:
+    """Elements that belong to the whole model."""
+    kept: list[Extra] = []
+    for document in reading.compiled.prepared.document.all_documents():
+        for section in document.root.children:
+            if section.tag in _KEPT_SECTIONS and (section.children or section.attributes):
+                kept.append(_extra(section))
+            elif section.tag == "asset":
+                kept += [_extra(e) for e in section.children if e.tag in ("texture", "skin")]
+        for element in document.root.iterate():
+            if element.tag == "flexcomp":
+                kept.append(_extra(element))
+        _say(reading, document.root)
+    return kept + [_extra(e) for e in _unused_assets(reading)]
+
+
+def plugins_of(reading: Reading, kind: str, number: int) -> list[Extra]:
+    """The plugin elements of a body, geom, actuator or sensor, with a warning: plugins are programs of MuJoCo's."""
+    element = reading.element(kind, number)
+    if element is None:
+        return []
+    found = [element] if element.tag == "plugin" else element.find_all("plugin")
+    for plugin in found:
+        message = f"the plugin {plugin.attributes.get('plugin', plugin.attributes.get('instance', ''))!r} is not run"
+        reading.warning("plugin", message, plugin.origin, "its element is kept as text")
+    return [_extra(p) for p in found]
+
+
+def _say(reading: Reading, root: XmlElement) -> None:
+    in_defaults = {id(e) for section in root.find_all("default") for e in section.iterate()}
+    in_equality = {id(e) for section in root.find_all("equality") for e in section.iterate()}
+    for element in root.iterate():
+        if element.tag in _LOUD and id(element) not in in_defaults and id(element) not in in_equality:
+            code, message = _LOUD[element.tag]
+            name = element.attributes.get("name", "")
+            reading.warning(code, f'<{element.tag}> "{name}": {message}', element.origin)
+
+
+def _unused_assets(reading: Reading) -> Iterator[XmlElement]:
+    """Materials, meshes and height fields that no geom or site shows."""
+    model = reading.model
+    used_materials = {int(m) for table in (model.geom_matid, model.site_matid, model.tendon_matid) for m in table}
+    used_data: dict[str, set[int]] = {"meshes": set(), "hfields": set()}
+    for geom in range(model.ngeom):
+        data = int(model.geom_dataid[geom])
+        if data >= 0:
+            is_field = int(model.geom_type[geom]) == 1
+            used_data["hfields" if is_field else "meshes"].add(data)
+    for kind, count, used in (
+        ("materials", model.nmat, used_materials),
+        ("meshes", model.nmesh, used_data["meshes"]),
+        ("hfields", model.nhfield, used_data["hfields"]),
+    ):
+        for number in set(range(count)) - used:
+            element = reading.element(kind, number)
+            if element is not None:
+                yield element
+
+
+def _extra(element: XmlElement) -> Extra:
+    return Extra(FORMAT, element.tag, element.verbatim, element.origin)

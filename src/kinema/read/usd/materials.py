@@ -1,0 +1,153 @@
+"""What is bound to shapes: looks and physics materials, each read once however many shapes share it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kinema.description import PhysicsMaterial, SolverParameters, VisualMaterial
+
+from . import pxr
+from .stage_index import StageIndex
+
+_LOOK, _PHYSICS = "", "physics"
+_MJC_CONTACT = frozenset({"mjc:solref", "mjc:solimp", "mjc:condim", "mjc:priority"})
+
+
+class Materials:
+    """The materials of a stage's shapes; bindings are found for all shapes together, which is far quicker."""
+
+    def __init__(self, index: StageIndex, prims: Sequence[pxr.Prim]) -> None:
+        self._index = index
+        self._bound = {purpose: _bindings(prims, purpose) for purpose in (_LOOK, _PHYSICS)}
+        self._looks: dict[pxr.Prim, VisualMaterial | None] = {}
+        self._surfaces: dict[pxr.Prim, PhysicsMaterial] = {}
+
+    def look(self, prim: pxr.Prim) -> VisualMaterial | None:
+        """A preview surface's constants, or the display colour."""
+        index = self._index
+        bound = self._binding(prim, _LOOK)
+        if bound is not None:
+            if bound not in self._looks:
+                self._looks[bound] = _preview_surface(index, bound)
+            if self._looks[bound] is not None:
+                return self._looks[bound]
+        color = _display_color(index, prim)
+        if color is None and bound is None:
+            return None
+        name = bound.GetName() if bound is not None else ""
+        return VisualMaterial(name=name, color=color, origin=index.origin(bound if bound is not None else prim))
+
+    def surface(self, prim: pxr.Prim) -> PhysicsMaterial | None:
+        """The physics material bound to a collider, directly, by inheritance or by a collection."""
+        index = self._index
+        bound = self._binding(prim, _PHYSICS)
+        material: PhysicsMaterial | None = None
+        if bound is not None and "PhysicsMaterialAPI" in index.schemas(bound):
+            if bound not in self._surfaces:
+                self._surfaces[bound] = _physics_material(index, bound)
+            material = self._surfaces[bound]
+        if _MJC_CONTACT.isdisjoint(index.values.facts(prim).authored):
+            return material
+        own = PhysicsMaterial(origin=index.origin(prim)) if material is None else material
+        return dataclasses.replace(own, **_mjc_contact(index, prim))
+
+    def _binding(self, prim: pxr.Prim, purpose: str) -> pxr.Prim | None:
+        known = self._bound[purpose]
+        if prim not in known:  # a shape in the prototype of a point instancer
+            known.update(_bindings([prim], purpose))
+        return known[prim]
+
+
+def _bindings(prims: Sequence[pxr.Prim], purpose: str) -> dict[pxr.Prim, pxr.Prim | None]:
+    """Shape -> the material that is bound to it for a purpose."""
+    if not prims:
+        return {}
+    compute = pxr.UsdShade.MaterialBindingAPI.ComputeBoundMaterials
+    materials = (compute(list(prims), purpose) if purpose else compute(list(prims)))[0]
+    return {prim: material.GetPrim() if material else None for prim, material in zip(prims, materials, strict=True)}
+
+
+def _physics_material(index: StageIndex, bound: pxr.Prim) -> PhysicsMaterial:
+    get = index.value
+    density = get(bound, "physics:density")
+    return PhysicsMaterial(
+        name=bound.GetName(),
+        origin=index.origin(bound),
+        static_friction=_float(get(bound, "physics:staticFriction")),
+        dynamic_friction=_float(get(bound, "physics:dynamicFriction")),
+        restitution=_float(get(bound, "physics:restitution")),
+        density=density * index.units.density if density else None,
+        torsional_friction=_float(index.authored(bound, "newton:torsionalFriction")),
+        rolling_friction=_float(index.authored(bound, "newton:rollingFriction")),
+        contact_stiffness=_float(index.authored(bound, "newton:contactStiffness")),
+        contact_damping=_float(index.authored(bound, "newton:contactDamping")),
+    )
+
+
+def _mjc_contact(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
+    """MuJoCo's contact settings, which its schema puts on the collider."""
+    solref, solimp = index.authored(prim, "mjc:solref"), index.authored(prim, "mjc:solimp")
+    result: dict[str, Any] = {}
+    if solref is not None or solimp is not None:
+        result["solver"] = SolverParameters(
+            solref=None if solref is None else tuple(float(v) for v in solref),  # type: ignore[arg-type]
+            solimp=None if solimp is None else tuple(float(v) for v in solimp),  # type: ignore[arg-type]
+        )
+    condim, priority = index.authored(prim, "mjc:condim"), index.authored(prim, "mjc:priority")
+    if condim is not None:
+        result["contact_dimension"] = int(condim)
+    if priority is not None:
+        result["priority"] = int(priority)
+    return result
+
+
+def _preview_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
+    """The constants of a material's preview surface; None where it has none."""
+    shader = pxr.UsdShade.Material(material).ComputeSurfaceSource()[0]
+    if not shader or shader.GetIdAttr().Get() != "UsdPreviewSurface":
+        return None
+
+    def constant(name: str) -> Any:
+        shader_input = shader.GetInput(name)
+        return shader_input.Get(index.time) if shader_input and not shader_input.HasConnectedSource() else None
+
+    diffuse, opacity = constant("diffuseColor"), constant("opacity")
+    emissive = constant("emissiveColor")
+    return VisualMaterial(
+        name=material.GetName(),
+        origin=index.origin(material),
+        color=None if diffuse is None else (*(float(c) for c in diffuse), 1.0 if opacity is None else float(opacity)),  # type: ignore[arg-type]
+        emission=None if emissive is None else tuple(float(c) for c in emissive),  # type: ignore[arg-type]
+        metallic=_float(constant("metallic")),
+        roughness=_float(constant("roughness")),
+        texture=_texture(shader),
+    )
+
+
+def _texture(shader: Any) -> str:
+    """The file of the texture that the diffuse colour is connected to."""
+    diffuse = shader.GetInput("diffuseColor")
+    if not diffuse or not diffuse.HasConnectedSource():
+        return ""
+    sources = diffuse.GetConnectedSources()[0]
+    if not sources:
+        return ""
+    source = pxr.UsdShade.Shader(sources[0].source.GetPrim())
+    file = source.GetInput("file") if source else None
+    asset = file.Get() if file else None
+    return "" if asset is None else str(asset.resolvedPath or asset.path)
+
+
+def _display_color(index: StageIndex, prim: pxr.Prim) -> tuple[float, float, float, float] | None:
+    colors = index.value(prim, "primvars:displayColor")
+    if not colors:
+        return None
+    opacities = index.value(prim, "primvars:displayOpacity")
+    r, g, b = (float(c) for c in colors[0])
+    return (r, g, b, float(opacities[0]) if opacities else 1.0)
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)

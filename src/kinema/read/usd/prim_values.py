@@ -1,0 +1,182 @@
+"""Attribute values, read fast and checked: most attributes are not authored, and a stranger's may have any type.
+
+Asking OpenUSD for a value costs microseconds even where only the schema's fallback comes back. So what a prim authors
+is listed once, and fallbacks are kept for each combination of type and applied schemas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kinema.foundation import Diagnostics, Origin
+
+from . import pxr
+from .schemas import applied
+
+
+@dataclass(slots=True, eq=False)
+class PrimKind:
+    """What prims of one type with the same applied schemas have in common."""
+
+    type: str
+    schemas: frozenset[str]
+    """The applied API schemas, multiple-apply ones with their instance's name."""
+    is_xformable: bool
+    is_gprim: bool
+    is_joint: bool
+    is_instancer: bool
+    is_light: bool
+    fallbacks: dict[str, Any] = field(default_factory=dict)
+    expected: dict[str, Any] = field(default_factory=dict)
+    """Attribute -> an instance of the type its schema gives it; None where no schema knows it."""
+
+
+@dataclass(slots=True, eq=False)
+class PrimFacts:
+    """What is looked up again and again about a prim."""
+
+    path: str
+    schemas: frozenset[str]
+    authored: frozenset[str]
+    """Names of the properties that some layer says something about."""
+    kind: PrimKind
+
+
+class PrimValues:
+    """Values of attributes at one time."""
+
+    def __init__(self, stage: pxr.Stage, file: str, time: Any, diagnostics: Diagnostics) -> None:
+        self.time = time
+        self.animated: dict[str, None] = {}
+        """Paths of what was read and changes over time, in order."""
+        self._file = file
+        self._diagnostics = diagnostics
+        self._facts: dict[pxr.Prim, PrimFacts] = {}
+        self._last: pxr.Prim = None
+        self._last_facts: Any = None
+        self._kinds: dict[tuple[str, frozenset[str]], PrimKind] = {}
+        self.some_hidden = False
+        """Whether some prim that was looked at says a purpose or a visibility."""
+        self._complained: set[tuple[str, str]] = set()
+        self._may_be_animated = any(layer.ListAllTimeSamples() for layer in stage.GetUsedLayers(True))
+        self._moving: dict[str, bool] = {}
+
+    def facts(self, prim: pxr.Prim) -> PrimFacts:
+        """The prim's schemas and authored properties."""
+        if prim is self._last:
+            return self._last_facts
+        facts = self._facts.get(prim)
+        if facts is None:
+            facts = self._facts[prim] = self._gather(prim)
+        self._last, self._last_facts = prim, facts
+        return facts
+
+    def _gather(self, prim: pxr.Prim) -> PrimFacts:
+        schemas = frozenset(applied(prim))
+        key = (str(prim.GetTypeName()), schemas)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _kind(prim, *key)
+        authored = frozenset(prim.GetAuthoredPropertyNames())
+        if "purpose" in authored or "visibility" in authored:
+            self.some_hidden = True
+        return PrimFacts(str(prim.GetPath()), kind.schemas, authored, kind)
+
+    def value(self, prim: pxr.Prim, name: str) -> Any:
+        """An attribute's value, its fallback, or None."""
+        facts = self._last_facts if prim is self._last else self.facts(prim)
+        if name in facts.authored:
+            value = self._authored_value(prim, name, facts)
+            if value is not None:
+                return value
+        fallbacks = facts.kind.fallbacks
+        if name not in fallbacks:
+            fallbacks[name] = prim.GetPrimDefinition().GetAttributeFallbackValue(name)
+        return fallbacks[name]
+
+    def authored(self, prim: pxr.Prim, name: str) -> Any:
+        """An attribute's value where the stage says it, else None."""
+        facts = self._last_facts if prim is self._last else self.facts(prim)
+        if name not in facts.authored or not prim.GetAttribute(name).HasAuthoredValue():
+            return None
+        return self._authored_value(prim, name, facts)
+
+    def _authored_value(self, prim: pxr.Prim, name: str, facts: PrimFacts) -> Any:
+        attribute = prim.GetAttribute(name)
+        if not attribute:  # a relationship has the name
+            return None
+        value = attribute.Get(self.time)
+        if self._may_be_animated and attribute.ValueMightBeTimeVarying():
+            self.animated[f"{prim.GetPath()}.{name}"] = None
+        expected = facts.kind.expected
+        if name not in expected:
+            known = name in prim.GetPrimDefinition().GetPropertyNames()
+            expected[name] = attribute.GetTypeName().defaultValue if known else None
+        sample = expected[name]
+        if sample is None or value is None or type(value) is type(sample):
+            return value
+        fitting = _as_type_of(sample, value)
+        if fitting is None:
+            self._complain(prim, name, attribute, value)
+        return fitting
+
+    def _complain(self, prim: pxr.Prim, name: str, attribute: Any, value: Any) -> None:
+        key = (str(prim.GetPath()), name)
+        if key not in self._complained:
+            self._complained.add(key)
+            self._diagnostics.error(
+                "usd.wrong-type",
+                f"{name} of {prim.GetName()!r} is a {type(value).__name__}, where a {attribute.GetTypeName()} belongs;"
+                " it is taken as not given",
+                origin=Origin(self._file, None, key[0]),
+            )
+
+    def note_motion(self, prim: pxr.Prim) -> None:
+        """Remember where a transform that was read changes over time: on the prim or above it."""
+        if not self._may_be_animated:
+            return
+        while prim and not prim.IsPseudoRoot():
+            path = str(prim.GetPath())
+            if path in self._moving:
+                return
+            xformable = pxr.UsdGeom.Xformable(prim)
+            self._moving[path] = bool(xformable) and xformable.TransformMightBeTimeVarying()
+            if self._moving[path]:
+                self.animated[path] = None
+            if xformable and xformable.GetResetXformStack():
+                return
+            prim = prim.GetParent()
+
+
+def _kind(prim: pxr.Prim, type_name: str, schemas: frozenset[str]) -> PrimKind:
+    geom = pxr.UsdGeom
+    return PrimKind(
+        type=type_name,
+        schemas=schemas,
+        is_xformable=prim.IsA(geom.Xformable),
+        is_gprim=prim.IsA(geom.Gprim),
+        is_joint=prim.IsA(pxr.UsdPhysics.Joint),
+        is_instancer=prim.IsA(geom.PointInstancer),
+        is_light=prim.HasAPI(pxr.UsdLux.LightAPI),
+    )
+
+
+def _as_type_of(sample: Any, value: Any) -> Any:
+    """The value as the schema's type, or None: another precision will do, another kind of thing will not."""
+    if isinstance(sample, str) or isinstance(value, str):
+        return None
+    if isinstance(value, bool | int | float):
+        return type(sample)(value) if isinstance(sample, bool | int | float) else None
+    if type(sample).__name__.endswith("Array"):
+        return value if _same_elements(np.asarray(sample), np.asarray(value)) else None
+    try:
+        return type(sample)(value)
+    except Exception:  # OpenUSD raises many types, one of them its own
+        return None
+
+
+def _same_elements(wanted: np.ndarray, given: np.ndarray) -> bool:
+    return given.dtype.kind in "biuf" and given.ndim == wanted.ndim and given.shape[1:] == wanted.shape[1:]

@@ -1,0 +1,8 @@
+"""L2: from the description to files. `kinema.write(robot, file)` finds the format; what it cannot say is reported."""
+
+from kinema.foundation import make_callable
+
+from .api import FORMATS as FORMATS, format_of as format_of, write as write
+from .report import Loss as Loss, LossReport as LossReport
+
+make_callable(__name__, write)

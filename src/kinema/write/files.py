@@ -1,0 +1,61 @@
+"""Files appear whole or not at all: they are made in a temporary folder beside their place, then moved there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kinema.foundation import WriteError
+
+
+@contextmanager
+def staging(target: Path) -> Iterator[Path]:
+    """A folder to make files in; what is in it at the end moves to the target's folder, the target last.
+
+    Args:
+        target: the main file. Others may be made beside it, in folders of their own too.
+
+    Raises:
+        WriteError: the target's folder does not exist or cannot be written to, or the target is a folder.
+    """
+    folder = target.parent
+    if not folder.is_dir():
+        raise WriteError(f"{target}: there is no folder {folder}; make it first")
+    if target.is_dir():
+        raise WriteError(f"{target}: this is a folder, not a file")
+    try:
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
+    except OSError as error:
+        raise WriteError(f"{target}: {error.strerror or error}") from None
+    try:
+        yield draft
+        _move(draft, target)
+    except OSError as error:
+        raise WriteError(f"{target}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _move(draft: Path, target: Path) -> None:
+    made = [p for p in sorted(draft.rglob("*")) if p.is_file()]
+    made.sort(key=lambda p: p == draft / target.name)  # the main file last: until then, the old one holds
+    if draft / target.name not in made:
+        raise WriteError(f"{target}: nothing was written")
+    for source in made:
+        place = target.parent / source.relative_to(draft)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        source.chmod(_mode(place))
+        os.replace(source, place)  # noqa: PTH105  the name says that an old file is replaced, in one step
+
+
+def _mode(place: Path) -> int:
+    """The permissions of the file that is replaced, or those that any new file gets."""
+    if place.exists():
+        return place.stat().st_mode & 0o7777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,195 @@
+"""A layer in the making: prims with schemas, attributes, targets and poses.
+
+The schema of UsdPhysics stores most numbers in single precision. Where that loses digits, the full number is kept
+beside it in `kinema:exact:<attribute>`; readers that know it use it as long as the two agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kinema.description import Node
+from kinema.foundation import Array, ArrayLike, Pose
+
+from ..report import Action, Loss, LossReport
+from . import pxr
+
+EXACT = "kinema:exact:"
+_TWIN = {"float": "double", "point3f": "point3d", "vector3f": "vector3d", "float3": "double3", "quatf": "quatd"}
+"""Single-precision type -> the type of the exact value beside it."""
+_LOST = 1e-12
+"""Relative rounding that is not worth an exact value of its own: that of computing a pose."""
+_NOISE = 1e-15
+"""Parts of a vector [m] below this are what is left of a zero, not a number to be kept exactly."""
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """The layer, and what is told about it."""
+
+    layer: pxr.Layer
+    report: LossReport
+    exact: bool = True
+    prims: dict[str, PrimDraft] = field(default_factory=dict)
+    relative_targets: list[tuple[str, str, str]] = field(default_factory=list)
+    """Prim, relationship and target of what reads better as a relative path."""
+
+    def prim(self, path: str, kind: str = "Xform") -> PrimDraft:
+        """A new prim of a type; its parents must have been made before."""
+        spec = pxr.Sdf.CreatePrimInLayer(self.layer, path)
+        spec.specifier = pxr.Sdf.SpecifierDef
+        spec.typeName = kind
+        prim = PrimDraft(path, spec, self)
+        self.prims[path] = prim
+        return prim
+
+    def scope(self, path: str) -> str:
+        """The path of a scope, made when it is first asked for."""
+        if path not in self.prims:
+            self.prim(path, "Scope")
+        return path
+
+    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put a loss on record: of a node, or of something called by kind and name."""
+        if isinstance(node, Node):
+            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
+        else:
+            self.report.add(Loss(action, *node, what, how))
+
+
+@dataclass(slots=True, eq=False)
+class PrimDraft:
+    """A prim in the making."""
+
+    path: str
+    spec: pxr.PrimSpec
+    draft: Draft
+    schemas: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+    def apply(self, *schemas: str) -> None:
+        """Apply API schemas, each once."""
+        self.schemas += [s for s in dict.fromkeys(schemas) if s not in self.schemas]
+        operation = pxr.Sdf.TokenListOp.Create(prependedItems=self.schemas)
+        self.spec.SetInfo("apiSchemas", operation)
+
+    def set(self, name: str, kind: str, value: Any, *, uniform: bool = False, custom: bool = False) -> None:
+        """An attribute of a type, such as `float` or `token[]`, as it is."""
+        sdf = pxr.Sdf
+        variability = sdf.VariabilityUniform if uniform else sdf.VariabilityVarying
+        attribute = self.spec.attributes.get(name)
+        if attribute is None:
+            attribute = sdf.AttributeSpec(self.spec, name, sdf.ValueTypeNames.Find(kind), variability, custom)
+        attribute.default = to_usd(kind, value)
+
+    def keep(self, name: str, kind: str, value: Any) -> None:
+        """One of Kinema's own settings, which only its reader knows."""
+        self.set(f"kinema:{name}", kind, value, custom=True)
+
+    def number(self, name: str, kind: str, value: ArrayLike) -> None:
+        """An attribute in single precision, with the exact value beside it where that says more."""
+        self.set(name, kind, value)
+        numbers = np.asarray(value, dtype=np.float64)
+        rounded = numbers.astype(np.float32).astype(np.float64)
+        finite = np.isfinite(numbers)
+        scale = float(np.abs(numbers[finite]).max()) if finite.any() else 0.0
+        off = float(np.abs(rounded - numbers)[finite].max()) if finite.any() else 0.0
+        if self.draft.exact and off > max(_LOST * scale, _NOISE if numbers.ndim else 0.0):
+            self.set(EXACT + name, _twin(kind), value, custom=True)
+
+    def relate(self, name: str, targets: Iterable[str], *, custom: bool = False, relative: bool = False) -> None:
+        """A relationship; `relative` where its one target reads better as a path from this prim."""
+        listed = list(targets)
+        relationship = pxr.Sdf.RelationshipSpec(self.spec, name, custom)
+        relationship.targetPathList.explicitItems = listed
+        if relative:
+            self.draft.relative_targets.append((self.path, name, listed[0]))
+
+    def place(self, pose: Pose, scale: Sequence[float] | Array | None = None) -> None:
+        """Its transform in its parent, in double precision; what is the identity is left out."""
+        order: list[str] = []
+        if pose.position.any():
+            self.set("xformOp:translate", "double3", pose.position)
+            order.append("xformOp:translate")
+        if not np.array_equal(pose.rotation, np.eye(3)):
+            self.set("xformOp:orient", "quatd", pose.quaternion)
+            order.append("xformOp:orient")
+        if scale is not None and any(s != 1 for s in scale):
+            self.set("xformOp:scale", "double3", scale)
+            order.append("xformOp:scale")
+        if order:
+            self.set("xformOpOrder", "token[]", order, uniform=True)
+
+    def tell(self, **metadata: Any) -> None:
+        """Metadata such as `kind` and `displayName`."""
+        for key, value in metadata.items():
+            self.spec.SetInfo(key, value)
+
+
+def _twin(kind: str) -> str:
+    return _TWIN[kind.removesuffix("[]")] + ("[]" if kind.endswith("[]") else "")
+
+
+def to_usd(kind: str, value: Any) -> Any:
+    """A plain value as OpenUSD's type; quaternions are given as (w, x, y, z)."""
+    gf = pxr.Gf
+    if kind.endswith("[]"):
+        return _array(kind.removesuffix("[]"), value)
+    if kind in ("quatf", "quatd", "quath"):
+        w, x, y, z = (float(v) for v in value)
+        made = gf.Quatd(w, x, y, z)
+        return made if kind == "quatd" else (gf.Quatf if kind == "quatf" else gf.Quath)(made)
+    if kind in ("float", "double", "half"):
+        return float(value)
+    if kind == "bool":
+        return bool(value)
+    if kind in ("int", "uint", "int64", "uint64", "uchar"):
+        return int(value)
+    if kind in ("string", "token"):
+        return str(value)
+    if kind == "asset":
+        return pxr.Sdf.AssetPath(str(value))
+    maker = _VECTORS.get(kind)
+    return value if maker is None else getattr(gf, maker)(*(float(v) for v in value))
+
+
+_VECTORS: Mapping[str, str] = {
+    "float2": "Vec2f",
+    "float3": "Vec3f",
+    "float4": "Vec4f",
+    "double2": "Vec2d",
+    "double3": "Vec3d",
+    "double4": "Vec4d",
+    "point3f": "Vec3f",
+    "point3d": "Vec3d",
+    "vector3f": "Vec3f",
+    "vector3d": "Vec3d",
+    "normal3f": "Vec3f",
+    "color3f": "Vec3f",
+    "color3d": "Vec3d",
+}
+
+
+def _array(kind: str, value: Any) -> Any:
+    vt = pxr.Vt
+    if kind in ("token", "string"):
+        maker = vt.TokenArray if kind == "token" else vt.StringArray
+        return maker([str(v) for v in value])
+    if kind in ("float", "double"):
+        dtype, maker = (np.float32, vt.FloatArray) if kind == "float" else (np.float64, vt.DoubleArray)
+        return maker.FromNumpy(np.ascontiguousarray(value, dtype=dtype))
+    if kind == "int":
+        return vt.IntArray.FromNumpy(np.ascontiguousarray(value, dtype=np.int32))
+    if kind in ("point3f", "float3", "vector3f", "color3f", "normal3f"):
+        return vt.Vec3fArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float32).reshape(-1, 3))
+    if kind in ("point3d", "double3", "vector3d"):
+        return vt.Vec3dArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float64).reshape(-1, 3))
+    return value

@@ -1,0 +1,281 @@
+"""Joints to joint prims: kinds, frames on both sides, limits, drives, and who may collide."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from kinema.description import Axis, AxisMotion, AxisState, Base, Joint, JointKind, joint_motion
+from kinema.foundation import Pose
+
+from ..report import Action
+from .draft import PrimDraft
+from .joint_axes import XYZ, UsdAxes, usd_axes
+from .joint_settings import author_mimic, author_settings
+from .names import author_name, give_back
+from .plan import RobotPlan
+from .writing import Writing
+
+DEGREE = math.pi / 180
+_TYPES = {
+    JointKind.FIXED: "PhysicsFixedJoint",
+    JointKind.REVOLUTE: "PhysicsRevoluteJoint",
+    JointKind.CONTINUOUS: "PhysicsRevoluteJoint",
+    JointKind.PRISMATIC: "PhysicsPrismaticJoint",
+    JointKind.SPHERICAL: "PhysicsSphericalJoint",
+    JointKind.DISTANCE: "PhysicsDistanceJoint",
+}
+"""Kinds that USD has a joint for; the others are the general joint with some axes locked."""
+
+
+def author_joint(writing: Writing, parts: RobotPlan, joint: Joint) -> None:
+    """The prim of a joint that has a path."""
+    prim = writing.draft.prim(parts.joints[id(joint)], _type(joint))
+    axes = usd_axes(joint)
+    author_name(writing, prim, joint)
+    _sides(writing, parts, joint, prim, axes)
+    _kind(writing, joint, prim, axes)
+    _flags(writing, parts, joint, prim)
+    author_settings(writing, joint, prim)
+    author_mimic(writing, parts, joint, prim)
+    give_back(writing, prim, joint)
+
+
+def _type(joint: Joint) -> str:
+    if _is_locked(joint):
+        return "PhysicsFixedJoint"
+    return _TYPES.get(joint.kind, "PhysicsJoint")
+
+
+def _is_locked(joint: Joint) -> bool:
+    """Whether a joint of one axis cannot move."""
+    return len(joint.axes) == 1 and joint.axes[0].locked and joint.kind in _TYPES
+
+
+def say_without_prim(writing: Writing, parts: RobotPlan, joint: Joint) -> None:
+    """A free joint is said by having none; a joint that leads nowhere cannot be said."""
+    if joint.kind is not JointKind.FREE or any(j is joint for j in parts.tree.dangling):
+        writing.lose(Action.DROPPED, joint, "the joint", "it names a link that does not exist, or one link twice")
+        return
+    free, other = (joint.child, joint.parent) if joint.child is not None else (joint.parent, joint.child)
+    if free is None or not joint.enabled:
+        return
+    body = writing.draft.prims[parts.links[free]]
+    body.keep("freeJoint", "string", joint.name)
+    if other is not None:
+        body.relate("kinema:freeJoint:parent", [parts.links[other]], custom=True)
+    for side, pose in (("0", joint.parent_pose), ("1", joint.child_pose)):
+        if not pose.is_close(Pose()):
+            body.keep(f"freeJoint:localPos{side}", "double3", pose.position)
+            body.keep(f"freeJoint:localRot{side}", "quatd", pose.quaternion)
+    passive = [a for a in joint.axes if a.damping or a.friction or a.armature or a.stiffness or a.drive]
+    if passive:
+        how = "USD says that a body is free by having no joint, which leaves nothing to put them on"
+        writing.lose(Action.DROPPED, joint, "damping, friction, armature, spring or drive", how)
+
+
+# -- frames -----------------------------------------------------------------------------------------------------------
+
+
+def _sides(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> None:
+    """Both bodies and the joint's frame on each; a side without a link is the robot's own prim, which never moves."""
+    frames = _frames(writing, parts, joint)
+    nested = writing.plan.layout == "nested"
+    for side, (link, frame) in enumerate(zip((joint.parent, joint.child), frames, strict=True)):
+        target = parts.path if link is None else parts.links[link]
+        prim.relate(f"physics:body{side}", [target], relative=nested)
+        turned = frame @ Pose(rotation=axes.turn)
+        prim.number(f"physics:localPos{side}", "point3f", turned.position)
+        prim.number(f"physics:localRot{side}", "quatf", turned.quaternion)
+    if not np.array_equal(axes.turn, np.eye(3)):
+        prim.keep("frame", "quatd", Pose(rotation=axes.turn).quaternion)
+
+
+def _frames(writing: Writing, parts: RobotPlan, joint: Joint) -> tuple[Pose, Pose]:
+    """The joint's frames, with the coordinate at which they coincide made zero."""
+    parent, child = joint.parent_pose, joint.child_pose
+    if joint.stacked and writing.described.format != "usd":
+        # only the child's side of a stacked joint has a meaning; the other is where the links are shown
+        held = Pose() if joint.parent is None else parts.poses[joint.parent]
+        carried = Pose() if joint.child is None else parts.poses[joint.child]
+        return held.inverse() @ carried @ child, child
+    if any(a.reference for a in joint.moving_axes) and _folds(joint):
+        offset = joint_motion(joint, np.zeros(joint.n_qs))
+        parent = parent @ offset
+    return parent, child
+
+
+def _folds(joint: Joint) -> bool:
+    """Whether the coordinate at which the frames coincide can be moved to zero by moving a frame."""
+    return joint.n_dofs == 1 and not joint.stacked
+
+
+# -- kinds ------------------------------------------------------------------------------------------------------------
+
+
+def _kind(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> None:
+    if not axes.is_exact:
+        how = "USD's axes are square to each other, translations first; these are not, and the nearest are written"
+        writing.lose(Action.APPROXIMATED, joint, "the directions of its axes", how)
+    if _is_locked(joint):
+        prim.keep("kind", "token", joint.kind.value)
+        writing.lose(Action.APPROXIMATED, joint, "the locked axis", "it is written as a fixed joint")
+    elif joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC):
+        _one_axis(joint, prim, axes)
+    elif joint.kind is JointKind.SPHERICAL:
+        _spherical(writing, joint, prim)
+    elif joint.kind is JointKind.DISTANCE:
+        _distance(joint, prim)
+    elif joint.kind is not JointKind.FIXED:
+        _general(writing, joint, prim, axes)
+    _references(writing, joint, prim)
+
+
+def _one_axis(joint: Joint, prim: PrimDraft, axes: UsdAxes) -> None:
+    axis = joint.axes[0]
+    prim.set("physics:axis", "token", XYZ[axes.slots[0]], uniform=True)
+    unit = _unit(axis)
+    for name, value in (("lower", axis.lower), ("upper", axis.upper)):
+        if math.isfinite(value):
+            prim.number(f"physics:{name}Limit", "float", value / unit)
+    _drive(axis, prim, "angular" if axis.motion is AxisMotion.ROTATION else "linear")
+    free = axis.state is AxisState.FREE
+    if (joint.kind is JointKind.CONTINUOUS and not free) or (joint.kind is JointKind.REVOLUTE and free):
+        prim.keep("kind", "token", joint.kind.value)
+
+
+def _spherical(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
+    cone = joint.cone
+    prim.set("physics:axis", "token", XYZ[0 if cone is None else cone.axis], uniform=True)
+    if cone is not None:
+        for number, angle in enumerate((cone.angle_y, cone.angle_z)):
+            if math.isfinite(angle):
+                prim.number(f"physics:coneAngle{number}Limit", "float", angle / DEGREE)
+        if cone.total:
+            prim.keep("coneIsTotal", "bool", True)
+            how = "USD limits how far the axis swings, not how far the joint turns altogether"
+            writing.lose(Action.APPROXIMATED, joint, "the limit of its whole rotation", how)
+    if any(a.drive is not None for a in joint.axes):
+        writing.lose(Action.DROPPED, joint, "the drive", "a spherical joint of USD has none")
+    if any(a.state is AxisState.LIMITED for a in joint.axes):
+        writing.lose(Action.DROPPED, joint, "limits of single axes", "a spherical joint of USD has a cone only")
+
+
+def _distance(joint: Joint, prim: PrimDraft) -> None:
+    low, high = joint.distance
+    if low > 0:
+        prim.number("physics:minDistance", "float", low)
+    if math.isfinite(high):
+        prim.number("physics:maxDistance", "float", high)
+
+
+def _general(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> None:
+    """The joint of six axes: those that the description does not have, or has locked, are locked."""
+    at = {axes.token(i, a): a for i, a in enumerate(joint.axes)}
+    tokens = [f"{motion}{letter}" for motion in ("trans", "rot") for letter in XYZ]
+    also_free = _travel_of_screw(writing, joint, prim, axes)
+    for token in tokens:
+        axis = at.get(token)
+        if token == also_free:
+            continue
+        if axis is None or axis.locked:
+            _limit(prim, token, 1.0, -1.0)  # low above high: locked
+            continue
+        unit = _unit(axis)
+        if axis.state is AxisState.LIMITED:
+            low, high = axis.lower / unit, axis.upper / unit
+            if low == high == 0.0 or low > high:  # which would say that it is locked
+                prim.keep(f"limit:{token}", "double2", (low, high))
+            _limit(prim, token, low, high)
+        _drive(axis, prim, token)
+    prim.keep("kind", "token", joint.kind.value)
+    if list(at) != tokens:
+        prim.keep("axes", "token[]", list(at))
+
+
+def _travel_of_screw(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> str:
+    """A screw also moves along its axis; that the two go together cannot be said."""
+    if joint.kind is not JointKind.SCREW:
+        return ""
+    prim.keep("pitch", "double", joint.pitch)
+    how = "USD has no screw: turning about and moving along its axis are both free; the pitch is in kinema:pitch"
+    writing.lose(Action.APPROXIMATED, joint, "the pitch", how)
+    return "trans" + XYZ[axes.slots[0]]
+
+
+def _limit(prim: PrimDraft, token: str, low: float, high: float) -> None:
+    prim.apply(f"PhysicsLimitAPI:{token}")
+    for name, value in (("low", low), ("high", high)):
+        if math.isfinite(value):
+            prim.number(f"limit:{token}:physics:{name}", "float", value)
+
+
+def _drive(axis: Axis, prim: PrimDraft, token: str) -> None:
+    """USD's gains are per degree."""
+    drive = axis.drive
+    if drive is None:
+        return
+    prim.apply(f"PhysicsDriveAPI:{token}")
+    unit = _unit(axis)
+    prim.set(f"drive:{token}:physics:type", "token", drive.type.value, uniform=True)
+    settings = {
+        "stiffness": drive.stiffness * unit,
+        "damping": drive.damping * unit,
+        "targetPosition": drive.target_position / unit,
+        "targetVelocity": drive.target_velocity / unit,
+        "maxForce": drive.max_force,
+    }
+    for name, value in settings.items():
+        if value != (math.inf if name == "maxForce" else 0.0):
+            prim.number(f"drive:{token}:physics:{name}", "float", value)
+
+
+def _references(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
+    """Where the coordinates at which the frames coincide are not zero, and no frame can say so."""
+    references = [a.reference for a in joint.moving_axes]
+    if not any(references):
+        return
+    prim.keep("reference", "double[]", references)
+    if not _folds(joint):
+        how = "in USD they coincide at zero; the coordinate is in kinema:reference"
+        writing.lose(Action.EXTENSION, joint, "the coordinate at which its frames coincide", how)
+
+
+def _unit(axis: Axis) -> float:
+    return DEGREE if axis.motion is AxisMotion.ROTATION else 1.0
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def _flags(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft) -> None:
+    if not joint.enabled:
+        prim.set("physics:jointEnabled", "bool", False)
+    if writing.filters.joint_collides(parts, joint):
+        prim.set("physics:collisionEnabled", "bool", True)
+    closes = id(joint) in parts.loops and writing.is_articulated(parts)
+    if joint.closes_loop or closes:
+        prim.set("physics:excludeFromArticulation", "bool", True, uniform=True)
+        if not joint.closes_loop:
+            prim.keep("implied", "token[]", ["excludeFromArticulation"])
+    for name, value in (("Force", joint.break_force), ("Torque", joint.break_torque)):
+        if math.isfinite(value):
+            prim.number(f"physics:break{name}", "float", value)
+    if joint.implicit:
+        prim.keep("implicit", "bool", True)
+
+
+def hold_base(writing: Writing, parts: RobotPlan, root: str) -> str:
+    """A base that is fixed without a joint has one in USD; its path."""
+    body = parts.links[root]
+    path = writing.plan.names.child(body, "base_fixed", "base_fixed")
+    prim = writing.draft.prim(path, "PhysicsFixedJoint")
+    prim.keep("base", "token", Base.FIXED.value)
+    nested = writing.plan.layout == "nested"
+    prim.relate("physics:body0", [parts.path], relative=nested)
+    prim.relate("physics:body1", [body], relative=nested)
+    prim.number("physics:localPos0", "point3f", parts.poses[root].position)
+    prim.number("physics:localRot0", "quatf", parts.poses[root].quaternion)
+    prim.set("physics:collisionEnabled", "bool", True)
+    return path

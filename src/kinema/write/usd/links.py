@@ -1,0 +1,124 @@
+"""Links to rigid bodies with their masses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from kinema.description import Link
+from kinema.foundation import Array, Pose, matrix_to_quaternion
+
+from ..report import Action
+from .draft import PrimDraft
+from .names import author_name, give_back
+from .plan import RobotPlan
+from .writing import Writing
+
+DEGREE = math.pi / 180
+
+
+def author_link(writing: Writing, parts: RobotPlan, link: Link) -> PrimDraft:
+    """A link's prim in its place, without its shapes."""
+    prim = writing.draft.prim(parts.links[link.name], "Xform")
+    author_name(writing, prim, link)
+    prim.place(parts.place(link.name))
+    if parts.robot.static:
+        prim.keep("staticLink", "bool", True)
+        give_back(writing, prim, link)
+        return prim
+    prim.apply("PhysicsRigidBodyAPI")
+    if not link.enabled:
+        prim.set("physics:rigidBodyEnabled", "bool", False)
+        writing.lose(Action.APPROXIMATED, link, "that it is disabled", "its shapes belong to what it is inside of")
+    if link.kinematic:
+        prim.set("physics:kinematicEnabled", "bool", True)
+    if link.starts_asleep:
+        prim.set("physics:startsAsleep", "bool", True, uniform=True)
+    _velocity(parts, link, prim)
+    _mass(writing, link, prim)
+    if link.gravity_scale != 1.0:
+        _gravity(writing, link, prim)
+    give_back(writing, prim, link)
+    return prim
+
+
+def _velocity(parts: RobotPlan, link: Link, prim: PrimDraft) -> None:
+    """Velocities are along the axes of what the body is in; the description's are along the world's."""
+    outer = parts.inside[link.name]
+    frame = parts.robot.pose if outer is None else parts.robot.pose @ parts.poses[outer]
+    if link.linear_velocity.any():
+        prim.number("physics:velocity", "vector3f", frame.rotation.T @ link.linear_velocity)
+    if link.angular_velocity.any():
+        prim.number("physics:angularVelocity", "vector3f", frame.rotation.T @ link.angular_velocity / DEGREE)
+
+
+def _gravity(writing: Writing, link: Link, prim: PrimDraft) -> None:
+    prim.keep("gravityScale", "double", link.gravity_scale)
+    how = "it is in kinema:gravityScale, which other tools do not know"
+    if link.gravity_scale == 0.0:
+        prim.apply("PhysxRigidBodyAPI")
+        prim.set("physxRigidBody:disableGravity", "bool", True)
+        how = "it is in physxRigidBody:disableGravity, which is no part of UsdPhysics"
+    writing.lose(Action.EXTENSION, link, "its share of gravity", how)
+
+
+# -- mass -------------------------------------------------------------------------------------------------------------
+
+
+def _mass(writing: Writing, link: Link, prim: PrimDraft) -> None:
+    inertial = link.inertial
+    if inertial is None or inertial.mass == 0.0:
+        _massless(writing, link, prim)
+        return
+    prim.apply("PhysicsMassAPI")
+    prim.number("physics:mass", "float", inertial.mass)
+    prim.number("physics:centerOfMass", "point3f", inertial.center)
+    if link.density is not None:
+        prim.number("physics:density", "float", link.density)
+    if link.inertial_is_computed:
+        prim.keep("inertiaIsComputed", "bool", True)
+    _inertia(writing, link, prim, inertial.inertia)
+
+
+def _massless(writing: Writing, link: Link, prim: PrimDraft) -> None:
+    """USD has no body without mass: other tools compute one from its shapes, or make one up."""
+    prim.keep("massless", "bool", True)
+    if any(s.collision and s.enabled for s in link.shapes):
+        how = "USD gives every body the mass of its colliders, 1000 kg/m3 where nothing else is said"
+    else:
+        how = "USD has no body without mass; what a simulator makes of it is up to it"
+    writing.lose(Action.APPROXIMATED, link, "that it has no mass", how)
+
+
+def _inertia(writing: Writing, link: Link, prim: PrimDraft, inertia: Array) -> None:
+    """Principal moments and axes for everybody, and the tensor itself."""
+    prim.apply("NewtonMassAPI")
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
+    prim.set("newton:inertia", "double[]", (xx, yy, zz, xy, xz, yz))
+    moments, axes = principal(inertia)
+    if not (np.isfinite(moments).all() and (moments > 0).all()):
+        how = "a principal moment is not positive, which USD takes as not given; it is in newton:inertia only"
+        writing.lose(Action.EXTENSION, link, "the inertia", how)
+        return
+    prim.set("physics:diagonalInertia", "float3", moments)
+    prim.set("physics:principalAxes", "quatf", axes)
+
+
+def principal(inertia: Array) -> tuple[Array, Array]:
+    """Principal moments, and the quaternion of their axes: the link's own where the tensor is diagonal already."""
+    symmetric = (inertia + inertia.T) / 2
+    if not np.isfinite(symmetric).all():
+        return np.full(3, np.nan), np.array([1.0, 0.0, 0.0, 0.0])
+    if not (symmetric - np.diag(np.diag(symmetric))).any():
+        return np.diag(symmetric).copy(), np.array([1.0, 0.0, 0.0, 0.0])
+    moments, axes = np.linalg.eigh(symmetric)
+    if np.linalg.det(axes) < 0:
+        axes[:, 0] = -axes[:, 0]
+    return moments, matrix_to_quaternion(axes)
+
+
+def author_frame(writing: Writing, prim: PrimDraft, pose: Pose) -> None:
+    """A named frame."""
+    prim.keep("frame", "bool", True)
+    prim.place(pose)

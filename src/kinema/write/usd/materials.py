@@ -1,0 +1,204 @@
+"""Looks and surfaces: one material prim for each that differs, bound to the shapes that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+
+from kinema.description import PhysicsMaterial, Shape, SolverParameters, VisualMaterial
+
+from ..report import Action
+from .draft import Draft, PrimDraft
+from .plan import PrimNames
+
+_USUAL_FRICTION = 1.0
+"""Written where a surface says nothing of friction: USD's fallback is none at all, which nobody means."""
+
+
+class Materials:
+    """The materials of a stage."""
+
+    def __init__(self, draft: Draft, names: PrimNames, root: str, target: Path) -> None:
+        self._draft = draft
+        self._names = names
+        self._root = root
+        self._folder = target.parent
+        self._made: dict[Hashable, str] = {}
+
+    def bind(self, prim: PrimDraft, shape: Shape) -> None:
+        """Give a shape its look, and its surface where it collides."""
+        if shape.material is not None:
+            self._bind_look(prim, shape.material)
+        if shape.surface is not None and shape.collision:
+            self._contact(prim, shape, shape.surface)
+            prim.apply("MaterialBindingAPI")
+            prim.relate("material:binding:physics", [self._surface(shape.surface)])
+
+    def _scope(self, name: str) -> str:
+        key = ("scope", name)
+        if key not in self._made:
+            self._made[key] = self._names.child(self._root, name, name)
+            self._draft.prim(self._made[key], "Scope")
+        return self._made[key]
+
+    # -- looks --------------------------------------------------------------------------------------------------
+
+    def _bind_look(self, prim: PrimDraft, look: VisualMaterial) -> None:
+        if _is_only_a_color(look):
+            if look.color is not None:
+                _display(prim, look.color)
+            return
+        key = ("look", look.name, look.color, look.texture, look.emission, look.metallic, look.roughness)
+        if key not in self._made:
+            self._made[key] = self._look(look)
+        prim.apply("MaterialBindingAPI")
+        prim.relate("material:binding", [self._made[key]])
+
+    def _look(self, look: VisualMaterial) -> str:
+        path = self._names.child(self._scope("Looks"), look.name, "look")
+        material = self._draft.prim(path, "Material")
+        shader = self._draft.prim(f"{path}/Surface", "Shader")
+        shader.set("info:id", "token", "UsdPreviewSurface", uniform=True)
+        if look.texture:
+            self._texture(shader, path, look)
+        elif look.color is not None:
+            shader.set("inputs:diffuseColor", "color3f", look.color[:3])
+        if look.color is not None and look.color[3] != 1.0:
+            shader.set("inputs:opacity", "float", look.color[3])
+        if look.emission is not None:
+            shader.set("inputs:emissiveColor", "color3f", look.emission)
+        for name in ("metallic", "roughness"):
+            value = getattr(look, name)
+            if value is not None:
+                shader.set(f"inputs:{name}", "float", value)
+        shader.set("outputs:surface", "token", "")
+        del shader.spec.attributes["outputs:surface"].default
+        _connect(material, "outputs:surface", "token", f"{path}/Surface.outputs:surface")
+        lost = [n for n in ("specular", "reflectance") if getattr(look, n) is not None]
+        if lost:
+            how = "UsdPreviewSurface has metallic and roughness instead"
+            self._draft.lose(Action.DROPPED, ("material", look.name), " and ".join(lost), how)
+        if look.name and look.name != material.name:
+            material.keep("name", "string", look.name)
+        return path
+
+    def _texture(self, shader: PrimDraft, path: str, look: VisualMaterial) -> None:
+        texture = self._draft.prim(f"{path}/Texture", "Shader")
+        texture.set("info:id", "token", "UsdUVTexture", uniform=True)
+        texture.set("inputs:file", "asset", self._asset(look.texture))
+        if look.color is not None:
+            texture.set("inputs:fallback", "float4", look.color)
+        texture.set("outputs:rgb", "float3", (0, 0, 0))
+        del texture.spec.attributes["outputs:rgb"].default
+        _connect(shader, "inputs:diffuseColor", "color3f", f"{path}/Texture.outputs:rgb")
+        how = "the file is named, but the shapes have no texture coordinates to place it by"
+        self._draft.lose(Action.APPROXIMATED, ("material", look.name), "the texture", how)
+
+    def _asset(self, file: str) -> str:
+        """The path from the stage to a file, where it stands in the stage's folder; else the file's own."""
+        path = Path(file)
+        try:
+            return "./" + path.resolve().relative_to(self._folder.resolve()).as_posix()
+        except (ValueError, OSError):
+            return str(path)
+
+    # -- surfaces -----------------------------------------------------------------------------------------------
+
+    def _surface(self, surface: PhysicsMaterial) -> str:
+        key = ("surface", surface.name, *(getattr(surface, f) for f in _SURFACE_FIELDS))
+        if key not in self._made:
+            self._made[key] = self._new_surface(surface)
+        return self._made[key]
+
+    def _new_surface(self, surface: PhysicsMaterial) -> str:
+        path = self._names.child(self._scope("PhysicsMaterials"), surface.name, "surface")
+        prim = self._draft.prim(path, "Material")
+        prim.apply("PhysicsMaterialAPI")
+        static, dynamic = surface.static_friction, surface.dynamic_friction
+        unset = [n for n, v in (("staticFriction", static), ("dynamicFriction", dynamic)) if v is None]
+        usual = next((v for v in (dynamic, static) if v is not None), _USUAL_FRICTION)
+        prim.number("physics:staticFriction", "float", usual if static is None else static)
+        prim.number("physics:dynamicFriction", "float", usual if dynamic is None else dynamic)
+        if surface.restitution is not None:
+            prim.number("physics:restitution", "float", surface.restitution)
+        else:
+            unset.append("restitution")
+        if surface.density is not None:
+            prim.number("physics:density", "float", surface.density)
+        if unset:
+            prim.keep("unset", "token[]", unset)
+        for field, attribute in _NEWTON_SURFACE.items():
+            value = getattr(surface, field)
+            if value is not None:
+                prim.apply("NewtonMaterialAPI")
+                prim.number(attribute, "float", value)
+                how = f"it is in {attribute}, which is no part of UsdPhysics"
+                self._draft.lose(Action.EXTENSION, ("material", prim.name), field.replace("_", " "), how)
+        if surface.dynamic_friction2 is not None and surface.dynamic_friction2 != dynamic:
+            prim.keep("dynamicFriction2", "double", surface.dynamic_friction2)
+            how = "USD has one coefficient for all directions; it is in kinema:dynamicFriction2"
+            self._draft.lose(Action.EXTENSION, ("material", prim.name), "friction in the second direction", how)
+        if surface.name and surface.name != prim.name:
+            prim.keep("name", "string", surface.name)
+        return path
+
+    def _contact(self, prim: PrimDraft, shape: Shape, surface: PhysicsMaterial) -> None:
+        """MuJoCo's contact settings, which its schema puts on the collider."""
+        said: list[tuple[str, str, object]] = []
+        solver = surface.solver
+        if solver.solref is not None:
+            said.append(("mjc:solref", "double[]", solver.solref))
+        if solver.solimp is not None:
+            said.append(("mjc:solimp", "double[]", solver.solimp))
+        if solver.margin:
+            said.append(("mjc:margin", "double", solver.margin))
+        if surface.contact_dimension is not None:
+            said.append(("mjc:condim", "int", surface.contact_dimension))
+        if surface.gap:
+            said.append(("mjc:gap", "double", surface.gap))
+        if surface.priority:
+            said.append(("mjc:priority", "int", surface.priority))
+        if surface.solmix != 1.0:
+            said.append(("mjc:solmix", "double", surface.solmix))
+        for name, kind, value in said:
+            prim.set(name, kind, value, uniform=True)
+        if said:
+            prim.apply("MjcCollisionAPI")
+            names = ", ".join(name for name, _, _ in said)
+            self._draft.lose(Action.EXTENSION, shape, "MuJoCo's contact settings", f"they are in {names}")
+
+
+_NEWTON_SURFACE = {
+    "torsional_friction": "newton:torsionalFriction",
+    "rolling_friction": "newton:rollingFriction",
+    "contact_stiffness": "newton:contactStiffness",
+    "contact_damping": "newton:contactDamping",
+}
+_SURFACE_FIELDS = (
+    "static_friction",
+    "dynamic_friction",
+    "dynamic_friction2",
+    "restitution",
+    "density",
+    *_NEWTON_SURFACE,
+)
+"""What makes a surface differ from another; the solver's settings are on the colliders."""
+DEFAULT_SOLVER = SolverParameters()
+
+
+def _is_only_a_color(look: VisualMaterial) -> bool:
+    rest = (look.texture, look.emission, look.specular, look.metallic, look.roughness, look.reflectance)
+    return not look.name and not any(rest)
+
+
+def _display(prim: PrimDraft, color: tuple[float, float, float, float]) -> None:
+    prim.set("primvars:displayColor", "color3f[]", [color[:3]])
+    if color[3] != 1.0:
+        prim.set("primvars:displayOpacity", "float[]", [color[3]])
+
+
+def _connect(prim: PrimDraft, name: str, kind: str, source: str) -> None:
+    prim.set(name, kind, "" if kind == "token" else (0, 0, 0))
+    attribute = prim.spec.attributes[name]
+    del attribute.default
+    attribute.connectionPathList.explicitItems = [source]

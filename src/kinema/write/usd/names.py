@@ -1,0 +1,53 @@
+"""What a prim is called, and the vendor settings that come back where they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinema.description import Node
+
+from ..report import Action
+from .draft import PrimDraft
+from .writing import Writing
+
+_GIVEN_BACK = "usd:"
+"""Prefix of a node's attributes that hold what a stage said beyond the schema."""
+
+
+def author_name(writing: Writing, prim: PrimDraft, node: Node) -> None:
+    """Keep the name of a node that USD cannot call by it, or that a reader would have to tell apart by its path."""
+    if node.name_is_generated:
+        prim.keep("nameIsGenerated", "bool", True)
+    if not node.name:
+        return
+    if prim.name != node.name or prim.name in writing.repeated:
+        prim.keep("name", "string", node.name)
+    if prim.name != node.name and not node.name_is_generated and writing.described.format != "usd":
+        prim.tell(displayName=node.name)
+
+
+def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
+    """Settings of other USD vendors as they were read; those of other formats are lost."""
+    known: set[str] = set()
+    for key, value in node.attributes.items():
+        if key.startswith(_GIVEN_BACK) and isinstance(value, tuple) and len(value) == 2:
+            name = key.removeprefix(_GIVEN_BACK)
+            if _set_again(prim, name, *value):
+                known.add(name)
+    for schema in node.attributes.get("usd:schemas", ()):
+        prim.apply(schema)
+    lost = [f"{e.format} {e.tag}" for e in node.extras if not (e.format == "usd" and e.tag in known)]
+    lost += [key for key in node.attributes if not key.startswith(_GIVEN_BACK)]
+    if lost:
+        shown = ", ".join(dict.fromkeys(lost))
+        writing.lose(Action.DROPPED, node, f"settings of its own format: {shown}", "USD has no place for them")
+
+
+def _set_again(prim: PrimDraft, name: str, kind: Any, value: Any) -> bool:
+    if not isinstance(kind, str) or prim.spec.attributes.get(name) is not None:
+        return False
+    try:
+        prim.set(name, kind, value, custom=True)
+    except Exception:  # OpenUSD raises many types, one of them its own
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""What all parts of the writer share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kinema.description import Node, Robot, World
+
+from ..report import Action
+from .draft import Draft
+from .plan import Plan, RobotPlan
+
+if TYPE_CHECKING:
+    from .filters import Filters
+    from .materials import Materials
+    from .meshes import Meshes
+
+
+@dataclass(frozen=True, slots=True)
+class UsdOptions:
+    """How a stage is written; see `kinema.write`."""
+
+    layout: str = "nested"
+    meshes: str = "embed"
+    layered: bool = False
+    exact: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Writing:
+    """One run of the writer."""
+
+    described: Robot | World
+    plan: Plan
+    draft: Draft
+    options: UsdOptions
+    filters: Filters
+    materials: Materials
+    meshes: Meshes
+    repeated: frozenset[str] = field(default_factory=frozenset)
+    """Names of prims that occur more than once, so that a reader must be told whom they stand for."""
+
+    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put a loss on record."""
+        self.draft.lose(action, node, what, how)
+
+    def is_articulated(self, parts: RobotPlan) -> bool:
+        """Whether the robot's tree is to be simulated as one mechanism, which nesting requires.
+
+        A stage that was read without an articulation stays without one where nothing asks for it.
+        """
+        robot = parts.robot
+        if robot.static or not any(e.parent is not None for e in parts.tree.edges):
+            return False
+        return self.options.layout == "nested" or robot.root is not None or self.described.format != "usd"
