@@ -75,10 +75,23 @@ def test_self_collision_can_be_switched_off_for_a_robot_or_a_link() -> None:
     robot = chain(4)
     robot.collision.self_collide = False
     assert pairs(robot) == set()
-    robot = chain(4)
-    robot.link("l0").self_collide = False
-    assert pairs(robot) == {"s1s3"}
-    assert pairs(World(robots=[robot], shapes=[ball("x")])) == {"s1s3", "s0x", "s1x", "s2x", "s3x"}
+    robot.link("l0").self_collide = True  # one of two is enough
+    assert pairs(robot) == {"s0s2", "s0s3"}
+    assert pairs(World(robots=[robot], shapes=[ball("x")])) == {"s0s2", "s0s3", "s0x", "s1x", "s2x", "s3x"}
+
+
+def test_rules_of_a_robot_hold_only_among_its_own_links() -> None:
+    """Two robots may have links of the same names."""
+    first, second = chain(3), chain(3)
+    first.name, second.name = "first", "second"
+    first.collision.pairs = [CollisionPair(a="l0", b="l2")]
+    world = World(robots=[first, second])
+    found = [(a.robot, a.link, b.robot, b.link) for a, b in colliding_pairs(world)]
+    assert ("first", "l0", "first", "l2") not in found
+    assert ("second", "l0", "second", "l2") in found
+    assert ("first", "l0", "second", "l2") in found
+    world.collision.pairs = [CollisionPair(a="l0", b="l2")]
+    assert not [p for p in colliding_pairs(world) if {p[0].link, p[1].link} == {"l0", "l2"}]
 
 
 @given(*[st.integers(0, 7)] * 4)

@@ -22,6 +22,7 @@ from .collision import (
     CollisionPair as CollisionPair,
     CollisionRules as CollisionRules,
     Neighbours as Neighbours,
+    ScopedRules as ScopedRules,
     may_collide as may_collide,
 )
 from .constraint import (

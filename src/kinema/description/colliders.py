@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from .collision import Collider, CollisionRules, Neighbours, may_collide
+from .collision import Collider, Neighbours, ScopedRules, may_collide
 from .robot import Base, Robot
 from .world import World
 
@@ -82,10 +82,10 @@ def _known(end: str | None, body_of: dict[str, int]) -> bool:
     return end is None or end in body_of
 
 
-def collision_rules(described: Robot | World) -> list[CollisionRules]:
-    """The rules that apply: the world's and each robot's."""
+def collision_rules(described: Robot | World) -> list[ScopedRules]:
+    """The rules that apply: the world's everywhere, each robot's among its own links."""
     robots = described.robots if isinstance(described, World) else []
-    return [described.collision, *(r.collision for r in robots)]
+    return [ScopedRules(described.collision), *(ScopedRules(r.collision, r.name) for r in robots)]
 
 
 def colliding_pairs(described: Robot | World) -> Iterator[tuple[Collider, Collider]]:

@@ -91,7 +91,34 @@ class Neighbours:
         return self.joined.get(frozenset((a, b)), True)
 
 
-def may_collide(a: Collider, b: Collider, rules: Iterable[CollisionRules], neighbours: Neighbours) -> bool:
+@dataclass(slots=True, eq=False)
+class ScopedRules:
+    """Rules and where they hold, with their pairs ready to be looked up."""
+
+    rules: CollisionRules
+    robot: str | None = None
+    """Only between links of this robot; None for everywhere."""
+    _between_links: dict[frozenset[str], bool] = field(default_factory=dict)
+    _between_shapes: dict[frozenset[str], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for pair in self.rules.pairs:
+            table = self._between_shapes if pair.between == "shapes" else self._between_links
+            key = frozenset((pair.a, pair.b))
+            table[key] = table.get(key, False) or pair.collide  # a pair asked for by name beats every exclusion
+
+    def hold_for(self, a: Collider, b: Collider) -> bool:
+        """Whether the rules have a say about two shapes."""
+        return self.robot is None or a.robot == b.robot == self.robot
+
+    def pair_verdict(self, a: Collider, b: Collider) -> bool | None:
+        """What an explicit pair says of two shapes; None where there is none. The world is called `world`."""
+        links = self._between_links.get(frozenset((a.link or "world", b.link or "world")))
+        shapes = self._between_shapes.get(frozenset((a.shape.name, b.shape.name)))
+        return links if shapes is None else bool(links) or shapes
+
+
+def may_collide(a: Collider, b: Collider, rules: Iterable[ScopedRules], neighbours: Neighbours) -> bool:
     """Whether the narrow phase has to look at two shapes.
 
     Both must be enabled collision shapes on different bodies, one of which a force can move. An explicit pair decides;
@@ -99,42 +126,25 @@ def may_collide(a: Collider, b: Collider, rules: Iterable[CollisionRules], neigh
     """
     if not (_active(a) and _active(b)) or a.body == b.body or not (a.movable or b.movable):
         return False
-    rule_list = list(rules)
-    forced = _pair_rule(a, b, rule_list)
-    if forced is not None:
-        return forced
+    holding = [r for r in rules if r.hold_for(a, b)]
+    verdicts = [v for v in (r.pair_verdict(a, b) for r in holding) if v is not None]
+    if verdicts:
+        return any(verdicts)
     if not (a.shape.contype & b.shape.conaffinity or b.shape.contype & a.shape.conaffinity):
         return False
-    if a.robot == b.robot and a.link is not None and b.link is not None and not (a.self_collide and b.self_collide):
+    if _in_one_robot(a, b) and not (a.self_collide or b.self_collide):
         return False
     if not neighbours.may_collide(a.body, b.body):
         return False
-    return not any(_filtered_by_groups(a, b, r.groups) for r in rule_list)
+    return not any(_filtered_by_groups(a, b, r.rules.groups) for r in holding)
+
+
+def _in_one_robot(a: Collider, b: Collider) -> bool:
+    return a.robot == b.robot and a.link is not None and b.link is not None
 
 
 def _active(collider: Collider) -> bool:
     return collider.shape.collision and collider.shape.enabled
-
-
-def _pair_rule(a: Collider, b: Collider, rules: list[CollisionRules]) -> bool | None:
-    verdict: bool | None = None
-    for pair in (p for r in rules for p in r.pairs):
-        if not _pair_matches(pair, a, b):
-            continue
-        if pair.collide:
-            return True  # a pair asked for by name beats every exclusion
-        verdict = False
-    return verdict
-
-
-def _pair_matches(pair: CollisionPair, a: Collider, b: Collider) -> bool:
-    names_a, names_b = ({a.shape.name}, {b.shape.name}) if pair.between == "shapes" else (_links(a), _links(b))
-    return (pair.a in names_a and pair.b in names_b) or (pair.a in names_b and pair.b in names_a)
-
-
-def _links(collider: Collider) -> set[str]:
-    """The collider's link; None stands for the world."""
-    return {collider.link if collider.link is not None else "world"}
 
 
 def _filtered_by_groups(a: Collider, b: Collider, groups: list[CollisionGroup]) -> bool:

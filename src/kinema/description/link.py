@@ -50,7 +50,8 @@ class Link(Node):
     gravity_scale: float = 1.0
     """1 for full gravity, 0 for none."""
     self_collide: bool | None = None
-    """Whether this link may collide with others of its robot; None for the robot's setting."""
+    """Whether this link may collide with others of its robot, if only one of the two allows it; None for the robot's
+    setting."""
     linear_velocity: Array = field(default_factory=_zeros3)
     """Initial velocity of the link's origin in the world [m/s]."""
     angular_velocity: Array = field(default_factory=_zeros3)

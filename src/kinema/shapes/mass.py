@@ -37,9 +37,8 @@ class MassProperties:
 
 def box_mass(size: ArrayLike, density: float) -> MassProperties:
     """Solid box with full edge lengths `size` [m] at `density` [kg/m^3]."""
-    extents = _not_negative(size, 3, "box size")
-    moments = extents**2 / 12
-    return _from_moments(density * float(np.prod(extents)), moments)
+    x, y, z = _not_negative(size, 3, "box size")
+    return _from_moments(density * x * y * z, x * x / 12, y * y / 12, z * z / 12)
 
 
 def sphere_mass(radius: float, density: float) -> MassProperties:
@@ -49,34 +48,33 @@ def sphere_mass(radius: float, density: float) -> MassProperties:
 
 def ellipsoid_mass(radii: ArrayLike, density: float) -> MassProperties:
     """Solid ellipsoid with half axes `radii` [m] at `density` [kg/m^3]."""
-    half_axes = _not_negative(radii, 3, "ellipsoid radii")
-    moments = half_axes**2 / 5
-    return _from_moments(density * 4 / 3 * pi * float(np.prod(half_axes)), moments)
+    x, y, z = _not_negative(radii, 3, "ellipsoid radii")
+    return _from_moments(density * 4 / 3 * pi * x * y * z, x * x / 5, y * y / 5, z * z / 5)
 
 
 def capsule_mass(radius: float, length: float, density: float) -> MassProperties:
     """Solid capsule along z, `length` [m] without its round ends, at `density` [kg/m^3]."""
-    radius, length = _not_negative((radius, length), 2, "capsule size").tolist()
+    radius, length = _not_negative((radius, length), 2, "capsule size")
     middle = density * pi * radius**2 * length
     ends = density * 4 / 3 * pi * radius**3
     across = middle * radius**2 / 4 + ends * radius**2 / 5
     # The two half spheres have their centres of mass 3/8 radius outside the cylinder's ends.
     along = middle * length**2 / 12 + ends * (radius**2 / 5 + length**2 / 4 + 3 * radius * length / 8)
-    return MassProperties(middle + ends, np.zeros(3), inertia_from_second_moment(np.diag([across, across, along])))
+    return _from_moments(1.0, across, across, along, mass=middle + ends)
 
 
 def cylinder_mass(radius: float, length: float, density: float) -> MassProperties:
     """Solid cylinder along z of full `length` [m] at `density` [kg/m^3]."""
-    radius, length = _not_negative((radius, length), 2, "cylinder size").tolist()
-    moments = np.array([radius**2 / 4, radius**2 / 4, length**2 / 12])
-    return _from_moments(density * pi * radius**2 * length, moments)
+    radius, length = _not_negative((radius, length), 2, "cylinder size")
+    across = radius**2 / 4
+    return _from_moments(density * pi * radius**2 * length, across, across, length**2 / 12)
 
 
 def cone_mass(radius: float, length: float, density: float) -> MassProperties:
     """Solid cone along z, base at z = -length/2 and apex at +length/2 [m], at `density` [kg/m^3]."""
-    radius, length = _not_negative((radius, length), 2, "cone size").tolist()
-    moments = np.array([3 * radius**2 / 20, 3 * radius**2 / 20, 3 * length**2 / 80])
-    properties = _from_moments(density * pi * radius**2 * length / 3, moments)
+    radius, length = _not_negative((radius, length), 2, "cone size")
+    across = 3 * radius**2 / 20
+    properties = _from_moments(density * pi * radius**2 * length / 3, across, across, 3 * length**2 / 80)
     return MassProperties(properties.mass, np.array([0.0, 0.0, -length / 4]), properties.inertia)
 
 
@@ -179,9 +177,13 @@ def second_moment_from_inertia(inertia: FloatArray) -> FloatArray:
 # Helpers --------------------------------------------------------------------------------------------------------------
 
 
-def _from_moments(mass: float, moments: FloatArray) -> MassProperties:
-    """Centred shape from its mass and the mean squares of x, y and z [m^2]."""
-    return MassProperties(mass, np.zeros(3), inertia_from_second_moment(mass * np.diag(moments)))
+def _from_moments(weight: float, x: float, y: float, z: float, *, mass: float | None = None) -> MassProperties:
+    """Centred shape from the mean squares of x, y and z [m^2] over its mass `weight` [kg].
+
+    With a `weight` of 1 and the `mass` given apart, x, y and z are second moments [kg m^2].
+    """
+    moments = [weight * (y + z), weight * (x + z), weight * (x + y)]
+    return MassProperties(weight if mass is None else mass, np.zeros(3), np.diag(moments))
 
 
 def _solid_properties(mesh: MeshData, density: float, *, unsigned: bool) -> MassProperties:
@@ -251,8 +253,9 @@ def _symmetric(matrix: FloatArray) -> FloatArray:
     return (matrix + matrix.T) / 2
 
 
-def _not_negative(values: ArrayLike, length: int, what: str) -> FloatArray:
+def _not_negative(values: ArrayLike, length: int, what: str) -> list[float]:
     array = float_vector(values, length, what)
-    if (array < 0).any():
-        raise ShapeError(f"The {what} must not be negative, got {array.tolist()}.")
-    return array
+    numbers: list[float] = array.tolist()
+    if min(numbers) < 0:
+        raise ShapeError(f"The {what} must not be negative, got {numbers}.")
+    return numbers

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import mujoco
-import numpy as np
 import pytest
 from mjcf_files import BALL, INLINE, oracle, read_text, write
 
@@ -162,5 +161,5 @@ def test_surfaces(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     assert default is not None
     assert default.solver.solref is None
     assert default.solver.solimp is None
-    np.testing.assert_allclose([default.dynamic_friction], [1.0])
+    assert default.dynamic_friction == 1.0
     assert ghost is None

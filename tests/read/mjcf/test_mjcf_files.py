@@ -93,7 +93,8 @@ def test_a_file_is_included_once(tmp_path: Path, diagnostics: ClaimedDiagnostics
 def test_attached_models(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """A sub-model has its own folders and units, and its elements keep their lines."""
     files: dict[str, str | bytes] = {
-        "main.xml": '<mujoco model="pair">\n<compiler angle="radian"/><asset><model name="s" file="sub/arm.xml"/></asset>'
+        "main.xml": '<mujoco model="pair">\n<compiler angle="radian"/>'
+        '<asset><model name="s" file="sub/arm.xml"/></asset>'
         f'<worldbody><body name="base">{BALL}<attach model="s" body="b" prefix="left_"/>'
         '<attach model="s" body="b" prefix="right_"/></body></worldbody></mujoco>',
         "sub/arm.xml": _mesh_model(compiler='meshdir="meshes"').replace("<joint/>", '<joint name="j" range="0 90"/>'),
@@ -273,7 +274,10 @@ def _png(heights: np.ndarray) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
 
 
-HFIELD = '<mujoco><asset>\n<hfield {} size="1 2 3 .5"/></asset><worldbody><geom type="hfield" hfield="h"/></worldbody></mujoco>'
+HFIELD = (
+    '<mujoco><asset>\n<hfield {} size="1 2 3 .5"/></asset>'
+    '<worldbody><geom type="hfield" hfield="h"/></worldbody></mujoco>'
+)
 
 
 @pytest.mark.parametrize("kind", ["png", "bin"])
@@ -316,7 +320,7 @@ def test_damaged_height_maps(tmp_path: Path, diagnostics: ClaimedDiagnostics, da
 
 def test_files_outside_the_roots_are_not_read(tmp_path: Path) -> None:
     """An absolute path, or one that climbs out, is refused unless the user allows its folder."""
-    inside, outside = tmp_path / "in" / "model", tmp_path / "secret"
+    inside, outside = tmp_path / "a/b/c/d/e/f/model", tmp_path / "secret"
     _tree(outside, {"a.stl": STL, "part.xml": in_body("")})
     _tree(inside, {"main.xml": _mesh_model(str(outside / "a.stl"))})
     refused = Diagnostics()

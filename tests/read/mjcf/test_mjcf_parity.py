@@ -227,11 +227,11 @@ def _same_shape(model: Any, data: Any, geom: int, shape: Shape, link: Pose) -> N
 
 def _same_points(found: Array, expected: Array) -> None:
     """The same set of points, whatever their order; MuJoCo keeps 32-bit vertices, and welds those of STL files."""
-    from scipy.spatial import cKDTree
+    from scipy.spatial import KDTree
 
     scale = max(1.0, float(np.abs(expected).max()))
     for one, other in ((found, expected), (expected, found)):
-        assert cKDTree(other).query(one)[0].max() < 1e-5 * scale
+        assert KDTree(other).query(one)[0].max() < 1e-5 * scale
 
 
 def test_limits_and_dynamics(case: Case) -> None:

@@ -12,7 +12,8 @@ from rich.status import Status
 from rich.table import Table
 
 from kinema.check import RULES, check
-from kinema.foundation import ReadError
+from kinema.description import Robot, World
+from kinema.foundation import Diagnostic, ReadError
 
 from .diagnostics_table import output_console, print_diagnostics, verdict
 from .reading import read_file, report_unreadable, status
@@ -25,7 +26,7 @@ def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Pa
         with Status("reading", console=Console(stderr=True)) as progress:
             described = read_file(file, format, search_paths)
             progress.update("checking")
-            found = [*described.diagnostics, *check(described)]
+            found = _all_problems(described)
     except ReadError as error:
         return report_unreadable(error, json)
     if json:
@@ -40,6 +41,13 @@ def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Pa
         print_diagnostics(console, found)
         console.print(verdict(found))
     return status(found)
+
+
+def _all_problems(described: Robot | World) -> list[Diagnostic]:
+    """What the reader said and what the rules find, a missing mesh only once."""
+    said = list(described.diagnostics)
+    reader_missed_meshes = any(d.code.endswith(".missing-mesh") for d in said)
+    return said + [d for d in check(described) if not (reader_missed_meshes and d.code == "meshes.missing")]
 
 
 def list_rules() -> int:

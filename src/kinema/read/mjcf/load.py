@@ -32,6 +32,7 @@ _ITERATIONS = ("iterations", "ls_iterations", "noslip_iterations", "ccd_iteratio
 _OPTIONAL_SECTIONS = ("actuator", "sensor", "equality", "tendon", "contact", "keyframe", "custom", "deformable")
 _ELEMENT_LINE = re.compile(r"\n?Element .*", re.DOTALL)
 _PREFIX = re.compile(r"^(?:(?:XML )?Error:\s*)+")
+_KEYFRAME = re.compile(r"keyframe.*Element name '(.*)', id (\d+)", re.DOTALL)
 _LENGTH_RANGE = "Lengthrange computation"
 _ABOUT_NAN = "contains a 'NaN'"
 _handlers = threading.Lock()
@@ -68,7 +69,8 @@ def compile_model(prepared: Prepared, diagnostics: Diagnostics) -> Compiled:
                 ranges = False
                 _no_length_ranges(_clean(reason, prepared), prepared, diagnostics)
             else:
-                _leave_out(text.element_at(reason), reason, prepared, optional, diagnostics)
+                element = text.element_at(reason) or _keyframe(reason, prepared)
+                _leave_out(element, reason, prepared, optional, diagnostics)
             continue
         for note in notes:
             if _ABOUT_NAN not in note:
@@ -155,6 +157,18 @@ def _optional_elements(prepared: Prepared) -> dict[int, XmlElement]:
                 found |= {id(part): element for element in section.children for part in element.iterate()}
         found |= {id(e): e for e in document.root.iterate() if e.tag == "attach"}
     return found
+
+
+def _keyframe(reason: str, prepared: Prepared) -> XmlElement | None:
+    """The keyframe that MuJoCo complains about: of these it tells the number or the name, not the line."""
+    found = _KEYFRAME.search(reason)
+    if found is None:
+        return None
+    name, number = found.group(1), int(found.group(2))
+    sections = (s for part in prepared.document.all_documents() for s in part.root.find_all("keyframe"))
+    keys = [k for section in sections for k in section.find_all("key") if id(k) not in prepared.removed]
+    named = [k for k in keys if name and name.endswith(k.attributes.get("name") or name)]
+    return next(iter(named or keys[number:]), None)
 
 
 def _leave_out(

@@ -66,7 +66,9 @@ class Reading:
     def spec(self, kind: str, number: int) -> Any:
         """The `MjSpec` element of an object, such as `spec("geoms", 3)`; None where there is none."""
         if kind not in self._spec:
-            self._spec[kind] = {int(e.id): e for e in getattr(self.compiled.spec, kind)}
+            # the first versions of MuJoCo 3 do not tell the number, but list elements in its order
+            elements = enumerate(getattr(self.compiled.spec, kind))
+            self._spec[kind] = {int(getattr(e, "id", i)): e for i, e in elements}
         return self._spec[kind].get(number)
 
     def element(self, kind: str, number: int) -> XmlElement | None:

@@ -140,9 +140,6 @@ class RobotBuilder:
                 self._apart(node.home or node).members.append(link.name)
         elif says != self.robot.collision.self_collide:
             link.self_collide = says
-            problem = f'link "{link.name}" has another rule for self-collision than its robot'
-            hint = "two links of a robot collide here if both allow it; in SDFormat one is enough"
-            self.diagnostics.warning(f"{FORMAT}.self-collide", problem, hint=hint, origin=element.origin)
 
     def _apart(self, model: FrameNode) -> CollisionGroup:
         """Of several models in one robot: the links of one that do not collide with one another, but with the rest."""

@@ -18,19 +18,32 @@ def declared_roots(index: StageIndex, joints: Sequence[Joint]) -> list[str]:
     spanning tree's own rule decides.
     """
     roots: list[str] = []
+    joint_at = {joint.origin.path: joint for joint in joints}
+    below = _bodies_below(index, [index.values.facts(prim).path for prim in index.articulations])
     for prim in index.articulations:
-        path = str(prim.GetPath())
-        if path in index.bodies:
-            roots.append(index.bodies[path].name)
-        elif prim.IsA(pxr.UsdPhysics.Joint):
-            roots += _held_by(index, prim, joints)
+        facts = index.values.facts(prim)
+        if facts.path in index.bodies:
+            roots.append(index.bodies[facts.path].name)
+        elif facts.kind.is_joint:
+            roots += _held_by(index, joint_at.get(facts.path))
         else:
-            roots += _topmost(index, prim)
+            roots += _topmost(index, prim, below[facts.path])
     return roots
 
 
-def _held_by(index: StageIndex, prim: pxr.Prim, joints: Sequence[Joint]) -> list[str]:
-    joint = next((j for j in joints if j.origin.path == str(prim.GetPath())), None)
+def _bodies_below(index: StageIndex, paths: Sequence[str]) -> dict[str, list[str]]:
+    """For each path the bodies under it; each body climbs, so that the time does not grow with their product."""
+    below: dict[str, list[str]] = {path: [] for path in paths}
+    for body in index.bodies if below else ():
+        above = body.rpartition("/")[0]
+        while above:
+            if above in below:
+                below[above].append(body)
+            above = above.rpartition("/")[0]
+    return below
+
+
+def _held_by(index: StageIndex, joint: Joint | None) -> list[str]:
     if joint is None:
         return []
     ends = [end for end in (joint.parent, joint.child) if end is not None]
@@ -45,9 +58,7 @@ def _held_by(index: StageIndex, prim: pxr.Prim, joints: Sequence[Joint]) -> list
     return []
 
 
-def _topmost(index: StageIndex, prim: pxr.Prim) -> list[str]:
-    prefix = str(prim.GetPath()) + "/"
-    inside = {path for path in index.bodies if path.startswith(prefix)}
+def _topmost(index: StageIndex, prim: pxr.Prim, inside: Sequence[str]) -> list[str]:
     if not inside:
         index.diagnostics.warning(
             "usd.empty-articulation",
@@ -55,5 +66,6 @@ def _topmost(index: StageIndex, prim: pxr.Prim) -> list[str]:
             origin=index.origin(prim),
         )
         return []
-    tops = [path for path in inside if index.bodies[path].parent not in inside]
+    members = set(inside)
+    tops = [path for path in inside if index.bodies[path].parent not in members]
     return [index.bodies[tops[0]].name] if len(tops) == 1 else []

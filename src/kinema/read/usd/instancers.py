@@ -9,7 +9,7 @@ from kinema.foundation import Pose
 from . import pxr
 from .materials import Materials
 from .polar import Affine, from_gf, polar
-from .shapes_on_links import StageShape, read_shape
+from .shapes_on_links import StageShape, into_link, read_shape
 from .stage_index import Body, StageIndex
 
 MAX_INSTANCES = 100_000
@@ -62,12 +62,14 @@ def _instance(index: StageIndex, prototype: pxr.Prim, place: Affine, path: str, 
         world = place @ inside @ index.world(prim)
         own_path = path + str(prim.GetPath())[len(root) :]
         if "PhysicsRigidBodyAPI" in index.schemas(prim) and index.value(prim, "physics:rigidBodyEnabled"):
-            body = Body(prim, own_path, world, Pose(world.offset, polar(world.linear)[0]))
+            rotation, scale = polar(world.linear)
+            body = Body(prim, own_path, world, Pose(world.offset, rotation), scale)
             body.parent = _above(index, own_path)
             index.bodies[own_path] = body
         if prim.IsA(pxr.UsdGeom.Gprim):
             above = own_path if own_path in index.bodies else _above(index, own_path)
-            shape = read_shape(index, prim, None if above is None else index.bodies[above], world, materials)
+            owner = None if above is None else index.bodies[above]
+            shape = read_shape(index, prim, owner, into_link(world, owner), materials)
             if shape is not None:
                 shape.shape.origin = type(shape.shape.origin)(index.file, None, own_path)
                 instance.shapes.append(shape)

@@ -23,7 +23,8 @@ from kinema.foundation import (
 )
 
 from . import pxr
-from .polar import Affine, polar
+from .polar import Affine, polar, similarity
+from .shapes_on_links import into_link
 from .stage_index import Body, StageIndex
 
 AXES = {"X": 0, "Y": 1, "Z": 2}
@@ -55,24 +56,25 @@ def read_side(index: StageIndex, joint: pxr.Prim, number: int, axis: int | None)
         axis: which axis of the joint's frame has to be exact under shear; None where none is special.
     """
     target = _target(index, joint, number)
-    path = "" if target is None else index.values.facts(target).path
-    body = None if target is None else index.owner(target)
-    if body is not None and body.path == path:  # the most common case: what is known of the body is used again
-        place, upright = body.affine, body.pose.rotation
-    else:
-        place = _stage_origin(index) if target is None else index.world(target)
-        upright = polar(place.linear)[0] if place.is_finite else np.eye(3)
+    body, place = _place(index, target)
     point = vector(index.value(joint, f"physics:localPos{number}"))
     turn = _quaternion(index.value(joint, f"physics:localRot{number}"))
-    world = Pose(place.linear @ point + place.offset, _frame(place.linear, upright, turn, axis))
-    if not world.is_finite:
+    frame = Pose(place.linear @ point + place.offset, _frame(place.linear, turn, axis))
+    if not frame.is_finite:
         raise JointTargetError(f"its frame on body{number} holds NaN or infinity")
-    frame = world if body is None else body.pose.inverse() @ world
-    return Side(body, frame, world)
+    return Side(body, frame, frame if body is None else body.pose @ frame)
 
 
-def _stage_origin(index: StageIndex) -> Affine:
-    return Affine(index.units.length * index.units.up, np.zeros(3))
+def _place(index: StageIndex, target: pxr.Prim | None) -> tuple[Body | None, Affine]:
+    """The body that a side is on, and the map from the target's coordinates into that body's link."""
+    if target is None:
+        return None, Affine(index.units.length * index.units.up, np.zeros(3))
+    body = index.owner(target)
+    if body is None:
+        return None, index.world(target)
+    if body.path == index.values.facts(target).path:
+        return body, Affine(body.scale, np.zeros(3))
+    return body, into_link(index.world(target), body)
 
 
 def _target(index: StageIndex, joint: pxr.Prim, number: int) -> pxr.Prim | None:
@@ -115,13 +117,18 @@ def _say_static(index: StageIndex, joint: pxr.Prim, number: int, prim: pxr.Prim)
         index.diagnostics.note("usd.joint-to-static", message, origin=index.origin(joint))
 
 
-def _frame(linear: Array, upright: Array, turn: Array, axis: int | None) -> Array:
-    """The joint frame's rotation on a body with that linear map, whose rigid part is `upright`.
+def _frame(linear: Array, turn: Array, axis: int | None) -> Array:
+    """The rotation of a joint's frame that is turned so in coordinates which are mapped linearly.
 
-    The body's rotation carries it. Scale and shear leave an axis where the map takes it, so the frame is turned the
+    The map's rotation carries it. Scale and shear leave an axis where the map takes it, so the frame is turned the
     shortest way to put its special axis there.
     """
-    frame = upright @ turn
+    size = similarity(linear)
+    if size > 0:
+        return linear @ turn / size
+    if not math.isfinite(float(linear.sum())):
+        return linear  # which is found out by who asked
+    frame = polar(linear)[0] @ turn
     if axis is None:
         return frame
     wanted = linear @ turn[:, axis]

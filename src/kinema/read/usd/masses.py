@@ -39,7 +39,7 @@ def body_inertial(
     """The body's mass, centre and inertia in its link's frame, and whether shapes had a part in it."""
     has_api = "PhysicsMassAPI" in index.schemas(body.prim)
     own_mass = index.positive(body.prim, "physics:mass") if has_api else None
-    into_link = Affine(body.pose.rotation.T, body.pose.inverse().position) @ body.affine
+    into_link = Affine(body.scale, np.zeros(3))
     center, inertia = _authored_moments(index, body.prim, into_link) if has_api else (None, None)
     if own_mass is not None and center is not None and inertia is not None:
         return Inertial(own_mass * index.units.mass, center, inertia), False

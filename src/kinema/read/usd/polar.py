@@ -79,6 +79,20 @@ def _volume(linear: Array) -> float:
     return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
 
 
+def polar_many(linears: Array) -> tuple[Array, Array]:
+    """`polar` of each map of a stack, shapes (n, 3, 3): one call for many is much quicker than many calls."""
+    gram = np.swapaxes(linears, 1, 2) @ linears
+    mean = np.trace(gram, axis1=1, axis2=2) / 3
+    off = np.abs(gram - mean[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
+    similar = (off <= 2e-15 * mean) & (mean > 1e-200) & (mean < 1e200)
+    size = np.sqrt(np.where(similar, mean, 1.0)) * np.where(np.linalg.det(linears) < 0, -1.0, 1.0)
+    rotations = linears / size[:, None, None]
+    scales = size[:, None, None] * np.eye(3)
+    for i in np.flatnonzero(~similar):
+        rotations[i], scales[i] = polar(linears[i])
+    return rotations, scales
+
+
 def from_gf(matrix: object) -> Affine:
     """A USD matrix (row vectors, 4x4) as an affine map of column vectors."""
     m = np.array(matrix, dtype=np.float64)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from kinema.description import Mesh, Plane, Shape
 
@@ -31,23 +34,31 @@ def read_shapes(index: StageIndex) -> list[StageShape]:
     """Every shape of the stage."""
     result: list[StageShape] = []
     materials = Materials(index, index.gprims)
-    for prim in index.gprims:
-        found = read_shape(index, prim, index.owner(prim), index.world(prim), materials)
+    owners = [index.owner(prim) for prim in index.gprims]
+    for prim, body, into_link in zip(index.gprims, owners, _into_links(index, owners), strict=True):
+        found = read_shape(index, prim, body, into_link, materials)
         if found is not None:
             result.append(found)
     return result
 
 
 def read_shape(
-    index: StageIndex, prim: pxr.Prim, body: Body | None, world: Affine, materials: Materials
+    index: StageIndex, prim: pxr.Prim, body: Body | None, into_link: Affine, materials: Materials
 ) -> StageShape | None:
-    """One shape; None, with a diagnostic where that is worth one, for what cannot be one."""
+    """One shape; None, with a diagnostic where that is worth one, for what cannot be one.
+
+    Args:
+        index: the stage.
+        prim: a Gprim.
+        body: the body it belongs to; None for scenery.
+        into_link: from the prim's own coordinates into its link's frame (the world's, for scenery).
+        materials: those of the stage.
+    """
     schemas = index.schemas(prim)
     is_collider = "PhysicsCollisionAPI" in schemas
     seen = _is_seen(index, prim)
     if not is_collider and not seen:
         return None
-    into_link = _into_link(world, body)
     placed = _place(index, prim, into_link, is_collider)
     if placed is None:
         return None
@@ -79,12 +90,24 @@ def read_shape(
     return StageShape(shape, prim, body, into_link)
 
 
-def _into_link(world: Affine, body: Body | None) -> Affine:
-    """From the prim's coordinates into its link's frame (the world's, for scenery)."""
+def _into_links(index: StageIndex, owners: Sequence[Body | None]) -> Iterator[Affine]:
+    """For each gprim of the stage: from its coordinates into its link's frame (the world's, for scenery)."""
+    linears, offsets = index.worlds(index.gprims)
+    upright, centre = np.eye(3), np.zeros(3)
+    turns = np.array([upright if body is None else body.pose.rotation for body in owners]).reshape(-1, 3, 3)
+    places = np.array([centre if body is None else body.pose.position for body in owners]).reshape(-1, 3)
+    with np.errstate(all="ignore"):
+        linears = np.swapaxes(turns, 1, 2) @ linears
+        offsets = ((offsets - places)[:, None, :] @ turns)[:, 0, :]
+    return map(Affine, linears, offsets)
+
+
+def into_link(world: Affine, body: Body | None) -> Affine:
+    """From a prim's coordinates into its link's frame (the world's, for scenery)."""
     if body is None:
         return world
-    back = body.pose.inverse()
-    return Affine(back.rotation, back.position) @ world
+    back = body.pose.rotation.T
+    return Affine(back @ world.linear, back @ (world.offset - body.pose.position))
 
 
 def _place(index: StageIndex, prim: pxr.Prim, into_link: Affine, is_collider: bool) -> Placed | None:

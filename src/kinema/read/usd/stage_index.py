@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from kinema.foundation import Diagnostics, Origin, Pose
+from kinema.foundation import Array, Diagnostics, Origin, Pose
 
 from . import pxr
-from .polar import Affine, from_gf, is_singular, polar, similarity
+from .polar import Affine, from_gf, is_singular, polar_many
 from .prim_values import PrimValues
 from .units import Units
 
@@ -27,6 +27,8 @@ class Body:
     """World transform of the prim: metres, Z up, scale and shear included."""
     pose: Pose
     """The link's frame: the rigid part Q of the transform."""
+    scale: Array
+    """What is left: the symmetric S, from the prim's coordinates into the link's frame."""
     parent: str | None = None
     """The closest enabled body above it."""
     name: str = ""
@@ -78,6 +80,16 @@ class StageIndex:
         """A prim's world transform in metres, Z up."""
         self.values.note_motion(prim)
         return from_gf(self.cache.GetLocalToWorldTransform(prim) * self.to_si)
+
+    def worlds(self, prims: Sequence[pxr.Prim]) -> tuple[Array, Array]:
+        """The world transforms of many prims: linear parts, shape (n, 3, 3), and offsets, shape (n, 3)."""
+        matrices = np.zeros((len(prims), 4, 4))
+        for i, prim in enumerate(prims):
+            self.values.note_motion(prim)
+            matrices[i] = self.cache.GetLocalToWorldTransform(prim)
+        with np.errstate(all="ignore"):  # what a stranger's numbers come to is looked at later
+            matrices = matrices @ np.array(self.to_si)
+        return np.ascontiguousarray(np.swapaxes(matrices[:, :3, :3], 1, 2)), matrices[:, 3, :3]
 
     def schemas(self, prim: pxr.Prim) -> frozenset[str]:
         """The API schemas applied to a prim."""
@@ -132,14 +144,17 @@ def index_stage(stage: pxr.Stage, file: str, units: Units, diagnostics: Diagnost
     time = _start_time(stage)
     cache, values = pxr.UsdGeom.XformCache(time), PrimValues(stage, file, time, diagnostics)
     index = StageIndex(stage, file, units, diagnostics, time, cache, values, _to_si(units))
+    bodies: list[pxr.Prim] = []
     walk = iter(pxr.Usd.PrimRange(stage.GetPseudoRoot(), pxr.Usd.TraverseInstanceProxies()))
     for prim in walk:
         if prim.IsPseudoRoot():
             continue
-        _sort_in(index, prim)
+        _sort_in(index, prim, bodies)
         if values.facts(prim).kind.is_instancer:
             index.instancers.append(prim)
             walk.PruneChildren()  # its prototypes are placed by the instancer: see `instancers`
+    _add_bodies(index, bodies)
+    values.read_ahead([*index.gprims, *index.joints])
     for path, body in index.bodies.items():
         body.parent = index.owner_path(path.rpartition("/")[0])
     return index
@@ -169,11 +184,11 @@ def say_animation(index: StageIndex) -> None:
         index.diagnostics.note("usd.time-samples", message, origin=Origin(index.file, None, animated[0]))
 
 
-def _sort_in(index: StageIndex, prim: pxr.Prim) -> None:
+def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
     facts = index.values.facts(prim)
     schemas = facts.schemas
     if "PhysicsRigidBodyAPI" in schemas:
-        _add_body(index, prim)
+        bodies.append(prim)
     if "PhysicsArticulationRootAPI" in schemas:
         index.articulations.append(prim)
     if "PhysicsFilteredPairsAPI" in schemas:
@@ -209,35 +224,43 @@ def _sort_in(index: StageIndex, prim: pxr.Prim) -> None:
         )
 
 
-def _add_body(index: StageIndex, prim: pxr.Prim) -> None:
-    if index.value(prim, "physics:rigidBodyEnabled") is False:
-        return
-    if not index.values.facts(prim).kind.is_xformable:
-        index.diagnostics.error(
-            "usd.body-not-xformable",
-            f"{prim.GetName()!r} is a rigid body but has no place in the world",
-            hint="give it a type such as Xform",
-            origin=index.origin(prim),
-        )
-        return
-    affine = index.world(prim)
-    path = index.values.facts(prim).path
-    size = similarity(affine.linear)
-    if size and all(map(math.isfinite, affine.offset.tolist())):  # most bodies: what follows is for the others
-        index.bodies[path] = Body(prim, path, affine, Pose(affine.offset, affine.linear / size))
-        return
-    if not affine.is_finite:
+def _add_bodies(index: StageIndex, prims: Sequence[pxr.Prim]) -> None:
+    """Put the enabled bodies among the prims into the index."""
+    index.values.read_ahead(prims)
+    prims = [prim for prim in prims if _is_body(index, prim)]
+    linears, offsets = index.worlds(prims)
+    finite = np.isfinite(linears).all(axis=(1, 2)) & np.isfinite(offsets).all(axis=1)
+    for i in np.flatnonzero(~finite):
         index.diagnostics.error(
             "usd.transform-not-finite",
-            f"the transform of body {prim.GetName()!r} holds NaN or infinity; it is put at the origin",
-            origin=index.origin(prim),
+            f"the transform of body {prims[i].GetName()!r} holds NaN or infinity; it is put at the origin",
+            origin=index.origin(prims[i]),
         )
-        affine = Affine(np.eye(3), np.zeros(3))
-    elif is_singular(affine.linear):
-        index.diagnostics.error(
-            "usd.zero-scale",
-            f"body {prim.GetName()!r} is scaled to nothing in some direction",
-            hint="give every scale a value other than zero",
-            origin=index.origin(prim),
-        )
-    index.bodies[path] = Body(prim, path, affine, Pose(affine.offset, polar(affine.linear)[0]))
+        linears[i], offsets[i] = np.eye(3), 0.0
+    rotations, scales = polar_many(linears)
+    for i, prim in enumerate(prims):
+        path = index.values.facts(prim).path
+        affine = Affine(linears[i], offsets[i])
+        index.bodies[path] = Body(prim, path, affine, Pose(offsets[i], rotations[i]), scales[i])
+        if is_singular(linears[i]):
+            index.diagnostics.error(
+                "usd.zero-scale",
+                f"body {prim.GetName()!r} is scaled to nothing in some direction",
+                hint="give every scale a value other than zero",
+                origin=index.origin(prim),
+            )
+
+
+def _is_body(index: StageIndex, prim: pxr.Prim) -> bool:
+    """Whether a prim with the rigid body schema is one."""
+    if index.value(prim, "physics:rigidBodyEnabled") is False:
+        return False
+    if index.values.facts(prim).kind.is_xformable:
+        return True
+    index.diagnostics.error(
+        "usd.body-not-xformable",
+        f"{prim.GetName()!r} is a rigid body but has no place in the world",
+        hint="give it a type such as Xform",
+        origin=index.origin(prim),
+    )
+    return False

@@ -83,12 +83,19 @@ class PrimDraft:
 
     def set(self, name: str, kind: str, value: Any, *, uniform: bool = False, custom: bool = False) -> None:
         """An attribute of a type, such as `float` or `token[]`, as it is."""
+        self._attribute(name, kind, uniform=uniform, custom=custom).default = to_usd(kind, value)
+
+    def declare(self, name: str, kind: str, *, source: str = "") -> None:
+        """An attribute without a value: an output, or an input that is connected to a source."""
+        attribute = self._attribute(name, kind)
+        if source:
+            attribute.connectionPathList.explicitItems = [source]
+
+    def _attribute(self, name: str, kind: str, *, uniform: bool = False, custom: bool = False) -> Any:
         sdf = pxr.Sdf
         variability = sdf.VariabilityUniform if uniform else sdf.VariabilityVarying
-        attribute = self.spec.attributes.get(name)
-        if attribute is None:
-            attribute = sdf.AttributeSpec(self.spec, name, sdf.ValueTypeNames.Find(kind), variability, custom)
-        attribute.default = to_usd(kind, value)
+        found = self.spec.attributes.get(name)
+        return found or sdf.AttributeSpec(self.spec, name, sdf.ValueTypeNames.Find(kind), variability, custom)
 
     def keep(self, name: str, kind: str, value: Any) -> None:
         """One of Kinema's own settings, which only its reader knows."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from kinema.description import Link
-from kinema.foundation import Array, Pose, matrix_to_quaternion
+from kinema.foundation import Array, matrix_to_quaternion
 
 from ..report import Action
 from .draft import PrimDraft
@@ -116,9 +116,3 @@ def principal(inertia: Array) -> tuple[Array, Array]:
     if np.linalg.det(axes) < 0:
         axes[:, 0] = -axes[:, 0]
     return moments, matrix_to_quaternion(axes)
-
-
-def author_frame(writing: Writing, prim: PrimDraft, pose: Pose) -> None:
-    """A named frame."""
-    prim.keep("frame", "bool", True)
-    prim.place(pose)

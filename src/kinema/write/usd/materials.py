@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from pathlib import Path
 
-from kinema.description import PhysicsMaterial, Shape, SolverParameters, VisualMaterial
+from kinema.description import PhysicsMaterial, Shape, VisualMaterial
 
 from ..report import Action
 from .draft import Draft, PrimDraft
@@ -71,14 +71,13 @@ class Materials:
             value = getattr(look, name)
             if value is not None:
                 shader.set(f"inputs:{name}", "float", value)
-        shader.set("outputs:surface", "token", "")
-        del shader.spec.attributes["outputs:surface"].default
-        _connect(material, "outputs:surface", "token", f"{path}/Surface.outputs:surface")
+        shader.declare("outputs:surface", "token")
+        material.declare("outputs:surface", "token", source=f"{path}/Surface.outputs:surface")
         lost = [n for n in ("specular", "reflectance") if getattr(look, n) is not None]
         if lost:
             how = "UsdPreviewSurface has metallic and roughness instead"
             self._draft.lose(Action.DROPPED, ("material", look.name), " and ".join(lost), how)
-        if look.name and look.name != material.name:
+        if look.name != material.name:
             material.keep("name", "string", look.name)
         return path
 
@@ -88,9 +87,8 @@ class Materials:
         texture.set("inputs:file", "asset", self._asset(look.texture))
         if look.color is not None:
             texture.set("inputs:fallback", "float4", look.color)
-        texture.set("outputs:rgb", "float3", (0, 0, 0))
-        del texture.spec.attributes["outputs:rgb"].default
-        _connect(shader, "inputs:diffuseColor", "color3f", f"{path}/Texture.outputs:rgb")
+        texture.declare("outputs:rgb", "float3")
+        shader.declare("inputs:diffuseColor", "color3f", source=f"{path}/Texture.outputs:rgb")
         how = "the file is named, but the shapes have no texture coordinates to place it by"
         self._draft.lose(Action.APPROXIMATED, ("material", look.name), "the texture", how)
 
@@ -138,7 +136,7 @@ class Materials:
             prim.keep("dynamicFriction2", "double", surface.dynamic_friction2)
             how = "USD has one coefficient for all directions; it is in kinema:dynamicFriction2"
             self._draft.lose(Action.EXTENSION, ("material", prim.name), "friction in the second direction", how)
-        if surface.name and surface.name != prim.name:
+        if surface.name != prim.name:
             prim.keep("name", "string", surface.name)
         return path
 
@@ -183,22 +181,14 @@ _SURFACE_FIELDS = (
     *_NEWTON_SURFACE,
 )
 """What makes a surface differ from another; the solver's settings are on the colliders."""
-DEFAULT_SOLVER = SolverParameters()
 
 
 def _is_only_a_color(look: VisualMaterial) -> bool:
-    rest = (look.texture, look.emission, look.specular, look.metallic, look.roughness, look.reflectance)
-    return not look.name and not any(rest)
+    rest = (look.emission, look.specular, look.metallic, look.roughness, look.reflectance)
+    return not look.name and not look.texture and all(value is None for value in rest)
 
 
 def _display(prim: PrimDraft, color: tuple[float, float, float, float]) -> None:
     prim.set("primvars:displayColor", "color3f[]", [color[:3]])
     if color[3] != 1.0:
         prim.set("primvars:displayOpacity", "float[]", [color[3]])
-
-
-def _connect(prim: PrimDraft, name: str, kind: str, source: str) -> None:
-    prim.set(name, kind, "" if kind == "token" else (0, 0, 0))
-    attribute = prim.spec.attributes[name]
-    del attribute.default
-    attribute.connectionPathList.explicitItems = [source]

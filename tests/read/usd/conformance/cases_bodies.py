@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from conformance_case import OTHER, Case, Description, Sample, prim
+from conformance_case import Case, Description, Sample
+
+from usd_stages import OTHER, prim
 
 # -- scenes -----------------------------------------------------------------------------------------------------------
 
@@ -124,7 +126,7 @@ BODIES = [
         authored=Sample(
             "rel physics:simulationOwner = </half>", {"owner": "/half", "gravity": -4.905, "touches": set()}
         ),
-        fallback=Sample("", {"owner": None, "gravity": -9.81, "touches": {"body_shape other_shape"}}),
+        fallback=Sample("", {"owner": None, "gravity": -9.81, "touches": {"body-other"}}),
         other_units=Sample(
             "rel physics:simulationOwner = </half>",
             {"owner": "/half", "gravity": -4.905, "touches": set()},
@@ -133,7 +135,7 @@ BODIES = [
         more={
             "no scene": Sample(
                 "rel physics:simulationOwner = </other>",
-                {"owner": "/other", "gravity": -9.81, "touches": {"body_shape other_shape"}},
+                {"owner": "/other", "gravity": -9.81, "touches": {"body-other"}},
                 claims=("usd.simulation-owner",),
             ),
         },
@@ -316,9 +318,7 @@ MASSES = [
                 diagonal(8.0, 20.0, 20.0),
                 "12 kg 1 m off in x",
             ),
-            "on a collider": Sample(
-                "float3 physics:diagonalInertia = (1, 2, 3)", diagonal(1, 2, 3), stage=ON_COLLIDER
-            ),
+            "on a collider": Sample("float3 physics:diagonalInertia = (1, 2, 3)", diagonal(1, 2, 3), stage=ON_COLLIDER),
         },
     ),
     Case(

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 from cases_bodies import ball, translate
-from conformance_case import OTHER, Case, Description, Sample, prim
+from conformance_case import Case, Description, Sample
+
+from kinema.foundation import Pose
+from usd_stages import OTHER, SI, prim
 
 INF = math.inf
 DEGREE = math.pi / 180
@@ -16,18 +19,15 @@ SIX = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 # -- all joints -------------------------------------------------------------------------------------------------------
 
 BODIES = "\n".join(ball(name, x).replace(f"HERE_{name}", "") for name, x in (("anchor", 0), ("body", 3)))
-STRETCHED = BODIES.replace(
-    translate(0, 0, 0), 'double3 xformOp:scale = (2, 1, 1)\nuniform token[] xformOpOrder = ["xformOp:scale"]'
-)
 BODY0, BODY1 = "rel physics:body0 = </anchor>", "rel physics:body1 = </body>"
 CYCLIC = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 """The rotation (0.5, 0.5, 0.5, 0.5): x to y, y to z, z to x."""
 
 
-def joint(kind: str, *lines: str, apis: tuple[str, ...] = (), bodies: str = BODIES, at: str = "") -> str:
+def joint(kind: str, *lines: str, apis: tuple[str, ...] = ()) -> str:
     """Two balls, 3 apart along x, and a joint from `anchor` to `body` at the latter's origin."""
-    where = at or "point3f physics:localPos0 = (3, 0, 0)"
-    return "\n".join([bodies, prim(f'{kind} "joint"', BODY0, BODY1, where, *lines, apis=apis)])
+    where = "point3f physics:localPos0 = (3, 0, 0)"
+    return "\n".join([BODIES, prim(f'{kind} "joint"', BODY0, BODY1, where, *lines, apis=apis)])
 
 
 FREE = "\n".join([BODIES, prim('PhysicsJoint "joint"', "HERE", BODY0, BODY1)])
@@ -38,12 +38,12 @@ def ends(d: Description) -> tuple[str | None, str | None]:
     return d.joint().parent, d.joint().child
 
 
-def flag(name: str, field: str, meaning: str, *, default: bool, uniform: str = "", more=None) -> Case:
-    text = f"{uniform}bool physics:{name} = {str(not default).lower()}"
+def flag(name: str, field: str, *, default: bool, kind: str = "bool", more: dict[str, Sample] | None = None) -> Case:
+    text = f"{kind} physics:{name} = {str(not default).lower()}"
     return Case(
         "PhysicsJoint",
         f"physics:{name}",
-        meaning=meaning,
+        meaning=f"`Joint.{field}`",
         stage=FREE,
         read=lambda d: getattr(d.joint(), field),
         authored=Sample(text, not default),
@@ -53,25 +53,22 @@ def flag(name: str, field: str, meaning: str, *, default: bool, uniform: str = "
     )
 
 
+SCALED = 'double3 xformOp:scale = (2, 1, 1)\nuniform token[] xformOpOrder = ["xformOp:scale"]'
+COLLIDER_HEAD = '_shape" (\n    prepend apiSchemas = ["PhysicsCollisionAPI"]\n)\n{'
+
+
 def place(number: int, side: str) -> list[Case]:
     """Position and rotation of the frame on one of the bodies."""
 
-    def pose(d: Description):
+    def pose(d: Description) -> Pose:
         return getattr(d.joint(), f"{side}_pose")
 
-    position, rotation = f"point3f physics:localPos{number} = ", f"quatf physics:localRot{number} = "
     name = ("anchor", "body")[number]
-    scaled = BODIES.replace(
-        translate((0, 3)[number], 0, 0),
-        'double3 xformOp:scale = (2, 1, 1)\nuniform token[] xformOpOrder = ["xformOp:scale"]',
-    )
-    on_shape = prim(
-        'PhysicsJoint "joint"', "HERE", (BODY0, BODY1)[1 - number], f"rel physics:body{number} = </{name}/{name}_shape>"
-    )
-    moved = BODIES.replace(f'def Sphere "{name}_shape"', f'def Sphere "{name}_shape"').replace(
-        f'"{name}_shape" (\n    prepend apiSchemas = ["PhysicsCollisionAPI"]\n)\n{{',
-        f'"{name}_shape" (\n    prepend apiSchemas = ["PhysicsCollisionAPI"]\n)\n{{\n{translate(0, 0, 1)}',
-    )
+    position, rotation = f"point3f physics:localPos{number} = ", f"quatf physics:localRot{number} = "
+    scaled = FREE.replace(translate((0, 3)[number], 0, 0), SCALED)
+    raised = FREE.replace(f"{name}{COLLIDER_HEAD}", f"{name}{COLLIDER_HEAD}\n{translate(0, 0, 1)}")
+    on_collider = raised.replace(f"body{number} = </{name}>", f"body{number} = </{name}/{name}_shape>")
+    assert FREE not in (scaled, raised, on_collider)
     return [
         Case(
             "PhysicsJoint",
@@ -83,14 +80,9 @@ def place(number: int, side: str) -> list[Case]:
             fallback=Sample("", (0.0, 0.0, 0.0)),
             other_units=Sample(position + "(1, 2, 3)", (0.01, 0.02, 0.03), "cm"),
             more={
-                "on a scaled body": Sample(
-                    position + "(1, 2, 3)",
-                    (2.0, 2.0, 3.0),
-                    "the body is twice as long in x",
-                    stage="\n".join([scaled, prim('PhysicsJoint "joint"', "HERE", BODY0, BODY1)]),
-                ),
+                "on a scaled body": Sample(position + "(1, 2, 3)", (2.0, 2.0, 3.0), "twice as long in x", stage=scaled),
                 "on a prim inside the body": Sample(
-                    position + "(1, 2, 3)", (1.0, 2.0, 4.0), "its collider is at (0, 0, 1)", stage=f"{moved}\n{on_shape}"
+                    position + "(1, 2, 3)", (1.0, 2.0, 4.0), "the collider is at (0, 0, 1)", stage=on_collider
                 ),
             },
         ),
@@ -125,16 +117,15 @@ def breaks(name: str, field: str, unit: str, other: float) -> Case:
     )
 
 
-TO_ANCHOR = "\n".join([BODIES, prim('PhysicsJoint "joint"', "HERE", BODY1)])
-TO_BODY = "\n".join([BODIES, prim('PhysicsJoint "joint"', "HERE", BODY0)])
-TO_WORLD = "\n".join([BODIES, prim('PhysicsJoint "joint"', "HERE", BODY1)])
+ONLY_BODY1 = "\n".join([BODIES, prim('PhysicsJoint "joint"', "HERE", BODY1)])
+ONLY_BODY0 = "\n".join([BODIES, prim('PhysicsJoint "joint"', "HERE", BODY0)])
 
 JOINTS = [
     Case(
         "PhysicsJoint",
         "physics:body0",
         meaning="`Joint.parent`; None for the world",
-        stage=TO_ANCHOR,
+        stage=ONLY_BODY1,
         read=ends,
         authored=Sample(BODY0, ("anchor", "body")),
         fallback=Sample("", (None, "body"), "the world"),
@@ -147,7 +138,7 @@ JOINTS = [
         "PhysicsJoint",
         "physics:body1",
         meaning="`Joint.child`; None for the world",
-        stage=TO_BODY,
+        stage=ONLY_BODY0,
         read=ends,
         authored=Sample(BODY1, ("anchor", "body")),
         fallback=Sample("", ("anchor", None), "the world"),
@@ -155,15 +146,14 @@ JOINTS = [
     ),
     *place(0, "parent"),
     *place(1, "child"),
-    flag("jointEnabled", "enabled", "`Joint.enabled`", default=True),
+    flag("jointEnabled", "enabled", default=True),
     flag(
         "collisionEnabled",
         "collision_enabled",
-        "`Joint.collision_enabled`",
         default=False,
-        more={"to the world": Sample("", None, "what hangs on the world may touch it", stage=TO_WORLD)},
+        more={"to the world": Sample("", None, "what hangs on the world may touch it", stage=ONLY_BODY1)},
     ),
-    flag("excludeFromArticulation", "closes_loop", "`Joint.closes_loop`", default=False, uniform="uniform "),
+    flag("excludeFromArticulation", "closes_loop", default=False, kind="uniform bool"),
     breaks("breakForce", "break_force", "N", 1e-5),
     breaks("breakTorque", "break_torque", "N m", 1e-7),
 ]
@@ -177,29 +167,32 @@ def axis_in_world(d: Description) -> tuple[float, ...]:
     return tuple((link.pose @ found.child_pose).rotation @ found.axes[0].direction)
 
 
-def first_axis(field: str) -> Callable[[Description], float]:
-    return lambda d: getattr(d.joint().axes[0], field)
-
-
 def one_axis(kind: str, unit: str, scale: float, other: float) -> list[Case]:
     """Axis and limits of a revolute or prismatic joint."""
     schema = f"Physics{kind}Joint"
     stage = joint(schema, "HERE")
-    locks = Sample(
-        "float physics:lowerLimit = 5\nfloat physics:upperLimit = -5", "locked", claims=("usd.limits-lock",)
-    )
 
     def limit(name: str, field: str, sign: int) -> Case:
+        def read(d: Description) -> tuple[str, float]:
+            axis = d.joint().axes[0]
+            return axis.state.value, getattr(axis, field)
+
         text = f"float physics:{name} = {sign * 30}"
+        both = "float physics:lowerLimit = -5\nfloat physics:upperLimit = 5"
+        crossed = "float physics:lowerLimit = 5\nfloat physics:upperLimit = -5"
         return Case(
             schema,
             f"physics:{name}",
-            meaning=f"`Axis.{field}` [{unit}]",
+            meaning=f"`Axis.{field}` [{unit}]; locked where the lower limit is above the upper one",
             stage=stage,
-            read=first_axis(field),
-            authored=Sample(text, sign * 30 * scale),
-            fallback=Sample("", sign * INF, "not limited"),
-            other_units=Sample(text, sign * 30 * other),
+            read=read,
+            authored=Sample(text, ("limited", sign * 30 * scale), "one side only"),
+            fallback=Sample("", ("free", sign * INF)),
+            other_units=Sample(text, ("limited", sign * 30 * other)),
+            more={
+                "both": Sample(both, ("limited", sign * 5 * scale)),
+                "lower above upper locks": Sample(crossed, ("locked", sign * INF), claims=("usd.limits-lock",)),
+            },
         )
 
     return [
@@ -216,20 +209,6 @@ def one_axis(kind: str, unit: str, scale: float, other: float) -> list[Case]:
         ),
         limit("lowerLimit", "lower", -1),
         limit("upperLimit", "upper", +1),
-        Case(
-            schema,
-            "physics:lowerLimit",
-            meaning="`Axis.state`: locked where the lower limit is above the upper one",
-            stage=stage,
-            read=lambda d: d.joint().axes[0].state.value,
-            authored=locks,
-            fallback=Sample("", "free"),
-            other_units=locks,
-            more={
-                "only a lower limit": Sample("float physics:lowerLimit = -5", "limited"),
-                "only an upper limit": Sample("float physics:upperLimit = 5", "limited"),
-            },
-        ),
     ]
 
 
@@ -388,7 +367,6 @@ DRIVEN = {
     "angular": joint("PhysicsRevoluteJoint", "HERE", apis=("PhysicsDriveAPI:angular",)),
 }
 """Every instance name a drive may have -> a stage with it."""
-SPHERICAL_DRIVE = joint("PhysicsSphericalJoint", "HERE", apis=("PhysicsDriveAPI:rotZ",))
 
 
 def of_drive(field: str) -> Callable[[Description], object]:
@@ -427,7 +405,7 @@ def drive_case(name: str, field: str, meaning: str, text: str, values: dict[str,
     def sample(token: str, *, other: bool = False) -> Sample:
         value = values[("angular" if turns(token) else "linear") + (" in other units" if other else "")]
         line = text.replace("NAME", f"drive:{token}:physics:{name}")
-        return Sample(line, on_axis(token, value, default), stage=DRIVEN[token], units=OTHER if other else SI_UNITS)
+        return Sample(line, on_axis(token, value, default), stage=DRIVEN[token], units=OTHER if other else SI)
 
     return Case(
         "PhysicsDriveAPI",
@@ -445,7 +423,6 @@ def drive_case(name: str, field: str, meaning: str, text: str, values: dict[str,
     )
 
 
-SI_UNITS = Sample("", None).units
 PER_DEGREE = 1 / DEGREE
 
 DRIVES = [
@@ -454,9 +431,7 @@ DRIVES = [
         "type",
         "`Axis.drive.type`",
         'uniform token NAME = "acceleration"',
-        dict.fromkeys(
-            ("angular", "linear", "angular in other units", "linear in other units"), "acceleration"
-        ),
+        dict.fromkeys(("angular", "linear", "angular in other units", "linear in other units"), "acceleration"),
         "force",
     ),
     drive_case(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from cases_bodies import ball, body
-from conformance_case import Case, Description, Sample, prim
+from conformance_case import Case, Description, Sample
+
+from usd_stages import prim
 
 # -- colliders --------------------------------------------------------------------------------------------------------
 
@@ -65,18 +67,18 @@ COLLIDERS = [
         stage=STATIC_COLLIDER,
         read=owner,
         authored=Sample("rel physics:simulationOwner = </second>", {"owner": "/second", "touches": set()}),
-        fallback=Sample("", {"owner": None, "touches": {"body_shape collider"}}, "the first scene's"),
+        fallback=Sample("", {"owner": None, "touches": {"body-collider"}}, "the first scene's"),
         other_units=Sample("rel physics:simulationOwner = </second>", {"owner": "/second", "touches": set()}),
         more={
             "a body's own goes before it": Sample(
                 "rel physics:simulationOwner = </second>",
-                {"owner": "/second", "touches": {"collider other_shape"}},
+                {"owner": "/second", "touches": {"collider-other"}},
                 stage=OWNED_COLLIDER,
                 claims=("usd.simulation-owner",),
             ),
             "no scene": Sample(
                 "rel physics:simulationOwner = </body>",
-                {"owner": "/body", "touches": {"body_shape collider"}},
+                {"owner": "/body", "touches": {"body-collider"}},
                 claims=("usd.simulation-owner",),
             ),
         },
@@ -184,9 +186,7 @@ MATERIALS = [
                 "float physics:density = 3",
                 (3.0, 56.0),
                 "7 kg/m3",
-                stage=DIRECT.replace('def Xform "body"', 'def Xform "body"').replace(
-                    "{\ndef Cube", "{\nfloat physics:density = 7\ndef Cube"
-                ),
+                stage=DIRECT.replace("{\ndef Cube", "{\nfloat physics:density = 7\ndef Cube"),
             ),
         },
     ),
@@ -204,8 +204,8 @@ def group(name: str, *members: str, lines: str = "") -> str:
 
 def all_but(*filtered: str) -> set[str]:
     """The pairs among the four balls, without some."""
-    pairs = {f"{x}_shape {y}_shape" for x, y in ("ab", "ac", "ad", "bc", "bd", "cd")}
-    return pairs - {f"{p[0]}_shape {p[1]}_shape" for p in filtered}
+    pairs = {"ab", "ac", "ad", "bc", "bd", "cd"} - {*filtered}
+    return {"-".join(pair) for pair in pairs}
 
 
 AB_AGAINST_C = "\n".join([BALLS, group("ab", "a", "b", lines="HERE"), group("only_c", "c")])
@@ -235,9 +235,7 @@ GROUPS = [
         more={
             "itself": Sample("rel physics:filteredGroups = </ab>", all_but("ab")),
             "several": Sample("rel physics:filteredGroups = [</ab>, </only_c>]", all_but("ab", "ac", "bc")),
-            "no group": Sample(
-                "rel physics:filteredGroups = </a>", all_but(), claims=("usd.filtered-group-target",)
-            ),
+            "no group": Sample("rel physics:filteredGroups = </a>", all_but(), claims=("usd.filtered-group-target",)),
         },
     ),
     Case(
@@ -257,7 +255,7 @@ GROUPS = [
         meaning="`collision.groups[].invert`",
         stage=INVERTED,
         read=Description.touching,
-        authored=Sample("bool physics:invertFilteredGroups = true", all_but("ab", "ad"), "a touches c and nothing else"),
+        authored=Sample("bool physics:invertFilteredGroups = true", all_but("ab", "ad"), "a touches only c"),
         fallback=Sample("", all_but("ac")),
         other_units=Sample("bool physics:invertFilteredGroups = true", all_but("ab", "ad")),
         more={"authored false": Sample("bool physics:invertFilteredGroups = false", all_but("ac"))},
@@ -283,7 +281,9 @@ IN_XFORM = prim(
 AROUND = "\n".join([ball("a", 0).replace("HERE_a", ""), IN_XFORM, ball("d", 15).replace("HERE_d", "")])
 CHAIN = "\n".join(
     [
-        filtering("body").replace('["PhysicsFilteredPairsAPI"', '["PhysicsFilteredPairsAPI", "PhysicsArticulationRootAPI"'),
+        filtering("body").replace(
+            '["PhysicsFilteredPairsAPI"', '["PhysicsFilteredPairsAPI", "PhysicsArticulationRootAPI"'
+        ),
         prim(
             'PhysicsPrismaticJoint "joint"',
             "bool physics:collisionEnabled = true",
@@ -309,9 +309,7 @@ PAIRS = [
             "a collider with a body": Sample(
                 "rel physics:filteredPairs = </b>", all_but("ab"), stage=filtering("collider")
             ),
-            "on an ancestor of bodies": Sample(
-                "rel physics:filteredPairs = </a>", all_but("ab", "ac"), stage=AROUND
-            ),
+            "on an ancestor of bodies": Sample("rel physics:filteredPairs = </a>", all_but("ab", "ac"), stage=AROUND),
             "on an articulation": Sample(
                 "rel physics:filteredPairs = </c>", all_but("ac", "bc"), "a and b are one articulation", stage=CHAIN
             ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,7 @@ import numpy as np
 from kinema.description import Joint, Link, Robot, Shape, World, colliding_pairs
 from kinema.foundation import Diagnostics
 from kinema.read.usd import read_usd
-
-SI = 'metersPerUnit = 1\n    kilogramsPerUnit = 1\n    upAxis = "Z"'
-OTHER = 'metersPerUnit = 0.01\n    kilogramsPerUnit = 0.001\n    upAxis = "Y"'
-"""Centimetres, grams, Y up: forces are in 1e-5 N, torques in 1e-7 N m, the stage's (x, y, z) is our (x, -z, y)."""
+from usd_stages import OTHER, SI, write_stage
 
 
 @dataclass(frozen=True)
@@ -79,40 +76,29 @@ class Description:
         return next(s for s in shapes if s.name == name)
 
     def touching(self) -> set[str]:
-        """The pairs of shapes that may collide, as `a b` in alphabetical order."""
-        return {" ".join(sorted((a.shape.name, b.shape.name))) for a, b in colliding_pairs(self.described)}
+        """The pairs of shapes that may collide, as `a-b` in alphabetical order; `a` for `a_shape`."""
+        names = [[x.shape.name.removesuffix("_shape") for x in pair] for pair in colliding_pairs(self.described)]
+        return {"-".join(sorted(pair)) for pair in names}
 
 
-def prim(kind_and_name: str, *lines: str, apis: Sequence[str] = ()) -> str:
-    """The text of a prim."""
-    head = f" (\n    prepend apiSchemas = [{', '.join(map(_quoted, apis))}]\n)" if apis else ""
-    return f"def {kind_and_name}{head}\n{{\n" + "\n".join(lines) + "\n}"
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'
-
-
-def stage_text(case: Case, sample: Sample) -> str:
-    """The whole stage of a sample."""
-    return f"#usda 1.0\n(\n    {sample.units}\n)\n{(sample.stage or case.stage).replace('HERE', sample.text)}\n"
+def read_text(text: str, folder: Path, diagnostics: Diagnostics, units: str = SI) -> Description:
+    """Write a stage and read it."""
+    file = write_stage(folder, text, units=units)
+    return Description(read_usd(file, diagnostics=diagnostics))
 
 
 def read_sample(case: Case, sample: Sample, folder: Path, diagnostics: Diagnostics) -> Any:
-    """Write the sample's stage, read it, and give back the value that the case looks at."""
-    file = folder / "stage.usda"
-    file.write_text(stage_text(case, sample))
-    return case.read(Description(read_usd(file, diagnostics=diagnostics)))
+    """Read the sample's stage, and give back the value that the case looks at."""
+    text = (sample.stage or case.stage).replace("HERE", sample.text)
+    return case.read(read_text(text, folder, diagnostics, sample.units))
 
 
 def agrees(value: Any, expected: Any) -> bool:
     """Whether two values are the same; numbers to single precision, which is what the schema's attributes have."""
     if isinstance(expected, dict):
         return value.keys() == expected.keys() and all(agrees(value[k], expected[k]) for k in expected)
-    if isinstance(expected, float | np.ndarray) or _is_numbers(expected):
+    if isinstance(expected, tuple):
+        return len(value) == len(expected) and all(map(agrees, value, expected))
+    if isinstance(expected, float | int | np.ndarray) and not isinstance(expected, bool):
         return value is not None and bool(np.allclose(value, expected, rtol=2e-7, atol=1e-12))
     return bool(value == expected)
-
-
-def _is_numbers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(v, float | int | tuple) for v in value)

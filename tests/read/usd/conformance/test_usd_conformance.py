@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conformance_case import Case, agrees, read_sample
+from cases_joints import joint
+from conformance_case import Case, agrees, read_sample, read_text
 from conformance_cases import CASES
 from conformance_table import TABLE_FILE, table
 from schema_registry import schema_properties
 
+from kinema.description import Robot
 from support import ClaimedDiagnostics
 
 SAMPLES = [(case, name) for case in CASES for name in case.samples()]
@@ -23,3 +25,46 @@ def test_property(case: Case, name: str, tmp_path: Path, diagnostics: ClaimedDia
     for code in sample.claims:
         diagnostics.claim(code)
     assert agrees(value, sample.expected), f"{value} instead of {sample.expected}"
+
+
+def test_every_property_of_the_schema_has_a_case() -> None:
+    """The cases cover what the installed OpenUSD calls UsdPhysics, no more and no less, once each."""
+    assert sorted(case.key for case in CASES) == sorted(schema_properties())
+    assert len(CASES) == 54
+
+
+def test_the_table_in_the_documents_is_up_to_date() -> None:
+    """docs/usd-conformance.md is what `tools/usd_conformance.py` makes of the cases."""
+    if not TABLE_FILE.exists():
+        pytest.skip("the documents are not beside the tests")
+    assert TABLE_FILE.read_text() == table(), "run python tools/usd_conformance.py"
+
+
+KINDS = {
+    "PhysicsJoint": ("six_axis", 6),
+    "PhysicsFixedJoint": ("fixed", 0),
+    "PhysicsRevoluteJoint": ("continuous", 1),
+    "PhysicsPrismaticJoint": ("prismatic", 1),
+    "PhysicsSphericalJoint": ("spherical", 3),
+    "PhysicsDistanceJoint": ("distance", 0),
+}
+"""Joint class -> the description's kind and its degrees of freedom, without any limit."""
+
+
+@pytest.mark.parametrize("schema", KINDS)
+def test_kind_of_joint(schema: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """Each joint class becomes the joint of that kind."""
+    described = read_text(joint(schema), tmp_path, diagnostics)
+    found = described.joint()
+    assert (found.kind.value, found.n_dofs) == KINDS[schema]
+
+
+@pytest.mark.parametrize(("marked", "root"), [("anchor", "anchor"), ("body", "body")])
+def test_articulation_root(marked: str, root: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """The articulation root schema on a body makes it the robot's root."""
+    head = f'def Xform "{marked}" (\n    prepend apiSchemas = ['
+    text = joint("PhysicsRevoluteJoint").replace(head, f'{head}"PhysicsArticulationRootAPI", ')
+    described = read_text(text, tmp_path, diagnostics).described
+    assert isinstance(described, Robot)
+    assert described.root == root
+    assert described.tree().roots == (root,)

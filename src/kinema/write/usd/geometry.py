@@ -1,0 +1,231 @@
+"""Geometry to gprims.
+
+USD has no ellipsoid, no terrain, and no plane on a moving body. A solid of triangles, or a slab, stands in for them;
+what it stands for is kept in `kinema:solid`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kinema import shapes
+from kinema.description import (
+    Approximation,
+    Box,
+    Capsule,
+    Cone,
+    Cylinder,
+    Ellipsoid,
+    HeightField,
+    Mesh,
+    Plane,
+    Shape,
+    Sphere,
+    tessellate,
+)
+from kinema.foundation import Array
+
+from ..report import Action
+from .draft import PrimDraft
+from .meshes import MeshMissing, write_triangles
+from .writing import Writing
+
+_SLAB = 0.01
+"""Thickness [m] of what stands in for a plane on a moving body."""
+_WIDE = 10.0
+"""Width and length [m] of a slab for a plane that says none."""
+
+
+class NoGeometry(Exception):
+    """A shape that cannot be written; the text says why."""
+
+
+class Solid(NamedTuple):
+    """How a geometry is written."""
+
+    prim_type: str
+    scale: Array | None = None
+    """Scale of the prim, beyond its pose."""
+    mesh: shapes.MeshData | None = None
+    """The triangles of a mesh, before the scale."""
+    offset: Array | None = None
+    """Where the prim's centre is in the shape's frame."""
+
+
+def solid_of(writing: Writing, shape: Shape, *, moves: bool) -> Solid:
+    """The prim type that a shape is written as, its scale and its triangles; `NoGeometry` where there is no way.
+
+    Args:
+        writing: this run.
+        shape: the shape.
+        moves: whether it is on a body, where colliders may be neither planes nor scaled spheres.
+    """
+    geometry = shape.geometry
+    match geometry:
+        case Box():
+            _check(geometry.size)
+            edges = geometry.size
+            return Solid("Cube", None if edges[0] == edges[1] == edges[2] else edges)
+        case Sphere():
+            _check([geometry.radius])
+            return Solid("Sphere")
+        case Ellipsoid():
+            _check(geometry.radii)
+            if shape.collision:
+                return Solid("Mesh", mesh=shapes.ellipsoid(geometry.radii))
+            return Solid("Sphere", geometry.radii)
+        case Capsule():
+            _check([geometry.radius])
+            _check([geometry.length], or_zero=True)
+            return Solid("Capsule")
+        case Cylinder() | Cone():
+            _check([geometry.radius, geometry.length])
+            return Solid(type(geometry).__name__)
+        case Plane():
+            if not (moves and shape.collision):
+                return Solid("Plane")
+            width, length = geometry.size or (_WIDE, _WIDE)
+            size = np.array([width, length, _SLAB])
+            return Solid("Cube", size, offset=np.array([0.0, 0.0, -_SLAB / 2]))
+        case HeightField():
+            return Solid("Mesh", mesh=tessellate(geometry))
+        case Mesh():
+            return _mesh_solid(writing, geometry)
+
+
+def _mesh_solid(writing: Writing, mesh: Mesh) -> Solid:
+    try:
+        data = writing.meshes.data(mesh)
+    except MeshMissing as error:
+        raise NoGeometry(str(error)) from None
+    if len(data.vertices) == 0 or len(data.faces) == 0:
+        raise NoGeometry("it has no triangles")
+    if not (np.isfinite(mesh.scale).all() and mesh.scale.all()):
+        raise NoGeometry("one of its scales is zero or no number")
+    if np.prod(mesh.scale) < 0:  # many tools get a mirroring transform wrong: the points themselves are mirrored
+        return Solid("Mesh", mesh=shapes.apply_linear(data, np.diag(mesh.scale)))
+    return Solid("Mesh", mesh.scale, data)
+
+
+def author_geometry(writing: Writing, shape: Shape, solid: Solid, prim: PrimDraft) -> None:
+    """The attributes of a gprim whose type and place are settled."""
+    geometry = shape.geometry
+    match geometry:
+        case Box():
+            _cube(prim, float(geometry.size[0]) if solid.scale is None else 1.0)
+        case Sphere():
+            _sphere(prim, geometry.radius)
+        case Ellipsoid():
+            _ellipsoid(writing, shape, geometry, solid, prim)
+        case Capsule() | Cylinder() | Cone():
+            _along_z(prim, geometry)
+        case Plane():
+            _plane(writing, shape, geometry, solid, prim)
+        case HeightField():
+            _terrain(writing, shape, geometry, solid, prim)
+        case Mesh():
+            _mesh(writing, shape, geometry, solid, prim)
+
+
+def _cube(prim: PrimDraft, size: float) -> None:
+    prim.set("size", "double", size)
+    prim.set("extent", "float3[]", _box_extent([size] * 3))
+
+
+def _sphere(prim: PrimDraft, radius: float) -> None:
+    prim.set("radius", "double", radius)
+    prim.set("extent", "float3[]", _box_extent([2 * radius] * 3))
+
+
+def _along_z(prim: PrimDraft, geometry: Capsule | Cylinder | Cone) -> None:
+    prim.set("axis", "token", "Z", uniform=True)
+    prim.set("radius", "double", geometry.radius)
+    prim.set("height", "double", geometry.length)
+    whole = geometry.length + (2 * geometry.radius if isinstance(geometry, Capsule) else 0.0)
+    prim.set("extent", "float3[]", _box_extent([2 * geometry.radius, 2 * geometry.radius, whole]))
+
+
+def _ellipsoid(writing: Writing, shape: Shape, geometry: Ellipsoid, solid: Solid, prim: PrimDraft) -> None:
+    if solid.mesh is None:
+        _sphere(prim, 1.0)
+        return
+    # validators refuse a collider that is a sphere scaled unevenly, and simulators make a ball of it
+    write_triangles(prim, solid.mesh)
+    _stands_for(prim, "ellipsoid", geometry.radii)
+    _hull(prim)
+    how = "USD has no ellipsoid that collides; a mesh of it is written, and its radii are in kinema:solid:numbers"
+    writing.lose(Action.APPROXIMATED, shape, "that it is an ellipsoid", how)
+
+
+def _plane(writing: Writing, shape: Shape, geometry: Plane, solid: Solid, prim: PrimDraft) -> None:
+    if solid.prim_type == "Cube":
+        _cube(prim, 1.0)
+        _stands_for(prim, "plane", geometry.size or ())
+        how = "planes may not be on bodies in USD; a slab is written in its place"
+        writing.lose(Action.APPROXIMATED, shape, "that it is a plane", how)
+        return
+    prim.set("axis", "token", "Z", uniform=True)
+    if geometry.size is not None:
+        width, length = geometry.size
+        prim.set("width", "double", width)
+        prim.set("length", "double", length)
+        prim.set("extent", "float3[]", _box_extent([width, length, 0.0]))
+
+
+def _terrain(writing: Writing, shape: Shape, geometry: HeightField, solid: Solid, prim: PrimDraft) -> None:
+    if solid.mesh is not None:
+        write_triangles(prim, solid.mesh)
+    rows, columns = geometry.heights.shape
+    _stands_for(prim, "heightfield", [*geometry.size, geometry.base, rows, columns, *geometry.heights.reshape(-1)])
+    how = "USD has no height fields; its triangles are written, and the heights are in kinema:solid:numbers"
+    writing.lose(Action.APPROXIMATED, shape, "that it is a height field", how)
+
+
+def _mesh(writing: Writing, shape: Shape, mesh: Mesh, solid: Solid, prim: PrimDraft) -> None:
+    if solid.mesh is not None:
+        writing.meshes.author(prim, solid.mesh, _file_stem(mesh) or shape.name)
+    if mesh.submesh:
+        writing.lose(Action.APPROXIMATED, shape, f'that only its part "{mesh.submesh}" is meant', "all is written")
+    if not shape.collision:
+        return
+    if mesh.approximation is not None:
+        prim.apply("PhysicsMeshCollisionAPI")
+        prim.set("physics:approximation", "token", mesh.approximation.value, uniform=True)
+        if mesh.approximation is Approximation.SDF:
+            how = "the token sdf is PhysX's and Newton's, no part of UsdPhysics"
+            writing.lose(Action.EXTENSION, shape, "that it collides as a distance field", how)
+    if mesh.max_hull_vertices is not None:
+        prim.apply("NewtonMeshCollisionAPI")
+        prim.set("newton:maxHullVertices", "int", mesh.max_hull_vertices, uniform=True)
+        how = "it is in newton:maxHullVertices, which is no part of UsdPhysics"
+        writing.lose(Action.EXTENSION, shape, "how many vertices its hull may have", how)
+
+
+def _file_stem(mesh: Mesh) -> str:
+    """The name of the mesh's file."""
+    return (mesh.path or mesh.uri).replace("\\", "/").rpartition("/")[2].partition(".")[0]
+
+
+def _hull(prim: PrimDraft) -> None:
+    prim.apply("PhysicsMeshCollisionAPI")
+    prim.set("physics:approximation", "token", Approximation.CONVEX_HULL.value, uniform=True)
+
+
+def _stands_for(prim: PrimDraft, kind: str, numbers: Sequence[float] | Array) -> None:
+    prim.keep("solid", "token", kind)
+    prim.keep("solid:numbers", "double[]", np.asarray(numbers, dtype=np.float64))
+
+
+def _box_extent(edges: Sequence[float]) -> Array:
+    half = np.asarray(edges, dtype=np.float64) / 2
+    return np.array([-half, half])
+
+
+def _check(lengths: Sequence[float] | Array, *, or_zero: bool = False) -> None:
+    for length in lengths:
+        if not math.isfinite(length) or length < 0 or (length == 0 and not or_zero):
+            raise NoGeometry(f"one of its lengths is {length:g}")

@@ -1,0 +1,93 @@
+"""Constraints as joints that close loops, and what USD has no word for at all."""
+
+from __future__ import annotations
+
+from kinema.description import Assembly, Constraint, ConstraintKind, Joint, JointKind
+from kinema.foundation import Pose
+
+from ..report import Action
+from .plan import RobotPlan
+from .writing import Writing
+
+_AS_JOINT = {
+    ConstraintKind.CONNECT: "PhysicsSphericalJoint",
+    ConstraintKind.WELD: "PhysicsFixedJoint",
+    ConstraintKind.DISTANCE: "PhysicsDistanceJoint",
+}
+
+
+def author_leftovers(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> None:
+    """What a robot or world has beside links, joints and shapes."""
+    for constraint in assembly.constraints:
+        if constraint.kind in _AS_JOINT:
+            _as_joint(writing, constraint, robots)
+        elif constraint.kind is ConstraintKind.JOINT and _as_mimic(writing, constraint, robots):
+            continue
+        else:
+            what = f"a {constraint.kind.value} constraint"
+            writing.lose(Action.DROPPED, constraint, what, "USD has no such constraint")
+    for kind in ("actuators", "tendons", "sensors", "keyframes"):
+        for node in getattr(assembly, kind):
+            writing.lose(Action.DROPPED, node, f"the {kind.removesuffix('s')}", "UsdPhysics has none")
+
+
+def _as_joint(writing: Writing, constraint: Constraint, robots: list[RobotPlan]) -> None:
+    """A joint outside the articulation holds what the constraint holds."""
+    homes = [next((p for p in robots if end in p.links), None) for end in (constraint.a, constraint.b)]
+    lost = [e for e, home in zip((constraint.a, constraint.b), homes, strict=True) if e is not None and home is None]
+    home = homes[0] or homes[1]
+    if lost or home is None or any(h is not None and h.robot.static for h in homes):
+        writing.lose(Action.DROPPED, constraint, "the constraint", "it does not hold a moving link to another")
+        return
+    first = constraint.a if constraint.a is not None else constraint.b
+    assert first is not None  # one of them has a home
+    holder = home.joint_scope or (home.path if home.body_scope else home.links[first])
+    path = writing.plan.names.child(holder, constraint.name, "constraint")
+    prim = writing.draft.prim(path, _AS_JOINT[constraint.kind])
+    ends = ((constraint.a, constraint.pose_a, homes[0]), (constraint.b, constraint.pose_b, homes[1]))
+    for side, (link, pose, own) in enumerate(ends):
+        prim.relate(f"physics:body{side}", [home.path if link is None or own is None else own.links[link]])
+        frame = home.robot.pose.inverse() @ pose if link is None else pose
+        prim.number(f"physics:localPos{side}", "point3f", frame.position)
+        prim.number(f"physics:localRot{side}", "quatf", frame.quaternion)
+    prim.set("physics:excludeFromArticulation", "bool", True, uniform=True)
+    prim.set("physics:collisionEnabled", "bool", True)
+    if not constraint.active:
+        prim.set("physics:jointEnabled", "bool", False)
+    if constraint.kind is ConstraintKind.DISTANCE:
+        prim.number("physics:minDistance", "float", constraint.distance)
+        prim.number("physics:maxDistance", "float", constraint.distance)
+    prim.keep("constraint", "token", constraint.kind.value)
+    how = f"it is a {_AS_JOINT[constraint.kind].removeprefix('Physics')} outside the articulation, and hard"
+    writing.lose(Action.APPROXIMATED, constraint, f"a {constraint.kind.value} constraint", how)
+
+
+def _as_mimic(writing: Writing, constraint: Constraint, robots: list[RobotPlan]) -> bool:
+    """A joint that follows a straight line of another can be said as mimicry."""
+    offset, factor, *higher = constraint.polynomial
+    if constraint.b is None or any(higher) or not constraint.active:
+        return False
+    for parts in robots:
+        follower, leader = (parts.joint_by_name.get(name or "") for name in (constraint.a, constraint.b))
+        if not (_may_follow(follower, parts) and _may_follow(leader, parts)):
+            continue
+        assert follower is not None and leader is not None  # noqa: PT018  they may follow
+        prim = writing.draft.prims[parts.joints[id(follower)]]
+        if "NewtonMimicAPI" in prim.schemas or follower.axes[0].motion is not leader.axes[0].motion:
+            return False
+        prim.apply("NewtonMimicAPI")
+        prim.relate("newton:mimicJoint", [parts.joints[id(leader)]])
+        degrees = 57.29577951308232 if follower.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS) else 1.0
+        if offset:
+            prim.number("newton:mimicCoef0", "float", offset * degrees)
+        prim.number("newton:mimicCoef1", "float", factor)
+        how = f'it is written as joint "{follower.name}" following "{leader.name}" (NewtonMimicAPI)'
+        writing.lose(Action.APPROXIMATED, constraint, "a joint constraint", how)
+        return True
+    return False
+
+
+def _may_follow(joint: Joint | None, parts: RobotPlan) -> bool:
+    return joint is not None and len(joint.axes) == 1 and id(joint) in parts.joints
+
+
