@@ -9,6 +9,7 @@ each body with two colliders, a mass, a physics material bound further up, and a
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import statistics
 import sys
@@ -71,7 +72,8 @@ def _stage_lines(n_bodies: int, layout: str) -> Iterator[str]:
     yield "float physics:staticFriction = 0.9\nfloat physics:dynamicFriction = 0.8\nfloat physics:density = 0.0012\n}"
     for chain in range(-(-n_bodies // CHAIN)):
         length = min(CHAIN, n_bodies - chain * CHAIN)
-        yield f'def Xform "Chain{chain}" (\n    prepend apiSchemas = ["PhysicsArticulationRootAPI", "MaterialBindingAPI"]\n)\n{{'
+        yield f'def Xform "Chain{chain}" ('
+        yield '    prepend apiSchemas = ["PhysicsArticulationRootAPI", "MaterialBindingAPI"]\n)\n{'
         yield "rel material:binding:physics = </World/Rubber>"
         yield f'double3 xformOp:translate = ({300 * chain}, 0, 0)\nuniform token[] xformOpOrder = ["xformOp:translate"]'
         yield from (_flat if layout == "flat" else _nested)(f"/World/Chain{chain}", length, 300.0 * chain)
@@ -165,23 +167,27 @@ def table(figures: Sequence[Figure]) -> str:
     lines = [
         "# How long reading a stage takes",
         "",
-        f"Measured by `python tools/usd_speed.py` (generated, not edited) with OpenUSD {version} on {platform.machine()},",
-        f"Python {platform.python_version()}: the median of several reads in one process, opening the file included. Each",
-        f"stage holds chains of {CHAIN} bodies with as many joints, each with limits and a drive; every body has a mass and",
-        "two colliders that inherit a physics material. `nested` writes each body inside its parent, `flat` side by side.",
+        f"Measured by `python tools/usd_speed.py` (generated, not edited) with OpenUSD {version} and Python",
+        f"{platform.python_version()} on {os.cpu_count()} cores of {platform.machine()}: the median of several reads",
+        f"in one process, opening the file included. Each stage holds chains of {CHAIN} bodies with as many joints,",
+        "each with limits and a drive; every body has a mass and two colliders that inherit a physics material.",
+        "`nested` writes each body inside its parent, `flat` side by side.",
         "",
         "| layout | file | bodies | joints | shapes | seconds | ms per body |",
         "|---|---|---|---|---|---|---|",
-        *(
-            f"| {f.layout} | {f.suffix} | {f.bodies} | {f.bodies} | {2 * f.bodies} | {f.seconds:.2f} | {f.per_body * 1e3:.3f} |"
-            for f in figures
-        ),
+        *(_row(figure) for figure in figures),
         "",
         "Time per body, the largest stage against the smallest (1 is linear): "
         + ", ".join(f"{layout} {suffix} {growth(group):.2f}" for layout, suffix, group in _groups(figures))
         + ".",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _row(figure: Figure) -> str:
+    n = figure.bodies
+    cells = (figure.layout, figure.suffix, n, n, 2 * n, f"{figure.seconds:.2f}", f"{figure.per_body * 1e3:.3f}")
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def _groups(figures: Sequence[Figure]) -> Iterator[tuple[str, str, list[Figure]]]:

@@ -19,22 +19,27 @@ if TYPE_CHECKING:
         KinemaError as KinemaError,
         ReadError as ReadError,
         Severity as Severity,
+        WriteError as WriteError,
     )
     from kinema.read import read as read
+    from kinema.write import Loss as Loss, LossReport as LossReport, write as write
 
 _HOME = {
     "Diagnostic": "kinema.foundation",
     "Diagnostics": "kinema.foundation",
     "KinemaError": "kinema.foundation",
+    "Loss": "kinema.write",
+    "LossReport": "kinema.write",
     "ReadError": "kinema.foundation",
     "Robot": "kinema.description",
     "Severity": "kinema.foundation",
     "World": "kinema.description",
+    "WriteError": "kinema.foundation",
 }
-_VERBS = ("check", "read")
+_VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
 
-__all__ = ["Diagnostic", "Diagnostics", "KinemaError", "ReadError", "Robot", "Severity", "World", "check", "read"]
+__all__ = [*_HOME, *_VERBS]
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ from kinema.description import (
 from kinema.foundation import Array, Pose
 from kinema.shapes import MassProperties, combine, transform
 
+from .known_names import KnownNames
 from .solids import Solid, Solids
 from .walk import Leaf, walk
 
@@ -59,24 +60,6 @@ class Body:
             waiting.extend(body.children)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Names:
-    """What references can be made to, by kind."""
-
-    links: set[str]
-    joints: set[str]
-    shapes: set[str]
-    frames: set[str]
-    tendons: set[str]
-    actuators: set[str]
-    cameras: set[str]
-    sensors: set[str]
-
-    def of_kind(self, kind: str) -> set[str] | None:
-        """The names of a kind, called as `Sensor.target_kind` calls it; None for one that is not known."""
-        return getattr(self, f"{kind}s", None) if kind else None
-
-
 class Context:
     """A robot, or the parts of a world that belong to no robot."""
 
@@ -84,11 +67,14 @@ class Context:
         self,
         assembly: Robot | World,
         solids: Solids,
+        names: KnownNames,
         world: World | None = None,
         robots: Sequence[Context] = (),
     ) -> None:
         self.assembly = assembly
         self.solids = solids
+        self.names = names
+        """What can be referred to from here."""
         self.world = world
         """The world around a robot; None for a robot by itself, and for the world."""
         self.robots = robots
@@ -256,27 +242,6 @@ class Context:
         shapes = [shape for link in links for shape in link.shapes]
         return bool(shapes) and all(self.solid(s) is not None and s.pose.is_finite for s in shapes)
 
-    # -- names --------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def names(self) -> Names:
-        """What can be referred to from here: its own parts, and those of the world around it."""
-        if isinstance(self.assembly, Robot):
-            names = [_names_of(self.assembly)]
-            if self.world is not None:
-                names.append(_names_of(self.world))
-        else:
-            names = [_names_of(self.assembly)]
-        for robot in self._robots_around():
-            own = _names_of(robot)
-            names.append(own)
-            names.append({kind: {f"{robot.name}{SCOPE}{n}" for n in values} for kind, values in own.items()})
-        return Names(**{kind: set().union(*(n[kind] for n in names)) for kind in names[0]})
-
-    def _robots_around(self) -> list[Robot]:
-        world = self.assembly if isinstance(self.assembly, World) else self.world
-        return world.robots if world is not None else []
-
 
 def rest_coordinates(joint: Joint) -> Array:
     """Where a joint is at rest, unless it follows another."""
@@ -287,22 +252,6 @@ def rest_coordinates(joint: Joint) -> Array:
 
 def _follows(joint: Joint) -> bool:
     return any(axis.mimic is not None for axis in joint.moving_axes)
-
-
-def _names_of(assembly: Robot | World) -> dict[str, set[str]]:
-    """The names of the parts at this level."""
-    links = assembly.links if isinstance(assembly, Robot) else []
-    shapes = [s for link in links for s in link.shapes] if isinstance(assembly, Robot) else assembly.shapes
-    return {
-        "links": {link.name for link in links} | {"world"},
-        "joints": {j.name for j in assembly.joints} if isinstance(assembly, Robot) else set(),
-        "shapes": {s.name for s in shapes},
-        "frames": {f.name for f in assembly.frames},
-        "tendons": {t.name for t in assembly.tendons},
-        "actuators": {a.name for a in assembly.actuators},
-        "cameras": {c.name for c in assembly.cameras},
-        "sensors": {s.name for s in assembly.sensors},
-    }
 
 
 _R, _T = AxisMotion.ROTATION, AxisMotion.TRANSLATION

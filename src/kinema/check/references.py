@@ -98,9 +98,6 @@ def keyframe(context: Context) -> Iterable[Finding]:
 def collision_rule(context: Context) -> Iterable[Finding]:
     """A collision pair or group names something that does not exist, and so has no effect."""
     rules, names = context.assembly.collision, context.names
-    groups = {g.name for g in rules.groups}
-    if context.world is not None:
-        groups |= {g.name for g in context.world.collision.groups}
     for pair in rules.pairs:
         known = names.shapes if pair.between == "shapes" else names.links
         for name in (pair.a, pair.b):
@@ -113,7 +110,7 @@ def collision_rule(context: Context) -> Iterable[Finding]:
                 message = f'collision group "{group.name}" holds "{name}", which does not exist'
                 yield Finding(group, message, "correct the name, or take it out of the group")
         for name in group.filtered:
-            if name not in groups:
+            if name not in names.groups:
                 message = f'collision group "{group.name}" filters the group "{name}", which does not exist'
                 yield Finding(group, message, "correct the name, or take it out")
 

@@ -27,6 +27,7 @@ from . import (
     units,
 )
 from .context import Context
+from .known_names import known_names
 from .rule import Rule, rules_of
 from .solids import Solids
 from .words import label
@@ -59,11 +60,11 @@ def check(described: Robot | World) -> list[Diagnostic]:
 
 def _contexts(described: Robot | World) -> list[Context]:
     """The robots of a world, then the world; or the one robot."""
-    solids = Solids()
+    solids, names = Solids(), known_names(described)
     if isinstance(described, Robot):
-        return [Context(described, solids)]
-    robots = [Context(robot, solids, world=described) for robot in described.robots]
-    return [*robots, Context(described, solids, robots=robots)]
+        return [Context(described, solids, names)]
+    robots = [Context(robot, solids, names, world=described) for robot in described.robots]
+    return [*robots, Context(described, solids, names, robots=robots)]
 
 
 def _apply(rule: Rule, contexts: list[Context]) -> Iterable[Diagnostic]:

@@ -76,7 +76,8 @@ def link_poses(links: Sequence[Link], tree: KinematicTree, base: Pose, values: d
     for root in tree.roots:
         own = by_name[root].pose
         poses[root] = base if own is None else base @ own
-    for edge in tree.edges:
-        parent = base if edge.parent is None else poses[edge.parent]
-        poses[edge.child] = parent @ edge.pose(values)
+    with np.errstate(all="ignore"):  # absurd numbers give absurd poses, which the checks report
+        for edge in tree.edges:
+            parent = base if edge.parent is None else poses[edge.parent]
+            poses[edge.child] = parent @ edge.pose(values)
     return poses

@@ -2,7 +2,7 @@
 
 from kinema.foundation import make_callable
 
-from .api import FORMATS as FORMATS, read as read
+from .api import FORMATS as FORMATS, openusd_validation as openusd_validation, read as read
 from .resolve import Resolved as Resolved, Resolver as Resolver
 
 make_callable(__name__, read)

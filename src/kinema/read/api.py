@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics, InternalError, KinemaError, Policy, ReadError, log_errors
+from kinema.foundation import Diagnostic, Diagnostics, InternalError, KinemaError, Policy, ReadError, log_errors
 
 from .detect import detect_format
 from .resolve import Resolver
 from .source import read_bytes
 
-FORMATS = ("urdf", "sdf", "mjcf", "usd")
+FORMATS = ("urdf", "sdf", "mjcf", "usd", "cad")
 """What can be read."""
 
 
 def reader_of(format: str) -> Callable[..., Robot | World]:
     """The function `read_<format>`, imported when it is first needed."""
     return getattr(importlib.import_module(f"{__package__}.{format}"), f"read_{format}")
+
+
+def openusd_validation(
+    file: str | os.PathLike[str], *, search_paths: Sequence[str | os.PathLike[str]] = ()
+) -> list[Diagnostic]:
+    """What OpenUSD's own physics validators say of a USD stage, with codes `openusd.<error>`."""
+    from .usd.validators import openusd_validation as validate
+
+    return validate(file, resolve=Resolver(search_paths=[Path(p) for p in search_paths]))
 
 
 def read(
@@ -36,7 +48,7 @@ def read(
 
     Args:
         source: the file.
-        format: `urdf`, `sdf`, `mjcf` or `usd`; found out from the content and the suffix when not given.
+        format: `urdf`, `sdf`, `mjcf`, `usd` or `cad`; found out from the content and the suffix when not given.
         search_paths: folders that are, or hold, the packages and models the file refers to.
         policy: what to do with each diagnostic as it is reported: `log_errors` (the default), `collect` or
             `raise_on_error` of `kinema.foundation`, or a function of your own.
@@ -55,8 +67,13 @@ def read(
     if format not in FORMATS:
         raise ReadError(f"{file}: {format!r} is not a format that is read; these are: {', '.join(FORMATS)}")
     resolve = Resolver(search_paths=[Path(p) for p in search_paths])
+    reader = reader_of(format)
+    unknown = [name for name in options if name not in inspect.signature(reader).parameters]
+    if unknown:
+        raise ReadError(f"{file}: {format} files have no option {', '.join(unknown)}")
     try:
-        return reader_of(format)(file, diagnostics=Diagnostics(policy=policy), resolve=resolve, **options)
+        with np.errstate(all="ignore"):  # numbers that overflow are found by the checks, with their place
+            return reader(file, diagnostics=Diagnostics(policy=policy), resolve=resolve, **options)
     except KinemaError:
         raise
     except (Exception, RecursionError) as error:  # a defect of ours must still not be a traceback in a user's face

@@ -18,12 +18,16 @@ _BY_SUFFIX = {
 _USD_SUFFIXES = {".usd", ".usda", ".usdc", ".usdz"}
 _BEFORE_ROOT = re.compile(rb"\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
 _ROOT = re.compile(rb"<([A-Za-z_][\w.:-]*)")
+_SNAPSHOT = re.compile(rb'"kinema"\s*:\s*"cad-snapshot"')
 
 
 def detect_format(data: bytes, file: Path) -> str:
-    """`urdf`, `sdf`, `mjcf` or `usd`; a `ReadError` that names the formats where the file is none of them."""
+    """`urdf`, `sdf`, `mjcf`, `usd` or `cad`; a `ReadError` that names the formats where the file is none of them."""
     if data.startswith((b"#usda", b"PXR-USDC")) or file.suffix.lower() in _USD_SUFFIXES:
         return "usd"
+    is_json = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+    if is_json and _SNAPSHOT.search(data):
+        return "cad"
     root = _root_tag(data)
     if root in _BY_ROOT:
         return _BY_ROOT[root]
@@ -31,6 +35,8 @@ def detect_format(data: bytes, file: Path) -> str:
         return _BY_SUFFIX[file.suffix.lower()]  # its reader says what is wrong with it
     if not data.strip():
         raise ReadError(f"{file}: the file is empty")
+    if is_json:
+        raise ReadError(f'{file}: this is JSON, but no CAD snapshot: it has no field "kinema": "cad-snapshot"')
     what = f"its root element is <{root}>" if root else "it is not XML"
     raise ReadError(f"{file}: this is no robot description: {what}; expected <robot> (URDF), <sdf> or <mujoco> (MJCF)")
 

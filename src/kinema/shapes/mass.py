@@ -55,26 +55,26 @@ def ellipsoid_mass(radii: ArrayLike, density: float) -> MassProperties:
 def capsule_mass(radius: float, length: float, density: float) -> MassProperties:
     """Solid capsule along z, `length` [m] without its round ends, at `density` [kg/m^3]."""
     radius, length = _not_negative((radius, length), 2, "capsule size")
-    middle = density * pi * radius**2 * length
-    ends = density * 4 / 3 * pi * radius**3
-    across = middle * radius**2 / 4 + ends * radius**2 / 5
+    middle = density * pi * radius * radius * length
+    ends = density * 4 / 3 * pi * radius * radius * radius
+    across = middle * radius * radius / 4 + ends * radius * radius / 5
     # The two half spheres have their centres of mass 3/8 radius outside the cylinder's ends.
-    along = middle * length**2 / 12 + ends * (radius**2 / 5 + length**2 / 4 + 3 * radius * length / 8)
+    along = middle * length * length / 12 + ends * (radius * radius / 5 + length * length / 4 + 3 * radius * length / 8)
     return _from_moments(1.0, across, across, along, mass=middle + ends)
 
 
 def cylinder_mass(radius: float, length: float, density: float) -> MassProperties:
     """Solid cylinder along z of full `length` [m] at `density` [kg/m^3]."""
     radius, length = _not_negative((radius, length), 2, "cylinder size")
-    across = radius**2 / 4
-    return _from_moments(density * pi * radius**2 * length, across, across, length**2 / 12)
+    across = radius * radius / 4
+    return _from_moments(density * pi * radius * radius * length, across, across, length * length / 12)
 
 
 def cone_mass(radius: float, length: float, density: float) -> MassProperties:
     """Solid cone along z, base at z = -length/2 and apex at +length/2 [m], at `density` [kg/m^3]."""
     radius, length = _not_negative((radius, length), 2, "cone size")
-    across = 3 * radius**2 / 20
-    properties = _from_moments(density * pi * radius**2 * length / 3, across, across, 3 * length**2 / 80)
+    across = 3 * radius * radius / 20
+    properties = _from_moments(density * pi * radius * radius * length / 3, across, across, 3 * length * length / 80)
     return MassProperties(properties.mass, np.array([0.0, 0.0, -length / 4]), properties.inertia)
 
 
@@ -182,8 +182,8 @@ def _from_moments(weight: float, x: float, y: float, z: float, *, mass: float | 
 
     With a `weight` of 1 and the `mass` given apart, x, y and z are second moments [kg m^2].
     """
-    moments = [weight * (y + z), weight * (x + z), weight * (x + y)]
-    return MassProperties(weight if mass is None else mass, np.zeros(3), np.diag(moments))
+    inertia = np.array([[weight * (y + z), 0.0, 0.0], [0.0, weight * (x + z), 0.0], [0.0, 0.0, weight * (x + y)]])
+    return MassProperties(weight if mass is None else mass, np.zeros(3), inertia)
 
 
 def _solid_properties(mesh: MeshData, density: float, *, unsigned: bool) -> MassProperties:

@@ -13,20 +13,25 @@ from rich.table import Table
 
 from kinema.check import RULES, check
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostic, ReadError
+from kinema.foundation import Diagnostic, Origin, ReadError, Severity
+from kinema.read import openusd_validation
 
-from .diagnostics_table import output_console, print_diagnostics, verdict
+from .diagnostics_table import output_console, print_diagnostics, speaker, verdict
 from .reading import read_file, report_unreadable, status
 
 
-def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path]) -> int:
-    """Print what the reader and the rules found; the exit status."""
+def run(
+    file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path], openusd: bool = False
+) -> int:
+    """Print what the reader and the rules found, and OpenUSD's validators where asked for; the exit status."""
     console = output_console()
     try:
         with Status("reading", console=Console(stderr=True)) as progress:
             described = read_file(file, format, search_paths)
             progress.update("checking")
             found = _all_problems(described)
+            if openusd:
+                found += _openusd_problems(file, described, search_paths)
     except ReadError as error:
         return report_unreadable(error, json)
     if json:
@@ -34,11 +39,11 @@ def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Pa
             "file": str(file),
             "format": described.format,
             "name": described.name,
-            "diagnostics": [d.to_json() for d in found],
+            "diagnostics": [{**d.to_json(), "by": speaker(d)} for d in found],
         }
         print(json_module.dumps(result, ensure_ascii=False))  # noqa: T201
     else:
-        print_diagnostics(console, found)
+        print_diagnostics(console, found, speakers=openusd)
         console.print(verdict(found))
     return status(found)
 
@@ -48,6 +53,14 @@ def _all_problems(described: Robot | World) -> list[Diagnostic]:
     said = list(described.diagnostics)
     reader_missed_meshes = any(d.code.endswith(".missing-mesh") for d in said)
     return said + [d for d in check(described) if not (reader_missed_meshes and d.code == "meshes.missing")]
+
+
+def _openusd_problems(file: Path, described: Robot | World, search_paths: Sequence[Path]) -> list[Diagnostic]:
+    """What OpenUSD's validators say; of a file that is no stage, that they have nothing to say."""
+    if described.format == "usd":
+        return openusd_validation(file, search_paths=list(search_paths))
+    message = f"OpenUSD's validators are for USD stages; this file is {described.format.upper()}"
+    return [Diagnostic(Severity.NOTE, "openusd.not-a-stage", message, origin=Origin(str(file)))]
 
 
 def list_rules() -> int:

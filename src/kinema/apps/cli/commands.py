@@ -9,16 +9,16 @@ import typer
 
 app = typer.Typer(
     name="kinema",
-    help="The robot compiler: read, check and describe robots from URDF, SDFormat and MJCF files.",
+    help="The robot compiler: read, check, describe and convert robots from URDF, SDFormat, MJCF and USD files.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The robot: .urdf, .xacro, .sdf, .world or MJCF .xml.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd or .usdz.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Format = Annotated[
-    str | None, typer.Option("--format", help="urdf, sdf or mjcf; found out from the file when not given.")
+    str | None, typer.Option("--format", help="urdf, sdf, mjcf or usd; found out from the file when not given.")
 ]
 SearchPath = Annotated[
     list[Path] | None,
@@ -43,14 +43,54 @@ def info(file: File, json: Json = False, format: Format = None, package_path: Se
 
 
 @app.command()
-def check(file: File, json: Json = False, format: Format = None, package_path: SearchPath = None) -> None:
+def check(
+    file: File,
+    json: Json = False,
+    format: Format = None,
+    package_path: SearchPath = None,
+    openusd: Annotated[
+        bool, typer.Option("--openusd", help="Also run OpenUSD's own physics validators on a USD stage.")
+    ] = False,
+) -> None:
     """Check a robot file and list every problem with its place and how to repair it.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
     from .check import run
 
-    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or []))
+    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or [], openusd=openusd))
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The robot to read, in any format.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .usda, .usdc, .usd or .usdz.")],
+    layout: Annotated[
+        str, typer.Option("--layout", metavar="nested|flat", help="Links inside each other, or side by side (USD).")
+    ] = "nested",
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write what was lost to this file, as JSON.")
+    ] = None,
+    format: Format = None,
+    package_path: SearchPath = None,
+    meshes: Annotated[
+        str, typer.Option("--meshes", metavar="embed|reference", help="Triangles inside the file, or beside it (USD).")
+    ] = "embed",
+    layered: Annotated[
+        bool, typer.Option("--layered", help="A small file that loads geometry and physics from others (USD).")
+    ] = False,
+) -> None:
+    """Convert a robot file to another format or layout, and list what could not be carried over.
+
+    Exit status: 0 fine, also where something was lost, 1 the input has errors (all listed; the output was written), 2
+    it could not be read or the output not be written.
+    """
+    from .convert import WriteSettings, run
+
+    settings = WriteSettings(layout, meshes, layered)
+    raise typer.Exit(
+        run(source, target, format=format, search_paths=package_path or [], report=report, settings=settings)
+    )
 
 
 @app.command()

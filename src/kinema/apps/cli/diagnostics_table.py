@@ -26,23 +26,32 @@ def output_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
 
 
-def print_diagnostics(console: Console, diagnostics: Sequence[Diagnostic], *, brief: bool = False) -> None:
-    """A table for each severity that occurs; `brief` leaves out notes and long tails."""
+def speaker(diagnostic: Diagnostic) -> str:
+    """Who says it: Kinema, or another tool that was asked."""
+    return "OpenUSD" if diagnostic.code.startswith("openusd.") else "Kinema"
+
+
+def print_diagnostics(
+    console: Console, diagnostics: Sequence[Diagnostic], *, brief: bool = False, speakers: bool = False
+) -> None:
+    """A table for each severity that occurs; `brief` leaves out notes and long tails, `speakers` adds who says it."""
     for severity in Severity:
         found = [d for d in diagnostics if d.severity is severity]
         if not found or (brief and severity is Severity.NOTE):
             continue
         shown = found[:_BRIEF] if brief else found
-        console.print(_table(severity, shown, len(found)))
+        console.print(_table(severity, shown, len(found), speakers=speakers))
         if len(shown) < len(found):
             console.print(Text(f"  and {len(found) - len(shown)} more: see `kinema check`", style="dim"))
 
 
-def _table(severity: Severity, diagnostics: Sequence[Diagnostic], total: int) -> Table:
+def _table(severity: Severity, diagnostics: Sequence[Diagnostic], total: int, *, speakers: bool) -> Table:
     noun = severity.value if total == 1 else f"{severity.value}s"
     table = Table(
         title=f"{total} {noun}", title_justify="left", title_style=_STYLE[severity], box=None, padding=(0, 2, 0, 0)
     )
+    if speakers:
+        table.add_column("who", style="dim")
     table.add_column("where", style="dim", overflow="fold", max_width=34)
     table.add_column("what", overflow="fold", ratio=1)
     table.add_column("code", style="dim", overflow="fold", max_width=30)
@@ -50,7 +59,8 @@ def _table(severity: Severity, diagnostics: Sequence[Diagnostic], total: int) ->
         text = Text(d.message)
         if d.hint:
             text.append(f"\n→ {d.hint}", style="italic dim")
-        table.add_row(Text(_short_place(d.origin)), text, Text(d.code))
+        who = [Text(speaker(d))] if speakers else []
+        table.add_row(*who, Text(_short_place(d.origin)), text, Text(d.code))
     return table
 
 

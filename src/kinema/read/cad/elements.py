@@ -152,10 +152,9 @@ class MotionLinkElement:
 
     place: Origin = NOWHERE
     name: str = ""
-    joint1: int
-    """Index into the snapshot's joints."""
+    joint1: JointElement
     motion1: str
-    joint2: int
+    joint2: JointElement
     motion2: str
     value1: float
     value2: float

@@ -96,7 +96,7 @@ def _run(text: Text, prepared: Prepared, *, ranges: bool) -> tuple[Any, Any, lis
                         memory[name] = data
                     spec = mj.MjSpec.from_string(text.main, vfs=memory)
                     return spec, _compile(spec, notes, ranges, vfs=memory), notes
-            spec = mj.MjSpec.from_string(text.main, assets=files)  # MuJoCo 3
+            spec = mj.MjSpec.from_string(text.main, include=text.attached, assets=prepared.files)  # early MuJoCo 3
             return spec, _compile(spec, notes, ranges), notes
     except (ValueError, RuntimeError, MemoryError, TypeError, UnicodeError, mj.FatalError) as error:
         raise _Refused(str(error)) from None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kinema.description import Joint
+from kinema.description import Joint, Link
 
 from . import pxr
+from .own_names import declared
 from .stage_index import StageIndex
 
 
@@ -18,9 +19,10 @@ def declared_roots(index: StageIndex, joints: Sequence[Joint]) -> list[str]:
     spanning tree's own rule decides.
     """
     roots: list[str] = []
+    prims = declared(index, index.articulations)
     joint_at = {joint.origin.path: joint for joint in joints}
-    below = _bodies_below(index, [index.values.facts(prim).path for prim in index.articulations])
-    for prim in index.articulations:
+    below = _bodies_below(index, [index.values.facts(prim).path for prim in prims])
+    for prim in prims:
         facts = index.values.facts(prim)
         if facts.path in index.bodies:
             roots.append(index.bodies[facts.path].name)
@@ -69,3 +71,19 @@ def _topmost(index: StageIndex, prim: pxr.Prim, inside: Sequence[str]) -> list[s
     members = set(inside)
     tops = [path for path in inside if index.bodies[path].parent not in members]
     return [index.bodies[tops[0]].name] if len(tops) == 1 else []
+
+
+_SELF_COLLISION = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
+
+
+def apply_self_collision(
+    index: StageIndex, links: Mapping[str, Link], articulated: Mapping[str, Sequence[str]]
+) -> None:
+    """Links of an articulation that says so do not collide with each other."""
+    for prim in index.articulations:
+        if not any(index.authored(prim, name) is False for name in _SELF_COLLISION):
+            continue
+        path = index.values.facts(prim).path
+        inside = [b.name for p, b in index.bodies.items() if p == path or p.startswith(path + "/")]
+        for name in {n for link in inside for n in articulated[link]}:
+            links[name].self_collide = False

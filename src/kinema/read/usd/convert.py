@@ -12,20 +12,25 @@ from kinema.description import Base, CollisionRules, Joint, Link, Robot, World
 from kinema.foundation import Diagnostics, Origin
 
 from . import pxr
-from .articulation import declared_roots
+from .articulation import apply_self_collision, declared_roots
 from .components import connected_components
 from .filters import read_filtered_pairs, read_groups
 from .instancers import expand_instancers
-from .joints import read_joint
+from .joints import read_joints
 from .masses import body_density, body_inertial
+from .mimic import apply_mimic
+from .mjc import MjcParts, read_mjc
 from .names import unique_names
+from .own_names import mark_generated, own, own_names, own_order, restore_link
+from .own_robots import OwnRobots
 from .polar import polar
-from .scenery import read_cameras, read_lights, read_options
+from .scenery import OPTION_SETTINGS, read_cameras, read_lights, read_options
 from .scenes import read_scenes
 from .shapes_on_links import StageShape, read_shapes
+from .stacking import stack_joints
 from .stage_index import Body, StageIndex, index_stage, say_animation
 from .units import DEGREE, stage_units
-from .vendor import apply_mimic, keep_vendor_data
+from .vendor import ARTICULATION_SETTINGS, apply_link_settings, keep_vendor_data
 
 
 @dataclass(slots=True, eq=False)
@@ -35,10 +40,14 @@ class _Parts:
     links: dict[str, Link] = field(default_factory=dict)
     """By name."""
     joints: list[Joint] = field(default_factory=list)
+    articulated: dict[str, list[str]] = field(default_factory=dict)
+    """Link name -> all links of its articulation."""
     shapes: list[StageShape] = field(default_factory=list)
+    mjc: MjcParts = field(default_factory=MjcParts)
+    robots: OwnRobots = field(init=False)
 
 
-def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack_joints: bool | None) -> Robot | World:
+def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack: bool | None) -> Robot | World:
     """One robot, or a world of several robots and scenery."""
     index = index_stage(stage, file, stage_units(stage), diagnostics)
     _say_units(index)
@@ -46,9 +55,11 @@ def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack_j
     _name_bodies(index)
     parts = _Parts()
     parts.shapes = [*read_shapes(index), *(s for i in instances for s in i.shapes)]
-    _name_shapes(parts.shapes)
+    _name_shapes(index, parts.shapes)
     parts.links = _links(index, parts.shapes)
-    parts.joints = _joints(index, stack_joints)
+    parts.robots, parts.joints, parts.articulated = _joints(index, list(parts.links), stack)
+    apply_self_collision(index, parts.links, parts.articulated)
+    parts.mjc = read_mjc(index, parts.joints, {s.shape.origin.path: s.shape.name for s in parts.shapes})
     described = _assemble(index, parts)
     say_animation(index)
     return described
@@ -62,14 +73,19 @@ def _say_units(index: StageIndex) -> None:
 
 
 def _name_bodies(index: StageIndex) -> None:
-    for path, name in unique_names(index.bodies).items():
+    prims = [body.prim for body in index.bodies.values()]
+    names = own_names(index, dict(zip(index.bodies, prims, strict=True)), unique_names(index.bodies))
+    for path, name in names.items():
         index.bodies[path].name = name
+    index.bodies = dict(own_order(index, list(index.bodies.items()), prims))
 
 
-def _name_shapes(shapes: Sequence[StageShape]) -> None:
-    names = unique_names(s.shape.origin.path for s in shapes)
+def _name_shapes(index: StageIndex, shapes: Sequence[StageShape]) -> None:
+    prims = {s.shape.origin.path: s.prim for s in shapes}
+    names = own_names(index, prims, unique_names(prims))
     for s in shapes:
         s.shape.name = names[s.shape.origin.path]
+        mark_generated(index, s.prim, s.shape)
 
 
 # -- links ------------------------------------------------------------------------------------------------------------
@@ -100,7 +116,8 @@ def _link(index: StageIndex, body: Body, parts: Sequence[StageShape]) -> Link:
         starts_asleep=bool(index.value(prim, "physics:startsAsleep")),
     )
     _velocities(index, body, link)
-    keep_vendor_data(index, prim, link, known={"newton:inertia", "newton:jointsAddMobility"})
+    apply_link_settings(index, prim, link)
+    restore_link(index, prim, link)
     return link
 
 
@@ -123,34 +140,21 @@ def _velocities(index: StageIndex, body: Body, link: Link) -> None:
 # -- joints -----------------------------------------------------------------------------------------------------------
 
 
-def _joints(index: StageIndex, stack_joints: bool | None) -> list[Joint]:
+def _joints(
+    index: StageIndex, links: Sequence[str], stack: bool | None
+) -> tuple[OwnRobots, list[Joint], dict[str, list[str]]]:
+    """What the stage keeps of its robots, the joints, and for each link the links of its articulation."""
     paths = [index.values.facts(prim).path for prim in index.joints]
-    names = unique_names(paths)
-    read = [(prim, read_joint(index, prim, names[path])) for prim, path in zip(index.joints, paths, strict=True)]
-    joints = [(prim, joint) for prim, joint in read if joint is not None]
+    names = own_names(index, dict(zip(paths, index.joints, strict=True)), unique_names(paths))
+    joints = read_joints(index, names)
+    joints = own_order(index, joints, [prim for prim, _ in joints])
     for prim, joint in joints:
         apply_mimic(index, prim, joint, names)
-    result = [joint for _, joint in joints]
-    if stack_joints or (stack_joints is None and _says_mobility(index)):
-        _stack(result)
-    return result
-
-
-def _says_mobility(index: StageIndex) -> bool:
-    """Whether the stage says that several joints between two bodies add their motion (as MJCF's do)."""
-    return any(index.authored(b.prim, "newton:jointsAddMobility") for b in index.bodies.values()) or any(
-        index.authored(p, "newton:jointsAddMobility") for p in [*index.scenes, *index.articulations]
-    )
-
-
-def _stack(joints: Sequence[Joint]) -> None:
-    seen: set[tuple[str | None, str | None]] = set()
-    for joint in joints:
-        pair = (joint.parent, joint.child)
-        if pair in seen and not joint.closes_loop and joint.enabled:
-            joint.stacked = True
-        if not joint.closes_loop and joint.enabled:
-            seen.add(pair)
+    carrying = [joint for _, joint in joints if joint.enabled and not joint.closes_loop]
+    articulated = {name: group for group in connected_components(links, carrying) for name in group}
+    stack_joints(index, joints, articulated, stack)
+    robots, kept = OwnRobots.sort_out(index, joints)
+    return robots, kept, articulated
 
 
 # -- robots -----------------------------------------------------------------------------------------------------------
@@ -161,11 +165,12 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     robots = _robots(index, parts, roots)
     scenery = [s.shape for s in parts.shapes if s.body is None]
     default = index.stage.GetDefaultPrim()
-    name = default.GetName() if default else ""
+    kept = own(index, default, "name") if default else None
+    name = kept if kept is not None else default.GetName() if default else ""
     gravity, scene_groups = read_scenes(index, parts.links, parts.shapes)
     rules = CollisionRules(
         groups=[*read_groups(index, parts.shapes), *scene_groups],
-        pairs=read_filtered_pairs(index, parts.shapes, _articulated(parts)),
+        pairs=read_filtered_pairs(index, parts.shapes, parts.articulated),
     )
     described: Robot | World
     if len(robots) == 1 and not scenery:
@@ -175,23 +180,30 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
         described = World(name=name, robots=robots, shapes=scenery)
         _name_robots(robots)
     described.collision = rules
+    described.constraints = parts.robots.constraints
     described.cameras, described.lights = read_cameras(index), read_lights(index)
     described.gravity, described.options = gravity, read_options(index)
+    _put_mjc(described, parts.mjc)
+    for scene in index.scenes:
+        keep_vendor_data(index, scene, described, OPTION_SETTINGS)
+    for prim in index.articulations:
+        if index.values.facts(prim).path not in index.bodies:
+            keep_vendor_data(index, prim, described, ARTICULATION_SETTINGS)
     described.format, described.source = "usd", index.file
     described.diagnostics = index.diagnostics
     described.origin = Origin(index.file)
     return described
 
 
-def _articulated(parts: _Parts) -> dict[str, list[str]]:
-    """For each link, the links of its articulation."""
-    carrying = [j for j in parts.joints if j.enabled and not j.closes_loop]
-    return {name: names for names in connected_components(list(parts.links), carrying) for name in names}
+def _put_mjc(described: Robot | World, mjc: MjcParts) -> None:
+    described.frames, described.tendons, described.actuators = mjc.frames, mjc.tendons, mjc.actuators
+    described.extras += mjc.extras
 
 
 def _robots(index: StageIndex, parts: _Parts, roots: Sequence[str]) -> list[Robot]:
     """The links that joints connect, with these joints, make one robot."""
-    components = connected_components(list(parts.links), parts.joints)
+    paths = {body.name: path for path, body in index.bodies.items()}
+    components = parts.robots.together(connected_components(list(parts.links), parts.joints), paths)
     component_of = {name: i for i, names in enumerate(components) for name in names}
     joints: list[list[Joint]] = [[] for _ in components]
     for joint in parts.joints:
@@ -201,9 +213,12 @@ def _robots(index: StageIndex, parts: _Parts, roots: Sequence[str]) -> list[Robo
     root_of: dict[int, str] = {}
     for root in roots:
         root_of.setdefault(component_of[root], root)
-    return [
+    robots = [
         _robot(index, [parts.links[n] for n in names], joints[i], root_of.get(i)) for i, names in enumerate(components)
     ]
+    for robot, names in zip(robots, components, strict=True):
+        parts.robots.restore(robot, paths[names[0]])
+    return robots
 
 
 def _robot(index: StageIndex, links: list[Link], joints: list[Joint], root: str | None) -> Robot:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from kinema.description import CollisionGroup, CollisionPair
 
 from . import pxr
+from .own_names import own
 from .shapes_on_links import StageShape
 from .stage_index import StageIndex
 
@@ -14,6 +15,7 @@ from .stage_index import StageIndex
 def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[CollisionGroup]:
     """The stage's collision groups, with the shapes their collections hold as members."""
     known = {str(prim.GetPath()) for prim in index.groups}
+    name_of = {str(prim.GetPath()): str(own(index, prim, "name") or prim.GetPath()) for prim in index.groups}
     result: list[CollisionGroup] = []
     for prim in index.groups:
         group = pxr.UsdPhysics.CollisionGroup(prim)
@@ -29,11 +31,11 @@ def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[Collisio
                 )
         result.append(
             CollisionGroup(
-                name=str(prim.GetPath()),
+                name=name_of[str(prim.GetPath())],
                 origin=index.origin(prim),
                 members=[p.shape.name for p in parts if p.shape.collision and query.IsPathIncluded(p.prim.GetPath())],
                 between="shapes",
-                filtered=names,
+                filtered=[name_of.get(name, name) for name in names],
                 invert=bool(index.value(prim, "physics:invertFilteredGroups")),
                 merge=str(index.value(prim, "physics:mergeGroup") or ""),
             )

@@ -24,6 +24,7 @@ from kinema.description import (
 from kinema.foundation import Array, Pose
 
 from . import pxr
+from .own_shapes import stood_for
 from .polar import Affine, mirrors, polar, similarity
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def place_geometry(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> Plac
         prim: a Gprim.
         into_link: from the prim's local coordinates (stage units) into the link's frame (metres).
     """
+    original = stood_for(index, prim, into_link)
+    if original is not None:
+        return Placed(*original)
     make = _MAKERS.get(index.values.facts(prim).kind.type)
     return None if make is None else make(index, prim, into_link)
 
@@ -158,7 +162,7 @@ def _plane(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
     x = turned[:, 0] - z * (z @ turned[:, 0])
     x /= np.linalg.norm(x)
     rotation = np.column_stack([x, np.cross(z, x), z])
-    width, length = index.value(prim, "width"), index.value(prim, "length")
+    width, length = index.authored(prim, "width"), index.authored(prim, "length")
     size = None
     if width is not None and length is not None:
         lengths = np.linalg.norm(turned, axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from kinema.description import (
 )
 
 from . import pxr
-from .joint_frames import AXES, JointTargetError, Side, read_side, settle
+from .joint_frames import AXES, JointTargetError, Side, Sides, read_sides, settle
+from .mimic import NEWTON_MIMIC
+from .own_joints import restore_joint
 from .schemas import instances
 from .stage_index import StageIndex
 from .units import DEGREE
@@ -39,19 +42,36 @@ _KINDS = {
 _SPECIAL_AXIS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.SPHERICAL)
 
 
-def read_joint(index: StageIndex, prim: pxr.Prim, name: str) -> Joint | None:
-    """A joint, or None, with an error, where it leads nowhere."""
-    kind = _KINDS.get(index.values.facts(prim).kind.type, JointKind.SIX_AXIS)
-    main = _main_axis(index, prim, name) if kind in _SPECIAL_AXIS else None
-    try:
-        first, second = (read_side(index, prim, number, main) for number in (0, 1))
-    except JointTargetError as error:
+def read_joints(index: StageIndex, names: Mapping[str, str]) -> list[tuple[pxr.Prim, Joint]]:
+    """Every joint with its prim, but for those that lead nowhere: they are errors.
+
+    Args:
+        index: the stage.
+        names: what joints are called, by the paths of their prims.
+    """
+    mains = [_main_axis(index, prim) for prim in index.joints]
+    result: list[tuple[pxr.Prim, Joint]] = []
+    for prim, main, sides in zip(
+        index.joints, mains, read_sides(index, list(zip(index.joints, mains, strict=True))), strict=True
+    ):
+        joint = _joint(index, prim, names[index.values.facts(prim).path], main, sides)
+        if joint is not None:
+            result.append((prim, joint))
+    return result
+
+
+def _joint(
+    index: StageIndex, prim: pxr.Prim, name: str, main: int | None, sides: Sides | JointTargetError
+) -> Joint | None:
+    if isinstance(sides, JointTargetError):
         hint = "point physics:body0 and physics:body1 at bodies; leave one empty for the world"
-        message = f"joint {name!r} is left out: {error}"
+        message = f"joint {name!r} is left out: {sides}"
         index.diagnostics.error("usd.joint-target", message, hint=hint, origin=index.origin(prim))
         return None
+    first, second, gap = sides
     if not _connects(index, prim, name, first, second):
         return None
+    kind = _kind(index, prim)
     joint = Joint(
         name=name,
         origin=index.origin(prim),
@@ -77,16 +97,23 @@ def read_joint(index: StageIndex, prim: pxr.Prim, name: str) -> Joint | None:
         joint.kind = JointKind.CONTINUOUS
     _drives(index, prim, joint, kind, main or 0)
     _complain_of_limits(index, prim, joint, kind)
-    apply_joint_settings(index, prim, joint)
-    settle(index, joint, first, second)
+    apply_joint_settings(index, prim, joint, {*NEWTON_MIMIC})
+    settle(index, joint, restore_joint(index, prim, joint, gap))
     return joint
 
 
-def _main_axis(index: StageIndex, prim: pxr.Prim, name: str) -> int:
+def _kind(index: StageIndex, prim: pxr.Prim) -> JointKind:
+    return _KINDS.get(index.values.facts(prim).kind.type, JointKind.SIX_AXIS)
+
+
+def _main_axis(index: StageIndex, prim: pxr.Prim) -> int | None:
+    """Which axis of its frame the joint moves about or along; None for kinds that have no such axis."""
+    if _kind(index, prim) not in _SPECIAL_AXIS:
+        return None
     token = str(index.value(prim, "physics:axis") or "X")
     if token not in AXES:
         index.diagnostics.error(
-            "usd.bad-axis", f"joint {name!r} has the axis {token!r}; X is assumed", origin=index.origin(prim)
+            "usd.bad-axis", f"joint {prim.GetName()!r} has the axis {token!r}; X is assumed", origin=index.origin(prim)
         )
     return AXES.get(token, 0)
 

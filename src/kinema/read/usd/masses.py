@@ -17,12 +17,14 @@ from kinema.description import Inertial, Mesh, geometry_mass, is_solid
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 
 from . import pxr
+from .own_names import own
 from .polar import Affine, polar
 from .shapes_on_links import StageShape
 from .stage_index import Body, StageIndex
 
 DEFAULT_DENSITY = 1000.0
 """[kg/m3]"""
+_MOMENTS = frozenset({"physics:centerOfMass", "physics:diagonalInertia", "physics:principalAxes", "newton:inertia"})
 STAND_IN_RADIUS = 0.1
 """Radius [m] of the ball whose inertia stands in for one that is neither authored nor to be computed: OpenUSD's."""
 
@@ -37,12 +39,15 @@ def body_inertial(
     index: StageIndex, body: Body, parts: Sequence[StageShape], density: float | None
 ) -> tuple[Inertial | None, bool]:
     """The body's mass, centre and inertia in its link's frame, and whether shapes had a part in it."""
+    if own(index, body.prim, "massless"):
+        return None, False
     has_api = "PhysicsMassAPI" in index.schemas(body.prim)
     own_mass = index.positive(body.prim, "physics:mass") if has_api else None
     into_link = Affine(body.scale, np.zeros(3))
     center, inertia = _authored_moments(index, body.prim, into_link) if has_api else (None, None)
     if own_mass is not None and center is not None and inertia is not None:
-        return Inertial(own_mass * index.units.mass, center, inertia), False
+        was_computed = bool(own(index, body.prim, "inertiaIsComputed"))
+        return Inertial(own_mass * index.units.mass, center, inertia), was_computed
     computed = _from_shapes(index, parts, density)
     if own_mass is not None:
         return _with_mass(index, body, own_mass * index.units.mass, computed, center, inertia)
@@ -93,6 +98,8 @@ def _authored_moments(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> t
         prim: a body or a collider.
         into_link: from the prim's own coordinates into its link's frame.
     """
+    if _MOMENTS.isdisjoint(index.values.facts(prim).authored):
+        return None, None
     center: Array | None = None
     point = index.value(prim, "physics:centerOfMass")
     if point is not None and np.isfinite(np.array(point)).all():

@@ -6,13 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from kinema.description import PhysicsMaterial, SolverParameters, VisualMaterial
+from kinema.description import PhysicsMaterial, VisualMaterial
 
 from . import pxr
+from .own_names import own
+from .own_shapes import restore_surface
 from .stage_index import StageIndex
+from .vendor import CONTACT_SETTINGS, MATERIAL_SETTINGS, contact_settings, keep_vendor_data, material_settings
 
 _LOOK, _PHYSICS = "", "physics"
-_MJC_CONTACT = frozenset({"mjc:solref", "mjc:solimp", "mjc:condim", "mjc:priority"})
 
 
 class Materials:
@@ -48,10 +50,10 @@ class Materials:
             if bound not in self._surfaces:
                 self._surfaces[bound] = _physics_material(index, bound)
             material = self._surfaces[bound]
-        if _MJC_CONTACT.isdisjoint(index.values.facts(prim).authored):
+        if index.values.facts(prim).authored.isdisjoint(CONTACT_SETTINGS):
             return material
         own = PhysicsMaterial(origin=index.origin(prim)) if material is None else material
-        return dataclasses.replace(own, **_mjc_contact(index, prim))
+        return dataclasses.replace(own, **contact_settings(index, prim))
 
     def _binding(self, prim: pxr.Prim, purpose: str) -> pxr.Prim | None:
         known = self._bound[purpose]
@@ -71,36 +73,18 @@ def _bindings(prims: Sequence[pxr.Prim], purpose: str) -> dict[pxr.Prim, pxr.Pri
 
 def _physics_material(index: StageIndex, bound: pxr.Prim) -> PhysicsMaterial:
     get = index.value
-    density = get(bound, "physics:density")
-    return PhysicsMaterial(
+    density = index.positive(bound, "physics:density")
+    material = PhysicsMaterial(
         name=bound.GetName(),
         origin=index.origin(bound),
         static_friction=_float(get(bound, "physics:staticFriction")),
         dynamic_friction=_float(get(bound, "physics:dynamicFriction")),
         restitution=_float(get(bound, "physics:restitution")),
-        density=density * index.units.density if density else None,
-        torsional_friction=_float(index.authored(bound, "newton:torsionalFriction")),
-        rolling_friction=_float(index.authored(bound, "newton:rollingFriction")),
-        contact_stiffness=_float(index.authored(bound, "newton:contactStiffness")),
-        contact_damping=_float(index.authored(bound, "newton:contactDamping")),
+        density=None if density is None else density * index.units.density,
+        **material_settings(index, bound),
     )
-
-
-def _mjc_contact(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
-    """MuJoCo's contact settings, which its schema puts on the collider."""
-    solref, solimp = index.authored(prim, "mjc:solref"), index.authored(prim, "mjc:solimp")
-    result: dict[str, Any] = {}
-    if solref is not None or solimp is not None:
-        result["solver"] = SolverParameters(
-            solref=None if solref is None else tuple(float(v) for v in solref),  # type: ignore[arg-type]
-            solimp=None if solimp is None else tuple(float(v) for v in solimp),  # type: ignore[arg-type]
-        )
-    condim, priority = index.authored(prim, "mjc:condim"), index.authored(prim, "mjc:priority")
-    if condim is not None:
-        result["contact_dimension"] = int(condim)
-    if priority is not None:
-        result["priority"] = int(priority)
-    return result
+    keep_vendor_data(index, bound, material, MATERIAL_SETTINGS.keys())
+    return restore_surface(index, bound, material)
 
 
 def _preview_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
@@ -115,8 +99,9 @@ def _preview_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial | 
 
     diffuse, opacity = constant("diffuseColor"), constant("opacity")
     emissive = constant("emissiveColor")
+    kept = own(index, material, "name")
     return VisualMaterial(
-        name=material.GetName(),
+        name=material.GetName() if kept is None else str(kept),
         origin=index.origin(material),
         color=None if diffuse is None else (*(float(c) for c in diffuse), 1.0 if opacity is None else float(opacity)),  # type: ignore[arg-type]
         emission=None if emissive is None else tuple(float(c) for c in emissive),  # type: ignore[arg-type]

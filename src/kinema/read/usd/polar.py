@@ -38,7 +38,7 @@ def polar(linear: Array) -> tuple[Array, Array]:
     """
     size = similarity(linear)
     if size:
-        return linear / size, np.diag([size] * 3)
+        return linear / size, np.array([[size, 0.0, 0.0], [0.0, size, 0.0], [0.0, 0.0, size]])
     u, s, vt = np.linalg.svd(linear)
     rotation = u @ vt
     scale = (vt.T * s) @ vt

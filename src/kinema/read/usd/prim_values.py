@@ -15,9 +15,11 @@ import numpy as np
 from kinema.foundation import Diagnostics, Origin
 
 from . import pxr
+from .own_numbers import EXACT, exact_number, read_stamp
 from .schemas import applied
 
 _SMALL = frozenset({"radius", "height", "axis", "size", "orientation", "radiusTop", "radiusBottom"})
+_TARGETS = frozenset({"physics:body0", "physics:body1", "physics:simulationOwner"})
 _SMALL_PREFIXES = ("physics:", "drive:", "limit:")
 """Attributes that hold a number or two and are always asked for; points and the like are read when they are needed."""
 
@@ -43,6 +45,7 @@ class PrimKind:
 class PrimFacts:
     """What is looked up again and again about a prim."""
 
+    prim: pxr.Prim
     path: str
     schemas: frozenset[str]
     authored: frozenset[str]
@@ -62,39 +65,40 @@ class PrimValues:
         self._file = file
         self._diagnostics = diagnostics
         self._facts: dict[pxr.Prim, PrimFacts] = {}
-        self._last: pxr.Prim = None
-        self._last_facts: Any = None
-        self._kinds: dict[tuple[str, frozenset[str]], PrimKind] = {}
+        self._by_id: dict[int, PrimFacts] = {}
+        # the same, by the identity of the Python objects that the facts hold: hashing a prim costs microseconds
+        self._kinds: dict[tuple[str, tuple[str, ...]], PrimKind] = {}
         self.some_hidden = False
         """Whether some prim that was looked at says a purpose or a visibility."""
+        self.stamp = read_stamp(stage)
+        """What Kinema left in a stage that it wrote; None in all others."""
         self._complained: set[tuple[str, str]] = set()
         self._may_be_animated = any(layer.ListAllTimeSamples() for layer in stage.GetUsedLayers(True))
         self._moving: dict[str, bool] = {}
 
     def facts(self, prim: pxr.Prim) -> PrimFacts:
         """The prim's schemas and authored properties."""
-        if prim is self._last:
-            return self._last_facts
-        facts = self._facts.get(prim)
+        facts = self._by_id.get(id(prim))
         if facts is None:
-            facts = self._facts[prim] = self._gather(prim)
-        self._last, self._last_facts = prim, facts
+            facts = self._facts.get(prim)
+        if facts is None:
+            facts = self._facts[prim] = self._by_id[id(prim)] = self._gather(prim)
         return facts
 
     def _gather(self, prim: pxr.Prim) -> PrimFacts:
-        schemas = frozenset(applied(prim))
-        key = (str(prim.GetTypeName()), schemas)
+        info = prim.GetPrimTypeInfo()
+        key = (str(info.GetTypeName()), tuple(info.GetAppliedAPISchemas()))
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = _kind(prim, *key)
+            kind = self._kinds[key] = _kind(prim)
         authored = frozenset(prim.GetAuthoredPropertyNames())
         if "purpose" in authored or "visibility" in authored:
             self.some_hidden = True
-        return PrimFacts(str(prim.GetPath()), kind.schemas, authored, kind)
+        return PrimFacts(prim, str(prim.GetPath()), kind.schemas, authored, kind)
 
     def value(self, prim: pxr.Prim, name: str) -> Any:
         """An attribute's value, its fallback, or None."""
-        facts = self._last_facts if prim is self._last else self.facts(prim)
+        facts = self._by_id.get(id(prim)) or self.facts(prim)
         if name in facts.authored:
             read = facts.read
             value = read[name] if name in read else self._authored_value(prim, name, facts)
@@ -107,7 +111,7 @@ class PrimValues:
 
     def authored(self, prim: pxr.Prim, name: str) -> Any:
         """An attribute's value where the stage says it, else None."""
-        facts = self._last_facts if prim is self._last else self.facts(prim)
+        facts = self._by_id.get(id(prim)) or self.facts(prim)
         if name not in facts.authored or not prim.GetAttribute(name).HasAuthoredValue():
             return None
         return self._authored_value(prim, name, facts)
@@ -117,14 +121,22 @@ class PrimValues:
         for prim in prims:
             facts = self.facts(prim)
             for name in facts.authored:
-                if name in _SMALL or name.startswith(_SMALL_PREFIXES):
+                if name in _TARGETS:
+                    facts.read[name] = self.targets(prim, name)
+                elif name in _SMALL or name.startswith(_SMALL_PREFIXES):
                     facts.read[name] = self._authored_value(prim, name, facts)
+
+    def targets(self, prim: pxr.Prim, name: str) -> list[Any]:
+        """The paths that an authored relationship names."""
+        relationship = prim.GetRelationship(name)
+        return list(relationship.GetTargets()) if relationship else []
 
     def _authored_value(self, prim: pxr.Prim, name: str, facts: PrimFacts) -> Any:
         attribute = prim.GetAttribute(name)
-        if not attribute:  # a relationship has the name
+        try:
+            value = attribute.Get(self.time)
+        except RuntimeError:  # a relationship has the name
             return None
-        value = attribute.Get(self.time)
         if self._may_be_animated and attribute.ValueMightBeTimeVarying():
             self.animated[f"{prim.GetPath()}.{name}"] = None
         expected = facts.kind.expected
@@ -133,11 +145,15 @@ class PrimValues:
             expected[name] = attribute.GetTypeName().defaultValue if known else None
         sample = expected[name]
         if sample is None or value is None or type(value) is type(sample):
-            return value
+            return value if self.stamp is None or value is None else self._exact(prim, name, facts, attribute, value)
         fitting = _as_type_of(sample, value)
         if fitting is None:
             self._complain(prim, name, attribute, value)
         return fitting
+
+    def _exact(self, prim: pxr.Prim, name: str, facts: PrimFacts, attribute: Any, value: Any) -> Any:
+        twin = prim.GetAttribute(EXACT + name).Get(self.time) if EXACT + name in facts.authored else None
+        return exact_number(self.stamp, attribute, value, twin) if self.stamp is not None else value
 
     def _complain(self, prim: pxr.Prim, name: str, attribute: Any, value: Any) -> None:
         key = (str(prim.GetPath()), name)
@@ -167,11 +183,11 @@ class PrimValues:
             prim = prim.GetParent()
 
 
-def _kind(prim: pxr.Prim, type_name: str, schemas: frozenset[str]) -> PrimKind:
+def _kind(prim: pxr.Prim) -> PrimKind:
     geom = pxr.UsdGeom
     return PrimKind(
-        type=type_name,
-        schemas=schemas,
+        type=str(prim.GetTypeName()),
+        schemas=frozenset(applied(prim)),
         is_xformable=prim.IsA(geom.Xformable),
         is_gprim=prim.IsA(geom.Gprim),
         is_joint=prim.IsA(pxr.UsdPhysics.Joint),

@@ -8,26 +8,41 @@ from typing import Any
 from kinema.description import Camera, Light
 
 from . import pxr
+from .own_names import own
 from .polar import rigid
+from .scenes import GRAVITY_SWITCHES
 from .stage_index import StageIndex
 
 _LIGHT_KINDS = {"DistantLight": "directional", "SphereLight": "point", "DiskLight": "spot", "RectLight": "spot"}
-_SCENE_OPTIONS = {
+_OPTIONS = {
     "newton:timeStepsPerSecond": ("timestep", lambda v: 1.0 / float(v)),
+    "newton:maxSolverIterations": ("iterations", int),
     "mjc:option:timestep": ("timestep", float),
     "mjc:option:integrator": ("integrator", str),
     "mjc:option:cone": ("cone", str),
+    "mjc:option:jacobian": ("jacobian", str),
+    "mjc:option:solver": ("solver", str),
     "mjc:option:impratio": ("impratio", float),
+    "mjc:option:iterations": ("iterations", int),
+    "mjc:option:tolerance": ("tolerance", float),
+    "mjc:option:ls_iterations": ("ls_iterations", int),
+    "mjc:option:ls_tolerance": ("ls_tolerance", float),
+    "mjc:option:noslip_iterations": ("noslip_iterations", int),
+    "mjc:option:noslip_tolerance": ("noslip_tolerance", float),
 }
+"""Attribute of a scene -> name among the options, and how its value is read. Later rows win over earlier ones."""
+OPTION_SETTINGS = (*_OPTIONS, *GRAVITY_SWITCHES, "mjc:compiler:angle", "newton:jointsAddMobility")
+"""What is known of scenes."""
 
 
 def read_options(index: StageIndex) -> dict[str, Any]:
-    """Simulation settings that scenes ask for, under the names all formats share."""
+    """Simulation settings that the first scene asks for, under the names all formats share."""
     options: dict[str, Any] = {}
     for scene in index.scenes[:1]:
-        for attribute, (name, convert) in _SCENE_OPTIONS.items():
+        for attribute, (name, convert) in _OPTIONS.items():
             value = index.authored(scene, attribute)
-            if value is not None:
+            # -1 asks the solver to choose, and a frequency of zero says nothing
+            if value is not None and not (name in ("iterations", "timestep") and value <= 0):
                 options[name] = convert(value)
     return options
 
@@ -40,17 +55,26 @@ def read_cameras(index: StageIndex) -> list[Camera]:
         body = index.owner(prim)
         pose = rigid(index.world(prim))
         near, far = camera.clippingRange.min, camera.clippingRange.max
+        resolution = own(index, prim, "resolution")
         result.append(
             Camera(
-                name=prim.GetName(),
+                name=own(index, prim, "name") or prim.GetName(),
                 origin=index.origin(prim),
                 link=None if body is None else body.name,
                 pose=pose if body is None else body.pose.inverse() @ pose,
-                vertical_fov=math.radians(camera.GetFieldOfView(pxr.Gf.Camera.FOVVertical)),
+                vertical_fov=_field_of_view(index, prim, camera),
+                resolution=None if resolution is None else (round(resolution[0]), round(resolution[1])),
                 clip=(near * index.units.length, far * index.units.length),
             )
         )
     return result
+
+
+def _field_of_view(index: StageIndex, prim: pxr.Prim, camera: Any) -> float:
+    """The vertical field of view; exactly, where it is kept so and nobody changed the lens."""
+    lens = math.radians(camera.GetFieldOfView(pxr.Gf.Camera.FOVVertical))
+    kept = own(index, prim, "verticalFov")
+    return float(kept) if kept is not None and math.isclose(kept, lens, rel_tol=1e-5) else lens
 
 
 def read_lights(index: StageIndex) -> list[Light]:
@@ -68,7 +92,7 @@ def read_lights(index: StageIndex) -> list[Light]:
                 settings[f"usd:{name}"] = float(value)  # type: ignore[assignment]
         result.append(
             Light(
-                name=prim.GetName(),
+                name=own(index, prim, "name") or prim.GetName(),
                 origin=index.origin(prim),
                 kind=_LIGHT_KINDS.get(kind, "point"),
                 link=None if body is None else body.name,

@@ -16,6 +16,8 @@ from .stage_index import StageIndex
 
 STANDARD_GRAVITY = 9.81
 """[m/s2]"""
+GRAVITY_SWITCHES = ("newton:gravityEnabled", "mjc:flag:gravity")
+"""Vendor attributes of a scene that may switch gravity off."""
 
 
 def read_scenes(
@@ -88,6 +90,8 @@ def _of_collider(index: StageIndex, part: StageShape, scene_of: Mapping[str, str
 def _gravity(index: StageIndex, path: str) -> Array:
     """A scene's gravity: a zero direction means down, a negative magnitude means that of the Earth."""
     scene = index.stage.GetPrimAtPath(path)
+    if any(index.authored(scene, name) is False for name in GRAVITY_SWITCHES):
+        return np.zeros(3)
     direction = vector(index.value(scene, "physics:gravityDirection") or (0, 0, 0))
     magnitude = index.value(scene, "physics:gravityMagnitude")
     length = float(np.linalg.norm(direction))

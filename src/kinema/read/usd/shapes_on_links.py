@@ -14,7 +14,10 @@ from .geometry import GeometryError, Placed, approximation, place_geometry
 from .materials import Materials
 from .polar import Affine, is_singular
 from .stage_index import Body, StageIndex
+from .vendor import apply_shape_settings
 
+SITE_SCHEMAS = frozenset({"MjcSiteAPI", "NewtonSiteAPI"})
+"""Marks of a shape that stands for a frame and is neither seen nor touched."""
 _SEEN_PURPOSES = ("default", "render")
 """Purposes that are meant to be looked at; `proxy` stands in for `render`, `guide` helps the author."""
 
@@ -57,7 +60,7 @@ def read_shape(
     schemas = index.schemas(prim)
     is_collider = "PhysicsCollisionAPI" in schemas
     seen = _is_seen(index, prim)
-    if not is_collider and not seen:
+    if (not is_collider and not seen) or schemas & SITE_SCHEMAS:
         return None
     placed = _place(index, prim, into_link, is_collider)
     if placed is None:
@@ -81,6 +84,7 @@ def read_shape(
         mass, density = index.positive(prim, "physics:mass"), index.positive(prim, "physics:density")
         shape.mass = None if mass is None else mass * index.units.mass
         shape.density = None if density is None else density * index.units.density
+    apply_shape_settings(index, prim, shape)
     if isinstance(geometry, Plane) and body is not None and is_collider:
         index.diagnostics.warning(
             "usd.plane-on-body",

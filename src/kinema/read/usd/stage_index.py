@@ -121,8 +121,8 @@ class StageIndex:
         """The paths that a relationship names; none where it is not authored."""
         if name not in self.values.facts(prim).authored:
             return []
-        relationship = prim.GetRelationship(name)
-        return list(relationship.GetTargets()) if relationship else []
+        known = self.values.facts(prim).read
+        return known[name] if name in known else self.values.targets(prim, name)
 
     def positive(self, prim: pxr.Prim, name: str) -> float | None:
         """A mass or density; zero means unset, a negative one is an error and means the same."""
@@ -178,7 +178,8 @@ def say_animation(index: StageIndex) -> None:
     """Note that what was read changes over time, where it does."""
     animated = list(index.values.animated)
     if animated:
-        at = f"the start time, {index.time.GetValue():g}" if index.stage.HasAuthoredTimeCodeRange() else "its first sample"
+        has_range = index.stage.HasAuthoredTimeCodeRange()
+        at = f"the start time, {index.time.GetValue():g}" if has_range else "its first sample"
         more = f" and {len(animated) - 1} more are" if len(animated) > 1 else " is"
         message = f"{animated[0]}{more} animated; what is read is the value at {at}"
         index.diagnostics.note("usd.time-samples", message, origin=Origin(index.file, None, animated[0]))
@@ -213,12 +214,12 @@ def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
         index.cameras.append(prim)
     elif kind.is_light:
         index.lights.append(prim)
-    elif type_name.startswith("Mjc"):
+    elif type_name.startswith(("Mjc", "Newton")):
         index.others.append(prim)
     elif "PhysicsCollisionAPI" in schemas:
         index.diagnostics.warning(
             "usd.collider-without-shape",
-            f"{prim.GetName()!r} ({type_name or 'no type'}) has the collision schema but is no shape; it does not collide",
+            f"{prim.GetName()!r} ({type_name or 'no type'}) has the collision schema but is no shape: it is ignored",
             hint="apply PhysicsCollisionAPI to the geometry below it",
             origin=index.origin(prim),
         )

@@ -1,65 +1,63 @@
 """Settings that the schema does not have but others author: one table row each, with its unit.
 
-`newton:` and `physx` angular values are in degrees like the schema's own; `mjc:` values are MuJoCo's, in radians or
-degrees as its compiler setting says. What is not in the tables is kept verbatim on its node.
+`newton:` and `physx` angular values are in degrees like the schema's own. `mjc:` values are MuJoCo's: in the stage's
+units and radians, but for angles, which its compiler setting says. `urdf:` values are SI. What is not in the tables is
+kept verbatim on its node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import dataclasses
+import math
+from collections.abc import Callable, Set
+from typing import Any, NamedTuple
 
-from kinema.description import Axis, AxisMotion, Extra, Joint, Mimic, Node
+from kinema.description import Axis, AxisMotion, Extra, Joint, Link, Mesh, Node, Shape, SolverParameters
 
 from . import pxr
 from .stage_index import StageIndex
-from .units import DEGREE
+from .units import DEGREE, Units
 
 PREFIXES = ("newton:", "mjc:", "physx", "drake:", "urdf:", "state:", "isaac")
 """Namespaces whose attributes are kept where they have no meaning here."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale(NamedTuple):
     """What one unit of an attribute is in SI, on an axis of rotation and on one of translation."""
 
-    rotation: Callable[[StageIndex], float]
-    translation: Callable[[StageIndex], float]
+    rotation: Callable[[Units], float]
+    translation: Callable[[Units], float]
+
+    def on(self, index: StageIndex, axis: Axis) -> float:
+        """The unit for an axis."""
+        return (self.rotation if axis.motion is AxisMotion.ROTATION else self.translation)(index.units)
 
 
-def _one(_: StageIndex) -> float:
+def _one(_: Units) -> float:
     return 1.0
 
 
-def _mjc_angle(index: StageIndex) -> float:
-    for scene in index.scenes:
-        unit = index.authored(scene, "mjc:compiler:angle")
-        if unit is not None:
-            return 1.0 if str(unit) == "radian" else DEGREE
-    return DEGREE
+COORDINATE = Scale(lambda _: DEGREE, lambda u: u.length)
+_FORCE = Scale(lambda u: u.torque, lambda u: u.force)
+_FORCE_PER_DEGREE = Scale(lambda u: u.torque / DEGREE, lambda u: u.force / u.length)
+_FORCE_PER_RADIAN = Scale(lambda u: u.torque, lambda u: u.force / u.length)
+_INERTIA = Scale(lambda u: u.inertia, lambda u: u.mass)
+_SI = Scale(_one, _one)
+_MJC_ANGLE = Scale(_one, lambda u: u.length)
+"""An angle is scaled by `_mjc_angle` as well."""
 
-
-_COORDINATE = _Scale(lambda _: DEGREE, lambda i: i.units.length)
-_FORCE = _Scale(lambda i: i.units.torque, lambda i: i.units.force)
-_FORCE_PER_SPEED = _Scale(lambda i: i.units.torque / DEGREE, lambda i: i.units.force / i.units.length)
-_INERTIA = _Scale(lambda i: i.units.inertia, lambda i: i.units.mass)
-_SI = _Scale(_one, _one)
-_MJC_ANGLE = _Scale(_mjc_angle, _one)
-
-AXIS_SETTINGS: dict[str, tuple[str, _Scale]] = {
+AXIS_SETTINGS: dict[str, tuple[str, Scale]] = {
     "newton:armature": ("armature", _INERTIA),
-    "newton:damping": ("damping", _FORCE_PER_SPEED),
+    "newton:damping": ("damping", _FORCE_PER_DEGREE),
     "newton:friction": ("friction", _FORCE),
-    "newton:velocityLimit": ("velocity", _COORDINATE),
+    "newton:velocityLimit": ("velocity", COORDINATE),
     "newton:effortLimit": ("effort", _FORCE),
     "physxJoint:armature": ("armature", _INERTIA),
-    "physxJoint:jointFriction": ("friction", _FORCE),
-    "physxJoint:maxJointVelocity": ("velocity", _COORDINATE),
-    "mjc:armature": ("armature", _SI),
-    "mjc:damping": ("damping", _SI),
-    "mjc:frictionloss": ("friction", _SI),
-    "mjc:stiffness": ("stiffness", _SI),
+    "physxJoint:maxJointVelocity": ("velocity", COORDINATE),
+    "mjc:armature": ("armature", _INERTIA),
+    "mjc:damping": ("damping", _FORCE_PER_RADIAN),
+    "mjc:frictionloss": ("friction", _FORCE),
+    "mjc:stiffness": ("stiffness", _FORCE_PER_RADIAN),
     "mjc:springref": ("spring_reference", _MJC_ANGLE),
     "mjc:ref": ("reference", _MJC_ANGLE),
     "urdf:limit:effort": ("effort", _SI),
@@ -67,11 +65,45 @@ AXIS_SETTINGS: dict[str, tuple[str, _Scale]] = {
     "urdf:dynamics:friction": ("friction", _SI),
 }
 """Joint attribute -> field of `Axis`, and its unit. Later rows win over earlier ones."""
-_MIMIC = ("newton:mimicCoef0", "newton:mimicCoef1", "newton:mimicEnabled")
+
+MATERIAL_SETTINGS: dict[str, tuple[str, Callable[[Units], float]]] = {
+    "mjc:torsionalfriction": ("torsional_friction", lambda u: u.length),
+    "mjc:rollingfriction": ("rolling_friction", lambda u: u.length),
+    "newton:torsionalFriction": ("torsional_friction", lambda u: u.length),
+    "newton:rollingFriction": ("rolling_friction", lambda u: u.length),
+    "newton:contactStiffness": ("contact_stiffness", lambda u: u.force / u.length),
+    "newton:contactDamping": ("contact_damping", lambda u: u.force / u.length),
+}
+"""Material attribute -> field of `PhysicsMaterial`, and its unit; infinities mean unset."""
+
+ARTICULATION_SETTINGS = (
+    *("newton:jointsAddMobility", "newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions"),
+)
+LINK_SETTINGS = ("physxRigidBody:disableGravity", "newton:inertia", *ARTICULATION_SETTINGS)
+SHAPE_SETTINGS = ("mjc:group", "mjc:maxhullvert", "newton:maxHullVertices")
+CONTACT_SETTINGS = (
+    *("mjc:solref", "mjc:solimp", "mjc:margin"),
+    *("mjc:gap", "mjc:condim", "mjc:priority", "mjc:solmix"),
+)
+"""What MuJoCo's schema says of contact on the collider, not on its material."""
+_SOLVER_SETTINGS = (
+    *("mjc:solreflimit", "mjc:solimplimit", "mjc:margin", "mjc:solreffriction", "mjc:solimpfriction"),
+    *("mjc:actuatorfrcrange:min", "mjc:actuatorfrcrange:max", "mjc:actuatorfrclimited"),
+)
 
 
-def apply_joint_settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
-    """Put what the table knows on the joint's axes, and keep the rest."""
+def has_vendor_data(index: StageIndex, prim: pxr.Prim) -> bool:
+    """Whether a prim has anything that is not the schema's."""
+    return any(name.startswith(PREFIXES) for name in index.values.facts(prim).authored)
+
+
+# -- joints -----------------------------------------------------------------------------------------------------------
+
+
+def apply_joint_settings(index: StageIndex, prim: pxr.Prim, joint: Joint, known: Set[str]) -> None:
+    """Put what the table knows on the joint's axes, and keep what is not known elsewhere either."""
+    if not has_vendor_data(index, prim):
+        return
     authored = index.values.facts(prim).authored
     for name in (n for n in AXIS_SETTINGS if n in authored):
         field, scale = AXIS_SETTINGS[name]
@@ -79,58 +111,126 @@ def apply_joint_settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Non
         if value is None:
             continue
         for axis in joint.axes:
-            setattr(axis, field, float(value) * _factor(index, axis, scale))
-    keep_vendor_data(index, prim, joint, known={*AXIS_SETTINGS, *_MIMIC})
+            angle = _mjc_angle(index) if scale is _MJC_ANGLE and axis.motion is AxisMotion.ROTATION else 1.0
+            setattr(axis, field, float(value) * scale.on(index, axis) * angle)
+    _solver_settings(index, prim, joint)
+    _complain_of_friction(index, prim, joint)
+    keep_vendor_data(index, prim, joint, {*AXIS_SETTINGS, *_SOLVER_SETTINGS, *known})
 
 
-def _factor(index: StageIndex, axis: Axis, scale: _Scale) -> float:
-    return (scale.rotation if axis.motion is AxisMotion.ROTATION else scale.translation)(index)
+def _mjc_angle(index: StageIndex) -> float:
+    """The unit of MuJoCo's angles, in radians."""
+    for scene in index.scenes:
+        unit = index.authored(scene, "mjc:compiler:angle")
+        if unit is not None:
+            return 1.0 if str(unit) == "radian" else DEGREE
+    return DEGREE
 
 
-def apply_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: dict[str, str]) -> None:
-    """Newton's and PhysX's mimic schemas: who is followed, and how."""
-    targets = [str(t) for t in index.targets(prim, "newton:mimicJoint")]
-    if targets and joint.axes and index.value(prim, "newton:mimicEnabled") is not False:
-        offset, multiplier = (index.authored(prim, f"newton:mimicCoef{i}") for i in (0, 1))
-        axis = joint.axes[0]
-        axis.mimic = Mimic(
-            joint=name_of.get(targets[0], targets[0]),
-            multiplier=1.0 if multiplier is None else float(multiplier),
-            offset=0.0 if offset is None else float(offset) * _factor(index, axis, _COORDINATE),
+def _solver_settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
+    """MuJoCo's soft limits and dry friction, and how much its actuators may do together."""
+    limit = solver_parameters(index, prim, "mjc:solreflimit", "mjc:solimplimit", "mjc:margin")
+    friction = solver_parameters(index, prim, "mjc:solreffriction", "mjc:solimpfriction")
+    forces = limited_range(index, prim, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited")
+    for axis in joint.axes:
+        axis.limit_solver, axis.friction_solver = limit, friction
+        if math.isfinite(forces[1]):
+            axis.effort = max(abs(f) for f in forces) * _FORCE.on(index, axis)
+
+
+def solver_parameters(index: StageIndex, prim: pxr.Prim, *names: str) -> SolverParameters:
+    """MuJoCo's soft-constraint parameters from the attributes for solref, solimp and, perhaps, margin."""
+    values = [index.authored(prim, name) for name in names]
+    reference, impedance = (None if v is None else tuple(float(x) for x in v) for v in values[:2])
+    margin = float(values[2]) if len(values) > 2 and values[2] is not None else 0.0
+    return SolverParameters(
+        solref=reference if reference is not None and len(reference) == 2 else None,
+        solimp=impedance if impedance is not None and len(impedance) == 5 else None,
+        margin=margin,
+    )
+
+
+def limited_range(index: StageIndex, prim: pxr.Prim, name: str, flag: str) -> tuple[float, float]:
+    """A range of MuJoCo's: unlimited where its flag says so, or where neither flag nor range is authored."""
+    low, high = (index.authored(prim, f"{name}:{end}") for end in ("min", "max"))
+    limited = str(index.authored(prim, flag) or "auto")
+    if limited == "false" or (limited == "auto" and low is None and high is None):
+        return -math.inf, math.inf
+    return float(low or 0.0), float(high or 0.0)
+
+
+def _complain_of_friction(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
+    if index.authored(prim, "physxJoint:jointFriction"):
+        index.diagnostics.warning(
+            "usd.joint-friction",
+            f"physxJoint:jointFriction of joint {joint.name!r} has no effect: it is a share of the joint's load, while"
+            " the description knows friction as a force",
+            hint="author newton:friction",
+            origin=joint.origin,
         )
-    _physx_mimic(index, prim, joint, name_of)
 
 
-def _physx_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: dict[str, str]) -> None:
-    """PhysX says q + gearing * leader + offset = 0."""
-    for name in sorted(index.values.facts(prim).authored):
-        parts = name.split(":")
-        if parts[0] != "physxMimicJoint" or parts[-1] != "referenceJoint":
-            continue
-        targets = index.targets(prim, name)
-        if not targets:
-            continue
-        prefix = ":".join(parts[:-1])
-        gearing, offset = (index.authored(prim, f"{prefix}:{n}") for n in ("gearing", "offset"))
-        if joint.axes:
-            axis = joint.axes[0]
-            leader = str(targets[0])
-            axis.mimic = Mimic(
-                joint=name_of.get(leader, leader),
-                multiplier=-float(1.0 if gearing is None else gearing),
-                offset=-float(offset or 0.0) * _factor(index, axis, _COORDINATE),
-            )
+# -- links, shapes, materials -----------------------------------------------------------------------------------------
 
 
-def keep_vendor_data(index: StageIndex, prim: pxr.Prim, node: Node, known: set[str]) -> None:
+def apply_link_settings(index: StageIndex, prim: pxr.Prim, link: Link) -> None:
+    """What vendors say of a body."""
+    if not has_vendor_data(index, prim):
+        return
+    if index.authored(prim, "physxRigidBody:disableGravity"):
+        link.gravity_scale = 0.0
+    keep_vendor_data(index, prim, link, LINK_SETTINGS)
+
+
+def apply_shape_settings(index: StageIndex, prim: pxr.Prim, shape: Shape) -> None:
+    """What vendors say of a shape."""
+    if not has_vendor_data(index, prim):
+        return
+    shape.group = int(index.authored(prim, "mjc:group") or 0)
+    most = [index.authored(prim, name) for name in ("newton:maxHullVertices", "mjc:maxhullvert")]
+    most = [int(n) for n in most if n is not None and n > 0]
+    if most and isinstance(shape.geometry, Mesh):
+        shape.geometry = dataclasses.replace(shape.geometry, max_hull_vertices=most[-1])
+    keep_vendor_data(index, prim, shape, {*SHAPE_SETTINGS, *CONTACT_SETTINGS})
+
+
+def material_settings(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
+    """Fields of a physics material that vendors' attributes say, in SI."""
+    result: dict[str, Any] = {}
+    for name, (field, unit) in MATERIAL_SETTINGS.items():
+        value = index.authored(prim, name)
+        if value is not None and math.isfinite(value):
+            result[field] = float(value) * unit(index.units)
+    return result
+
+
+def contact_settings(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
+    """Fields of a physics material that MuJoCo's schema puts on the collider."""
+    length = index.units.length
+    result: dict[str, Any] = {}
+    solver = solver_parameters(index, prim, "mjc:solref", "mjc:solimp", "mjc:margin")
+    if solver != SolverParameters():
+        result["solver"] = dataclasses.replace(solver, margin=solver.margin * length)
+    for name, field, convert in (
+        ("mjc:condim", "contact_dimension", int),
+        ("mjc:priority", "priority", int),
+        ("mjc:solmix", "solmix", float),
+        ("mjc:gap", "gap", lambda v: float(v) * length),
+    ):
+        value = index.authored(prim, name)
+        if value is not None:
+            result[field] = convert(value)
+    return result
+
+
+# -- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def keep_vendor_data(index: StageIndex, prim: pxr.Prim, node: Node, known: Set[str] | tuple[str, ...]) -> None:
     """Authored vendor attributes that no table knows, as they are, on the node they belong to."""
     for name in sorted(index.values.facts(prim).authored):
         if not name.startswith(PREFIXES) or name in known:
             continue
         attribute = prim.GetAttribute(name)
         if attribute:
-            node.extras.append(Extra("usd", name, _text(attribute.Get(index.time)), index.origin(prim)))
-
-
-def _text(value: Any) -> str:
-    return str(value)
+            node.extras.append(Extra("usd", name, str(attribute.Get(index.time)), index.origin(prim)))

@@ -1,7 +1,8 @@
 """A layer in the making: prims with schemas, attributes, targets and poses.
 
 The schema of UsdPhysics stores most numbers in single precision. Where that loses digits, the full number is kept
-beside it in `kinema:exact:<attribute>`; readers that know it use it as long as the two agree.
+beside it in `kinema:exact:<attribute>`; readers that know it use it as long as the two agree. Most numbers that people
+write, such as 0.1, need none: the stage says that its numbers stand for the shortest decimal that rounds to them.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Draft:
     layer: pxr.Layer
     report: LossReport
     exact: bool = True
+    decimals: bool = True
+    """Whether numbers in single precision stand for the shortest decimal that rounds to them."""
     prims: dict[str, PrimDraft] = field(default_factory=dict)
     relative_targets: list[tuple[str, str, str]] = field(default_factory=list)
     """Prim, relationship and target of what reads better as a relative path."""
@@ -104,18 +107,25 @@ class PrimDraft:
     def number(self, name: str, kind: str, value: ArrayLike) -> None:
         """An attribute in single precision, with the exact value beside it where that says more."""
         self.set(name, kind, value)
-        numbers = np.asarray(value, dtype=np.float64)
-        rounded = numbers.astype(np.float32).astype(np.float64)
-        finite = np.isfinite(numbers)
-        scale = float(np.abs(numbers[finite]).max()) if finite.any() else 0.0
-        off = float(np.abs(rounded - numbers)[finite].max()) if finite.any() else 0.0
-        if self.draft.exact and off > max(_LOST * scale, _NOISE if numbers.ndim else 0.0):
+        if self.draft.exact and self._loses(kind, np.asarray(value, dtype=np.float64)):
             self.set(EXACT + name, _twin(kind), value, custom=True)
+
+    def _loses(self, kind: str, numbers: Array) -> bool:
+        """Whether what a reader makes of the single-precision numbers is not what was meant."""
+        finite = np.isfinite(numbers)
+        if not finite.any():
+            return False
+        single = numbers.astype(np.float32)
+        is_list = kind.endswith("[]")
+        read = _shortest(single) if self.draft.decimals and not is_list else single.astype(np.float64)
+        scale, off = float(np.abs(numbers[finite]).max()), float(np.abs(read - numbers)[finite].max())
+        return off > max(_LOST * scale, _NOISE if numbers.ndim else 0.0)
 
     def relate(self, name: str, targets: Iterable[str], *, custom: bool = False, relative: bool = False) -> None:
         """A relationship; `relative` where its one target reads better as a path from this prim."""
         listed = list(targets)
-        relationship = pxr.Sdf.RelationshipSpec(self.spec, name, custom)
+        found = self.spec.relationships.get(name)
+        relationship = found or pxr.Sdf.RelationshipSpec(self.spec, name, custom)
         relationship.targetPathList.explicitItems = listed
         if relative:
             self.draft.relative_targets.append((self.path, name, listed[0]))
@@ -139,6 +149,10 @@ class PrimDraft:
         """Metadata such as `kind` and `displayName`."""
         for key, value in metadata.items():
             self.spec.SetInfo(key, value)
+
+
+def _shortest(single: np.ndarray) -> Array:
+    return np.array([float(str(v)) for v in single.reshape(-1)]).reshape(single.shape)
 
 
 def _twin(kind: str) -> str:

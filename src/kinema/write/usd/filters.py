@@ -83,6 +83,8 @@ class Filters:
         """Whether the links of a joint may collide with each other."""
         if joint.collision_enabled is not None:
             return joint.collision_enabled
+        if joint.parent is None or joint.child is None:
+            return False  # there is nothing on the world's side to keep apart from
         if id(parts) not in self._body_of:
             self._body_of[id(parts)] = rigid_bodies(parts.robot)
         body_of = self._body_of[id(parts)]

@@ -70,9 +70,9 @@ def say_without_prim(writing: Writing, parts: RobotPlan, joint: Joint) -> None:
             body.keep(f"freeJoint:localPos{side}", "double3", pose.position)
             body.keep(f"freeJoint:localRot{side}", "quatd", pose.quaternion)
     passive = [a for a in joint.axes if a.damping or a.friction or a.armature or a.stiffness or a.drive]
-    if passive:
+    if passive or math.isfinite(joint.break_force) or math.isfinite(joint.break_torque):
         how = "USD says that a body is free by having no joint, which leaves nothing to put them on"
-        writing.lose(Action.DROPPED, joint, "damping, friction, armature, spring or drive", how)
+        writing.lose(Action.DROPPED, joint, "damping, friction, armature, spring, drive or break force", how)
 
 
 # -- frames -----------------------------------------------------------------------------------------------------------
@@ -120,6 +120,7 @@ def _kind(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> Non
         writing.lose(Action.APPROXIMATED, joint, "the directions of its axes", how)
     if _is_locked(joint):
         prim.keep("kind", "token", joint.kind.value)
+        prim.keep("axes", "token[]", [axes.token(0, joint.axes[0])])
         writing.lose(Action.APPROXIMATED, joint, "the locked axis", "it is written as a fixed joint")
     elif joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC):
         _one_axis(joint, prim, axes)
@@ -156,8 +157,8 @@ def _spherical(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
             prim.keep("coneIsTotal", "bool", True)
             how = "USD limits how far the axis swings, not how far the joint turns altogether"
             writing.lose(Action.APPROXIMATED, joint, "the limit of its whole rotation", how)
-    if any(a.drive is not None for a in joint.axes):
-        writing.lose(Action.DROPPED, joint, "the drive", "a spherical joint of USD has none")
+    for letter, axis in zip(XYZ, joint.axes, strict=False):
+        _drive(axis, prim, f"rot{letter}")
     if any(a.state is AxisState.LIMITED for a in joint.axes):
         writing.lose(Action.DROPPED, joint, "limits of single axes", "a spherical joint of USD has a cone only")
 
@@ -189,9 +190,12 @@ def _general(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> 
                 prim.keep(f"limit:{token}", "double2", (low, high))
             _limit(prim, token, low, high)
         _drive(axis, prim, token)
-    prim.keep("kind", "token", joint.kind.value)
-    if list(at) != tokens:
+    if joint.kind is not JointKind.SIX_AXIS or list(at) != tokens:
+        prim.keep("kind", "token", joint.kind.value)
         prim.keep("axes", "token[]", list(at))
+    low, high = joint.distance
+    if joint.kind is JointKind.SIX_AXIS and (low > 0 or math.isfinite(high)):
+        _limit(prim, "distance", low, high)
 
 
 def _travel_of_screw(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> str:
@@ -237,7 +241,9 @@ def _references(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
     if not any(references):
         return
     prim.keep("reference", "double[]", references)
-    if not _folds(joint):
+    if _folds(joint):
+        prim.keep("referenceIsFolded", "bool", True)
+    else:
         how = "in USD they coincide at zero; the coordinate is in kinema:reference"
         writing.lose(Action.EXTENSION, joint, "the coordinate at which its frames coincide", how)
 

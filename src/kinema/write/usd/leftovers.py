@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kinema.description import Assembly, Constraint, ConstraintKind, Joint, JointKind
-from kinema.foundation import Pose
 
 from ..report import Action
 from .plan import RobotPlan
@@ -89,5 +88,3 @@ def _as_mimic(writing: Writing, constraint: Constraint, robots: list[RobotPlan])
 
 def _may_follow(joint: Joint | None, parts: RobotPlan) -> bool:
     return joint is not None and len(joint.axes) == 1 and id(joint) in parts.joints
-
-

@@ -73,7 +73,8 @@ class _Library:
         self.name = f"{target.stem}_meshes.usdc"
         self.layer = pxr.Sdf.Layer.CreateAnonymous(".usdc")
         self.paths: dict[bytes, str] = {}
-        self._draft = Draft(self.layer, draft.report, draft.exact)
+        self._draft = Draft(self.layer, draft.report, draft.exact, draft.decimals)
+        self.layer.customLayerData = {"kinema": {"decimals": draft.decimals}}
         self._taken: set[str] = set()
 
     def load(self, prim: PrimDraft, data: shapes.MeshData, name: str) -> None:

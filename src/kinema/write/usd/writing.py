@@ -38,8 +38,12 @@ class Writing:
     filters: Filters
     materials: Materials
     meshes: Meshes
-    repeated: frozenset[str] = field(default_factory=frozenset)
+    repeated: frozenset[str] = frozenset()
     """Names of prims that occur more than once, so that a reader must be told whom they stand for."""
+    shapes_of_link: dict[str, list[str]] = field(default_factory=dict)
+    """Link's prim -> the prims of its colliders."""
+    filtered: dict[str, list[str]] = field(default_factory=dict)
+    """Prim -> the prims it never collides with."""
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put a loss on record."""

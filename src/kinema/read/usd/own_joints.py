@@ -1,0 +1,206 @@
+"""Joints as they were before USD had to be told them: kinds it does not have, frames that were turned, references."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from kinema.description import (
+    Axis,
+    AxisMotion,
+    Constraint,
+    ConstraintKind,
+    Joint,
+    JointKind,
+    free_axes,
+    joint_motion,
+    rotation,
+    translation,
+)
+from kinema.foundation import Array, Origin, Pose, quaternion_to_matrix
+
+from . import pxr
+from .own_names import mark_generated, own
+from .stage_index import Body, StageIndex
+
+SIX = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
+_PER_AXIS = (
+    *("armature", "damping", "friction", "velocity", "effort", "stiffness", "spring_reference"),
+    *("acceleration", "deceleration", "jerk"),
+)
+
+
+def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
+    """Undo what the writer did so that USD could say the joint.
+
+    Args:
+        index: the stage.
+        prim: the joint's prim.
+        joint: what was read so far.
+        gap: the pose of the second side's frame in the first's, as the stage shows them.
+
+    Returns:
+        The gap between the frames as they are then.
+    """
+    if index.values.stamp is None:
+        return gap
+    mark_generated(index, prim, joint)
+    joint.implicit = bool(own(index, prim, "implicit"))
+    if "excludeFromArticulation" in (own(index, prim, "implied") or ()):
+        joint.closes_loop = False
+    if joint.cone is not None and own(index, prim, "coneIsTotal"):
+        joint.cone = dataclasses.replace(joint.cone, total=True)
+    _kind(index, prim, joint)
+    gap = _turn_back(index, prim, joint, gap)
+    _settings(index, prim, joint)
+    gap = _references(index, prim, joint, gap)
+    if joint.kind is JointKind.SCREW:  # how far it has moved along its axis follows from how far it has turned
+        direction = joint.axes[0].direction
+        return Pose(gap.position - direction * float(direction @ gap.position), gap.rotation)
+    return gap
+
+
+def _kind(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
+    if joint.kind is JointKind.SIX_AXIS:
+        _limits(index, prim, joint)
+    token = own(index, prim, "kind")
+    if token is None or str(token) not in {k.value for k in JointKind}:
+        return
+    kind = JointKind(str(token))
+    tokens = [str(t) for t in own(index, prim, "axes") or (SIX if kind is JointKind.SIX_AXIS else ())]
+    if joint.kind is JointKind.FIXED:
+        if len(tokens) == 1 and tokens[0] in SIX:
+            joint.kind, joint.axes = kind, [_axis(tokens[0], locked=True)]
+        return
+    if joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
+        if kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
+            joint.kind = kind
+        return
+    if joint.kind is not JointKind.SIX_AXIS or any(t not in SIX for t in tokens):
+        return
+    at = dict(zip(SIX, joint.axes, strict=True))
+    travels = _travel(index, prim, joint, kind, tokens)
+    if any(not a.locked for t, a in at.items() if t not in tokens and t != travels):
+        return  # somebody made the joint freer than it was
+    joint.kind, joint.axes = kind, [at[t] for t in tokens]
+
+
+def _travel(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind, tokens: list[str]) -> str:
+    """The axis along which a screw moves as it turns."""
+    if kind is not JointKind.SCREW or len(tokens) != 1:
+        return ""
+    joint.pitch = float(own(index, prim, "pitch") or 0.0)
+    return tokens[0].replace("rot", "trans")
+
+
+def _axis(token: str, *, locked: bool) -> Axis:
+    direction = np.eye(3)["XYZ".index(token[-1])]
+    axis = rotation(direction) if token.startswith("rot") else translation(direction)
+    axis.locked = locked
+    return axis
+
+
+def _limits(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
+    """Limits that would say that an axis is locked."""
+    for token, axis in zip(SIX, joint.axes, strict=True):
+        kept = own(index, prim, f"limit:{token}")
+        if kept is not None and axis.locked:
+            unit = math.pi / 180 if axis.motion is AxisMotion.ROTATION else index.units.length
+            axis.locked, axis.lower, axis.upper = False, float(kept[0]) * unit, float(kept[1]) * unit
+
+
+def _turn_back(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
+    kept = own(index, prim, "frame")
+    if kept is None:
+        return gap
+    turn = quaternion_to_matrix([kept.GetReal(), *kept.GetImaginary()])
+    back = Pose(rotation=turn.T)
+    if joint.kind is not JointKind.SPHERICAL:
+        for axis in joint.axes:
+            axis.direction = _clean(turn @ axis.direction)
+    joint.parent_pose, joint.child_pose = joint.parent_pose @ back, joint.child_pose @ back
+    return Pose(rotation=turn) @ gap @ back
+
+
+def _clean(direction: Array) -> Array:
+    """A direction without the rounding of its quaternion."""
+    rounded = np.where(np.abs(direction) < 1e-15, 0.0, direction)
+    return rounded / np.linalg.norm(rounded)
+
+
+def _references(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
+    """The coordinates at which the frames coincide; where they were folded into a frame, they are taken out again."""
+    kept = own(index, prim, "reference")
+    axes = joint.moving_axes
+    if kept is None or len(kept) != len(axes):
+        return gap
+    for axis, value in zip(axes, kept, strict=True):
+        axis.reference = float(value)
+    if not own(index, prim, "referenceIsFolded"):
+        return gap
+    folded = joint_motion(joint, np.zeros(joint.n_qs))
+    joint.parent_pose = joint.parent_pose @ folded.inverse()
+    return folded @ gap
+
+
+def _settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
+    for field in _PER_AXIS:
+        values = own(index, prim, f"axis:{field}")
+        if values is not None and len(values) == len(joint.axes):
+            for axis, value in zip(joint.axes, values, strict=True):
+                setattr(axis, field, float(value))
+
+
+# -- free joints and constraints --------------------------------------------------------------------------------------
+
+
+def free_joint(index: StageIndex, body: Body) -> Joint | None:
+    """The free joint that was said by having none."""
+    name = own(index, body.prim, "freeJoint")
+    if name is None:
+        return None
+    parents = [index.bodies.get(str(t)) for t in index.targets(body.prim, "kinema:freeJoint:parent")]
+    parent = parents[0] if parents else None
+    joint = Joint(
+        name=str(name),
+        origin=Origin(index.file, None, body.path),
+        kind=JointKind.FREE,
+        parent=None if parent is None else parent.name,
+        child=body.name,
+        parent_pose=_kept_pose(index, body.prim, "0"),
+        child_pose=_kept_pose(index, body.prim, "1"),
+        axes=free_axes(),
+    )
+    held = Pose() if parent is None else parent.pose
+    motion = (held @ joint.parent_pose).inverse() @ body.pose @ joint.child_pose
+    joint.initial = np.concatenate([motion.position, motion.quaternion])
+    return joint
+
+
+def _kept_pose(index: StageIndex, prim: pxr.Prim, side: str) -> Pose:
+    point = own(index, prim, f"freeJoint:localPos{side}")
+    turn = own(index, prim, f"freeJoint:localRot{side}")
+    if point is None or turn is None:
+        return Pose()
+    return Pose.from_quaternion(list(point), [turn.GetReal(), *turn.GetImaginary()])
+
+
+def as_constraint(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Constraint | None:
+    """The constraint that a joint stands for; None for a joint that is one."""
+    token = own(index, prim, "constraint")
+    if token is None or str(token) not in {k.value for k in ConstraintKind}:
+        return None
+    return Constraint(
+        name=joint.name,
+        name_is_generated=joint.name_is_generated,
+        origin=joint.origin,
+        kind=ConstraintKind(str(token)),
+        a=joint.parent,
+        b=joint.child,
+        pose_a=joint.parent_pose,
+        pose_b=joint.child_pose,
+        distance=joint.distance[0],
+        active=joint.enabled,
+    )

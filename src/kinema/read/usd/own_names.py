@@ -1,0 +1,61 @@
+"""Names and order of links, joints and shapes, where a stage of Kinema's keeps them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from kinema.description import Link, Node
+
+from . import pxr
+from .stage_index import StageIndex
+
+T = TypeVar("T")
+
+
+def own_names(index: StageIndex, prims: Mapping[str, pxr.Prim], derived: dict[str, str]) -> dict[str, str]:
+    """Path -> name: the one that is kept on the prim where nothing else is called so, else the derived one."""
+    if index.values.stamp is None:
+        return derived
+    kept = {path: index.authored(prim, "kinema:name") for path, prim in prims.items()}
+    wanted = {path: kept[path] or derived[path] for path in prims}
+    counts = Counter(wanted.values())
+    taken = set(derived.values())
+    result: dict[str, str] = {}
+    for path, name in wanted.items():
+        others = name in taken and derived[path] != name and counts[name] > 1
+        result[path] = name if counts[name] == 1 and not others else derived[path]
+    return result if len(set(result.values())) == len(result) else derived
+
+
+def own_order(index: StageIndex, items: Sequence[T], prims: Sequence[pxr.Prim]) -> list[T]:
+    """The items in the order that their prims keep; those that keep none stay as they are, behind the others."""
+    if index.values.stamp is None:
+        return list(items)
+    numbers = [index.authored(prim, "kinema:order") for prim in prims]
+    last = len(items)
+    return [item for _, item in sorted(zip(numbers, items, strict=True), key=lambda p: last if p[0] is None else p[0])]
+
+
+def mark_generated(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
+    """Whether the name was made up by a reader."""
+    node.name_is_generated = bool(own(index, prim, "nameIsGenerated"))
+
+
+def own(index: StageIndex, prim: pxr.Prim, name: str) -> Any:
+    """One of Kinema's own settings; None where the stage is not Kinema's or does not say it."""
+    return None if index.values.stamp is None else index.authored(prim, f"kinema:{name}")
+
+
+def restore_link(index: StageIndex, prim: pxr.Prim, link: Link) -> None:
+    """What USD has no word for on a link."""
+    mark_generated(index, prim, link)
+    scale = own(index, prim, "gravityScale")
+    if scale is not None:
+        link.gravity_scale = float(scale)
+
+
+def declared(index: StageIndex, articulations: Sequence[pxr.Prim]) -> list[pxr.Prim]:
+    """The articulation roots that a stage declares, without those that only its layout asked for."""
+    return [p for p in articulations if "articulationRoot" not in (own(index, p, "implied") or ())]

@@ -1,0 +1,70 @@
+"""Numbers of stages that Kinema wrote, in double precision although the schema has single.
+
+Beside an attribute whose number does not fit, the writer puts `kinema:exact:<attribute>`. It counts as long as it
+rounds to what the attribute says: whoever edits the attribute has the last word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import pxr
+
+EXACT = "kinema:exact:"
+_SINGLE = frozenset({"float", "point3f", "vector3f", "float3", "quatf"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a stage says of Kinema having written it."""
+
+    decimals: bool
+    """Whether numbers in single precision stand for the shortest decimal number that rounds to them."""
+
+
+def read_stamp(stage: pxr.Stage) -> Stamp | None:
+    """The stamp of the stage or of a layer that it is composed of; None where Kinema had no part in it."""
+    stamps = [layer.customLayerData.get("kinema") for layer in stage.GetUsedLayers(True)]
+    found = [s for s in stamps if isinstance(s, dict)]
+    return Stamp(any(bool(s.get("decimals")) for s in found)) if found else None
+
+
+def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any) -> Any:
+    """The number that an attribute stands for.
+
+    Args:
+        stamp: what the stage says.
+        attribute: the attribute, for its type.
+        value: what it says.
+        twin: what the exact attribute beside it says; None where there is none.
+    """
+    if twin is not None and _rounds_to(twin, value):
+        return twin
+    return _shortest(value) if stamp.decimals and str(attribute.GetTypeName()) in _SINGLE else value
+
+
+def _rounds_to(twin: Any, value: Any) -> bool:
+    given, exact = _flat(value), _flat(twin)
+    return given.shape == exact.shape and np.array_equal(exact.astype(np.float32), given.astype(np.float32))
+
+
+def _flat(value: Any) -> np.ndarray:
+    if hasattr(value, "GetReal"):
+        return np.array([value.GetReal(), *value.GetImaginary()], dtype=np.float64)
+    return np.array(value, dtype=np.float64)
+
+
+def _shortest(value: Any) -> Any:
+    gf = pxr.Gf
+    if isinstance(value, float):
+        return _decimal(value)
+    if isinstance(value, gf.Quatf):
+        return gf.Quatd(_decimal(value.GetReal()), gf.Vec3d(*(_decimal(v) for v in value.GetImaginary())))
+    return gf.Vec3d(*(_decimal(v) for v in value)) if isinstance(value, gf.Vec3f) else value
+
+
+def _decimal(value: float) -> float:
+    return float(str(np.float32(value)))

@@ -1,0 +1,133 @@
+"""What all parts of the writer share: the document in the making, names, losses, and what was used of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kinema.description import Assembly, Node, Robot, Shape, World
+
+from ..report import Action, Loss, LossReport
+from ..text import Element
+from .names import Names
+
+if TYPE_CHECKING:
+    from .bodies import BodyPlan
+    from .collisions import Masks
+    from .joint_parts import JointPart
+    from .materials import Materials
+    from .meshes import MeshAssets
+
+FORMAT = "mjcf"
+
+_ORDER = (
+    *("compiler", "option", "size", "visual", "statistic", "extension", "default", "asset", "worldbody"),
+    *("deformable", "contact", "equality", "tendon", "actuator", "sensor", "custom", "keyframe"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MjcfOptions:
+    """How a file is written; see `kinema.write`."""
+
+    meshes: str = "copy"
+
+
+@dataclass(slots=True, eq=False)
+class Document:
+    """The sections of the file, each made when it is first needed."""
+
+    sections: dict[str, Element] = field(default_factory=dict)
+
+    def section(self, tag: str) -> Element:
+        """A section such as `asset`."""
+        if tag not in self.sections:
+            self.sections[tag] = Element(tag)
+        return self.sections[tag]
+
+    def root(self, model: str) -> Element:
+        """The whole document, with the sections that hold anything in the usual order."""
+        root = Element("mujoco", {"model": model} if model else {})
+        for tag in sorted(self.sections, key=_ORDER.index):
+            section = self.sections[tag]
+            if section.children or section.attributes:
+                root.children.append(section)
+        return root
+
+
+@dataclass(slots=True, eq=False)
+class Writing:
+    """One run of the writer."""
+
+    described: Robot | World
+    report: LossReport
+    options: MjcfOptions
+    document: Document
+    names: Names
+    meshes: MeshAssets
+    materials: Materials
+    masks: Masks | None = None
+    bodies: list[BodyPlan] = field(default_factory=list)
+    """Top-level bodies."""
+    body_of: dict[int, BodyPlan] = field(default_factory=dict)
+    """`id` of a link -> its body."""
+    parts_of: dict[int, list[JointPart]] = field(default_factory=dict)
+    """`id` of a joint -> the joints of MuJoCo's that it became."""
+    geoms: dict[int, Element] = field(default_factory=dict)
+    """`id` of a shape -> its geom; shapes that could not be written are not in it."""
+    used: set[tuple[int, str]] = field(default_factory=set)
+    """Settings that were written: `id` of the node or table that holds each, and its name."""
+
+    # -- what is written ----------------------------------------------------------------------------------------------
+
+    @property
+    def robots(self) -> list[Robot]:
+        """All robots."""
+        return self.described.robots if isinstance(self.described, World) else [self.described]
+
+    @property
+    def homes(self) -> list[Assembly]:
+        """The world, if there is one, then the robots: what may hold actuators, sensors, ..."""
+        return [self.described, *self.robots] if isinstance(self.described, World) else [self.described]
+
+    @property
+    def scenery(self) -> list[Shape]:
+        """The world's own shapes."""
+        return self.described.shapes if isinstance(self.described, World) else []
+
+    def section(self, tag: str) -> Element:
+        """A section of the document."""
+        return self.document.section(tag)
+
+    # -- losses -------------------------------------------------------------------------------------------------------
+
+    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put a loss on record: of a node, or of something called by kind and name."""
+        if isinstance(node, Node):
+            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
+        else:
+            self.report.add(Loss(action, *node, what, how))
+
+    def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that something is not in the file."""
+        self.lose(Action.DROPPED, node, what, how)
+
+    def approximate(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that something is in the file only nearly, or in another form."""
+        self.lose(Action.APPROXIMATED, node, what, how)
+
+    # -- settings that only MJCF has -----------------------------------------------------------------------------------
+
+    def take(self, node: Node, name: str, default: Any = None) -> Any:
+        """A setting `mjcf:name` of a node, which is thereby written."""
+        return self.take_from(node.attributes, f"{FORMAT}:{name}", default)
+
+    def take_from(self, table: Mapping[str, Any], name: str, default: Any = None) -> Any:
+        """A setting of a node's own table (an actuator's, say), which is thereby written."""
+        self.used.add((id(table), name))
+        return table.get(name, default)
+
+    def left_over(self, table: Mapping[str, Any]) -> Iterator[str]:
+        """The settings in a table that nobody took."""
+        return (name for name in table if (id(table), name) not in self.used)

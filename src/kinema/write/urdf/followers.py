@@ -1,0 +1,93 @@
+"""Which joint follows which: mimicry, and constraints that say the same."""
+
+from __future__ import annotations
+
+from kinema.description import Constraint, ConstraintKind, Joint, Mimic
+
+from .lower import Lowered
+from .writing import Writing
+
+
+def resolve_followers(writing: Writing, lowered: Lowered) -> set[int]:
+    """Let every following joint of the file name the joint of the file that it follows.
+
+    Returns:
+        The ids of the constraints that are said this way.
+    """
+    _mimics(writing, lowered)
+    _travels(writing, lowered)
+    return {id(c) for c in writing.robot.constraints if _constraint(writing, lowered, c)}
+
+
+def _mimics(writing: Writing, lowered: Lowered) -> None:
+    source_of = {part: j for j in writing.robot.joints for part in lowered.chains.get(j.name, ())}
+    for joint in lowered.robot.joints:
+        mimic = joint.axes[0].mimic if joint.axes else None
+        if mimic is None:
+            continue
+        leader = lowered.coordinates.get(mimic.joint, {}).get(mimic.axis)
+        joint.axes[0].mimic = None
+        if leader is None:
+            how = f'the file has no joint with the coordinate {mimic.axis} of "{mimic.joint}"'
+            writing.drop(source_of[joint.name], f'that it follows "{mimic.joint}"', how)
+            continue
+        offset = mimic.offset - mimic.multiplier * mimic.reference if mimic.reference else mimic.offset
+        joint.axes[0].mimic = Mimic(joint=leader, multiplier=mimic.multiplier, offset=offset)
+
+
+def _travels(writing: Writing, lowered: Lowered) -> None:
+    """The travel of a screw follows its turn, or what that follows: chains of mimicry are not understood everywhere."""
+    made = {j.name: j for j in lowered.robot.joints}
+    for source in writing.robot.joints:
+        names = lowered.chains.get(source.name, [])
+        per_radian = lowered.travels.get(source.name)
+        if per_radian is None:
+            continue
+        turn = made[lowered.coordinates[source.name][0]]
+        (travel,) = (made[n] for n in names if n != turn.name)
+        leader = turn.axes[0].mimic
+        if leader is None:
+            travel.axes[0].mimic = Mimic(joint=turn.name, multiplier=per_radian)
+        else:
+            multiplier, offset = per_radian * leader.multiplier, per_radian * leader.offset
+            travel.axes[0].mimic = Mimic(joint=leader.joint, multiplier=multiplier, offset=offset)
+
+
+def _constraint(writing: Writing, lowered: Lowered, constraint: Constraint) -> bool:
+    """Whether a constraint that makes a joint follow a straight line of another was said as mimicry."""
+    offset, factor, *higher = constraint.polynomial
+    if constraint.kind is not ConstraintKind.JOINT or not constraint.active or any(higher) or not constraint.b:
+        return False
+    follower = lowered.coordinates.get(constraint.a or "", {}).get(constraint.axis_a)
+    leader = lowered.coordinates.get(constraint.b, {}).get(constraint.axis_b)
+    if follower is None or leader is None or follower == leader:
+        return False
+    joint = next(j for j in lowered.robot.joints if j.name == follower)
+    if joint.axes[0].mimic is not None or _follows(lowered, leader, follower):
+        return False
+    # such a constraint is between the distances from the reference coordinates
+    reference_a = _reference(writing, constraint.a, constraint.axis_a)
+    reference_b = _reference(writing, constraint.b, constraint.axis_b)
+    offset += reference_a - factor * reference_b
+    joint.axes[0].mimic = Mimic(joint=leader, multiplier=factor, offset=offset)
+    how = f'it is written as joint "{follower}" following "{leader}", which is not soft and needs no solver'
+    writing.approximate(constraint, "a constraint between joints", how)
+    return True
+
+
+def _follows(lowered: Lowered, joint: str, leader: str) -> bool:
+    """Whether a joint of the file follows another, directly or not."""
+    by_name = {j.name: j for j in lowered.robot.joints}
+    seen: set[str] = set()
+    current: Joint | None = by_name.get(joint)
+    while current is not None and current.name not in seen:
+        if current.name == leader:
+            return True
+        seen.add(current.name)
+        mimic = current.axes[0].mimic if current.axes else None
+        current = None if mimic is None else by_name.get(mimic.joint)
+    return False
+
+
+def _reference(writing: Writing, joint: str | None, coordinate: int) -> float:
+    return next(j.moving_axes[coordinate].reference for j in writing.robot.joints if j.name == joint)

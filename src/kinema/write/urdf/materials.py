@@ -1,0 +1,103 @@
+"""Materials: defined once for the whole file, named by the visuals that have them."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kinema.description import VisualMaterial
+from kinema.foundation import clean_name, unique_name
+
+from ..text import Element, numbers
+from .extras import give_back, names_of
+from .writing import FORMAT, Writing, finite, xml_name
+
+FOLDER = "textures"
+_UNSAID = ("emission", "specular", "metallic", "roughness", "reflectance")
+
+
+@dataclass(slots=True, eq=False)
+class Materials:
+    """The materials of one file."""
+
+    writing: Writing
+    root: Element
+    taken: set[str] = field(init=False)
+    _known: dict[tuple[object, ...], str] = field(default_factory=dict)
+    """What a material is -> its name in the file."""
+    _met: dict[int, str | None] = field(default_factory=dict)
+    _textures: dict[str, str] = field(default_factory=dict)
+    _files: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.taken = names_of(self.writing.robot.extras, "material")
+
+    def name_of(self, material: VisualMaterial) -> str | None:
+        """The name to refer to a material by, which is defined if it was not before; None where URDF cannot say it."""
+        if id(material) not in self._met:
+            self._met[id(material)] = self._define(material)
+        return self._met[id(material)]
+
+    def _define(self, material: VisualMaterial) -> str | None:
+        self._report(material)
+        texture = self._texture(material)
+        if material.color is None and not texture:
+            how = "it has neither colour nor texture, which URDF takes as a mistake"
+            self.writing.drop(_called(material), "the material", how)
+            return None
+        color = self._color(material)
+        content = (material.name, color, texture)
+        if content in self._known:
+            return self._known[content]
+        name = unique_name(xml_name(material.name) or "material", self.taken)
+        self._known[content] = name
+        if material.name and name != material.name:
+            self.writing.approximate(_called(material), "its name", f'it is called "{name}": the other one is taken')
+        element = self.root.child("material", name=name)
+        if color is not None:
+            element.child("color", rgba=numbers(color))
+        if texture:
+            element.child("texture", filename=texture)
+        give_back(self.writing, material, element, self.root)
+        return name
+
+    def _color(self, material: VisualMaterial) -> tuple[float, ...] | None:
+        """Red, green, blue, alpha; readers refuse what is not from 0 to 1."""
+        if material.color is None:
+            return None
+        color = tuple(finite(c, f'material "{material.name}"', "colour") for c in material.color)
+        clamped = tuple(min(max(c, 0.0), 1.0) for c in color)
+        if clamped != color:
+            how = f"{numbers(color)} is not from 0 to 1, and is {numbers(clamped)} here"
+            self.writing.approximate(_called(material), "its colour", how)
+        return clamped
+
+    def _texture(self, material: VisualMaterial) -> str:
+        """The reference to write; the file is copied beside the one that is written."""
+        if not material.texture:
+            missing = str(material.attributes.get(f"{FORMAT}:texture", ""))
+            if missing:
+                how = f"the file {missing!r} was not found; the reference is written as it was"
+                self.writing.approximate(_called(material), "its texture", how)
+            return missing
+        if self.writing.options.meshes == "reference":
+            return material.texture
+        if material.texture not in self._textures:
+            source = Path(material.texture)
+            place = f"{FOLDER}/{unique_name(clean_name(source.stem), self._files)}{source.suffix.lower()}"
+            target = self.writing.meshes.draft / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+            self._textures[material.texture] = place
+        return self._textures[material.texture]
+
+    def _report(self, material: VisualMaterial) -> None:
+        unsaid = [name for name in _UNSAID if getattr(material, name) is not None]
+        if unsaid:
+            self.writing.drop(_called(material), ", ".join(unsaid), "URDF's materials are a colour and a texture")
+
+
+def _called(material: VisualMaterial) -> VisualMaterial | tuple[str, str]:
+    """The material, or where it stands if it has no name."""
+    return material if material.name else ("visualmaterial", f"without a name {material.origin}".strip())

@@ -1,0 +1,206 @@
+"""Shapes to `<visual>` and `<collision>`; what URDF has no geometry for becomes a union of what it has, or a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kinema import shapes
+from kinema.description import (
+    Approximation,
+    Box,
+    Capsule,
+    Cylinder,
+    Ellipsoid,
+    Geometry,
+    Link,
+    Mesh,
+    Plane,
+    Shape,
+    Sphere,
+    tessellate,
+)
+from kinema.foundation import Pose
+
+from ..report import Action
+from ..text import Element, number, numbers
+from .extras import give_back
+from .materials import Materials
+from .placing import add_origin
+from .writing import Writing, finite
+
+VISUAL_SUFFIXES = (".stl", ".obj", ".dae")
+COLLISION_SUFFIXES = (".stl", ".obj")
+"""What every program that reads URDF can load."""
+_SLAB = (100.0, 1.0)
+"""Edge length and thickness [m] of the box that stands for the half space under an infinite plane."""
+
+
+@dataclass(slots=True, eq=False)
+class ShapeWriter:
+    """Writes the shapes of all links."""
+
+    writing: Writing
+    materials: Materials
+    root: Element
+    has_relative_meshes: bool = False
+    """Whether the file refers to mesh files beside it."""
+    uses_drake: bool = False
+
+    def add(self, element: Element, link: Link, shape: Shape) -> None:
+        """The shape's elements, in the element of its link."""
+        called = ("shape", name_of_shape(link, shape))
+        uses = [use for use, is_wanted in (("visual", shape.visual), ("collision", shape.collision)) if is_wanted]
+        if not shape.enabled:
+            self.writing.drop(called, "the shape", "it is disabled, and URDF has no disabled shapes")
+            uses = []
+        elif not uses:
+            self.writing.drop(called, "the shape", "it is neither seen nor does it collide")
+        first: Element | None = None
+        for use in uses:
+            for part in self._parts(called, shape, use):
+                made = self._element(element, shape, use, part)
+                first = first or made
+        give_back(self.writing, _named(shape, called[1]), first, self.root)
+
+    def _element(self, element: Element, shape: Shape, use: str, part: _Part) -> Element:
+        name = f"{shape.name}{part.suffix}" if shape.name else None
+        made = element.child(use, name=name)
+        add_origin(made, shape.pose @ part.pose, f'shape "{shape.name}"')
+        self._geometry(made.child("geometry"), part.geometry, part.file, shape)
+        if use == "visual" and shape.material is not None:
+            material = self.materials.name_of(shape.material)
+            if material is not None:
+                made.child("material", name=material)
+        return made
+
+    # -- geometry -------------------------------------------------------------------------------------------------
+
+    def _parts(self, called: tuple[str, str], shape: Shape, use: str) -> Iterator[_Part]:
+        """What a shape is made of in URDF's terms; nothing, and a loss on record, where there are none."""
+        match shape.geometry:
+            case Box() | Sphere() | Cylinder():
+                yield _Part(shape.geometry)
+            case Capsule(radius=radius, length=length):
+                yield from self._capsule(radius, length)
+            case Ellipsoid(radii=radii) if radii[0] == radii[1] == radii[2]:
+                yield _Part(Sphere(float(radii[0])))
+            case Plane() if use == "collision":
+                yield self._slab(called, shape.geometry)
+            case Mesh():
+                yield from self._mesh(called, shape.geometry, use)
+            case _:
+                yield from self._tessellated(called, shape.geometry)
+
+    def _capsule(self, radius: float, length: float) -> Iterator[_Part]:
+        """A cylinder and two spheres are exactly a capsule, which URDF has from version 1.1 on."""
+        if self.writing.version != "1.0":
+            yield _Part(Capsule(radius, length))
+            return
+        if length == 0:
+            yield _Part(Sphere(radius))
+            return
+        yield _Part(Cylinder(radius, length))
+        for i, side in enumerate((0.5, -0.5)):
+            yield _Part(Sphere(radius), Pose.translation((0, 0, side * length)), suffix=f"_end_{i + 1}")
+
+    def _slab(self, called: tuple[str, str], plane: Plane) -> _Part:
+        width, thickness = _SLAB
+        x, y = plane.size or (width, width)
+        how = f"it is the top of a box of {x:g} x {y:g} x {thickness:g} m"
+        self.writing.approximate(called, "the plane", how)
+        return _Part(Box(np.array([x, y, thickness])), Pose.translation((0, 0, -thickness / 2)))
+
+    def _tessellated(self, called: tuple[str, str], geometry: Geometry) -> Iterator[_Part]:
+        kind = type(geometry).__name__.lower()
+        try:
+            data = tessellate(geometry)
+        except shapes.ShapeError as error:
+            self.writing.drop(called, f"the {kind}", f"it cannot be made into triangles: {error}")
+            return
+        if data is not None:
+            self.writing.approximate(called, f"the {kind}", f"it is a mesh of {len(data.faces)} triangles")
+            yield from self._file(Mesh(vertices=data.vertices, faces=data.faces), called[1], "collision")
+
+    def _mesh(self, called: tuple[str, str], mesh: Mesh, use: str) -> Iterator[_Part]:
+        self._report(called, mesh)
+        made = list(self._file(mesh, called[1], use))
+        if made:
+            yield from made
+        elif mesh.uri:
+            how = f"the file {mesh.uri!r} was not found; the reference is written as it was"
+            self.writing.approximate(called, "the mesh", how)
+            yield _Part(mesh, file=(mesh.uri, mesh.scale))
+        else:
+            self.writing.drop(called, "the mesh", "there is no file with its triangles, or it cannot be read")
+
+    def _file(self, mesh: Mesh, name: str, use: str) -> Iterator[_Part]:
+        suffixes = VISUAL_SUFFIXES if use == "visual" else COLLISION_SUFFIXES
+        placed = self.writing.meshes.place(mesh, name, suffixes)
+        if placed is not None:
+            self.has_relative_meshes |= not Path(placed[0]).is_absolute()
+            yield _Part(mesh, file=placed)
+
+    def _report(self, called: tuple[str, str], mesh: Mesh) -> None:
+        if mesh.approximation is Approximation.CONVEX_HULL:
+            how = "it is in <drake:declare_convex>, which only some readers know"
+            self.writing.lose(Action.EXTENSION, called, "that it collides as its convex hull", how)
+        elif mesh.approximation is not None:
+            self.writing.drop(called, f"the approximation {mesh.approximation.value}", "URDF leaves it to the reader")
+        if mesh.max_hull_vertices is not None:
+            self.writing.drop(called, "the bound on its hull's vertices", "URDF leaves it to the reader")
+        if mesh.submesh:
+            self.writing.approximate(called, f"the part {mesh.submesh!r} of its mesh", "the whole mesh is written")
+
+    def _geometry(self, element: Element, geometry: Geometry, file: tuple[str, np.ndarray] | None, shape: Shape) -> None:
+        owner = f'shape "{shape.name}"'
+        match geometry:
+            case Box(size=size):
+                element.child("box", size=numbers(finite(x, owner, "size") for x in size.tolist()))
+            case Sphere(radius=radius):
+                element.child("sphere", radius=number(finite(radius, owner, "radius")))
+            case Cylinder(radius=radius, length=length) | Capsule(radius=radius, length=length):
+                sizes = {
+                    "radius": number(finite(radius, owner, "radius")),
+                    "length": number(finite(length, owner, "length")),
+                }
+                element.child(type(geometry).__name__.lower(), **sizes)
+            case Mesh() if file is not None:
+                filename, scale = file
+                given = None if (scale == 1).all() else numbers(finite(x, owner, "scale") for x in scale.tolist())
+                made = element.child("mesh", filename=filename, scale=given)
+                if geometry.approximation is Approximation.CONVEX_HULL:
+                    made.child("drake:declare_convex")
+                    self.uses_drake = True
+            case _:
+                raise AssertionError(type(geometry))  # the parts are of no other kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One geometry of URDF that a shape is made of."""
+
+    geometry: Geometry
+    pose: Pose = Pose()
+    suffix: str = ""
+    file: tuple[str, np.ndarray] | None = None
+    """The reference and scale of a mesh."""
+
+
+def name_of_shape(link: Link, shape: Shape) -> str:
+    """The shape's name, or what and where it is."""
+    if shape.name:
+        return shape.name
+    return f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
+
+
+def _named(shape: Shape, name: str) -> Shape:
+    """The shape, by a name that tells which one is meant."""
+    if shape.name:
+        return shape
+    return Shape(
+        name=name, origin=shape.origin, extras=shape.extras, attributes=shape.attributes, geometry=shape.geometry
+    )

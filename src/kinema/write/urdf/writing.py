@@ -1,0 +1,91 @@
+"""What all parts of the writer share."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kinema.description import Node, Robot
+from kinema.foundation import WriteError
+
+from ..meshes import MeshStore
+from ..names import NameTable
+from ..report import Action, Loss, LossReport
+
+FORMAT = "urdf"
+VERSIONS = ("1.0", "1.1", "1.2")
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class UrdfOptions:
+    """How a URDF file is written."""
+
+    meshes: str = "copy"
+    """`copy` mesh files beside the file, `bake` their scale into new ones, or `reference` them where they lie."""
+    robot: str = ""
+    """Which robot of a world; needed where it has several that move."""
+    base: str = "auto"
+    """`auto` lets the robot begin with its own root link where it can; `world` always hangs it on a link `world`, by
+    fixed or floating joints."""
+    frames: bool = False
+    """Whether named frames become links without mass."""
+    version: str = ""
+    """`1.0`, `1.1` (with capsules) or `1.2` (with limits of acceleration); that of the file that was read if empty."""
+
+
+@dataclass(slots=True, eq=False)
+class Writing:
+    """One run of the writer."""
+
+    robot: Robot
+    options: UrdfOptions
+    report: LossReport
+    meshes: MeshStore
+    links: NameTable = field(default_factory=lambda: NameTable(clean=xml_name))
+    joints: NameTable = field(default_factory=lambda: NameTable(clean=xml_name))
+
+    @property
+    def version(self) -> str:
+        """The version that is written."""
+        own = str(self.robot.attributes.get(f"{FORMAT}:version", ""))
+        return self.options.version or (own if own in VERSIONS else VERSIONS[0])
+
+    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put a loss on record: of a node, or of something called by kind and name."""
+        if isinstance(node, Node):
+            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
+        else:
+            self.report.add(Loss(action, *node, what, how))
+
+    def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that something is not in the file."""
+        self.lose(Action.DROPPED, node, what, how)
+
+    def approximate(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that the file says something close."""
+        self.lose(Action.APPROXIMATED, node, what, how)
+
+
+def xml_name(name: str) -> str:
+    """The name without characters that no XML file can hold; URDF has no other rule."""
+    return _NOT_IN_XML.sub("_", name)
+
+
+def finite(value: float, owner: str, what: str) -> float:
+    """The value, or a `WriteError` that names its owner: no reader of URDF accepts NaN or infinity."""
+    if not math.isfinite(value):
+        raise WriteError(f"{owner}: its {what} is {value}, which URDF cannot say")
+    return float(value)
+
+
+def check_options(options: UrdfOptions, file: Path) -> None:
+    """A `WriteError` that lists what is allowed where an option is not."""
+    allowed = {"meshes": ("copy", "bake", "reference"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
+    for name, values in allowed.items():
+        given = getattr(options, name)
+        if given not in values:
+            known = ", ".join(repr(v) for v in values)
+            raise WriteError(f"{file}: the option {name!r} is {given!r}; it can be {known}")

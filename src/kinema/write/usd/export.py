@@ -1,0 +1,65 @@
+"""From layers in memory to files: text with relative targets, crate, a package, or several layers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kinema.foundation import WriteError
+
+from . import pxr
+from .layers import split_layers
+from .writing import Writing
+
+_PLACEHOLDER = "/__kinema_relative_"
+
+
+def export(writing: Writing, file: Path) -> None:
+    """Write the stage, and what it loads, into the file's folder."""
+    suffix = file.suffix.lower()
+    if writing.meshes.library is not None:
+        name, layer = writing.meshes.library
+        _save(layer, file.parent / name)
+    if suffix == ".usdz":
+        _pack(writing, file)
+    elif writing.options.layered:
+        for name, layer in split_layers(writing, file.name).items():
+            (file.parent / name).parent.mkdir(parents=True, exist_ok=True)
+            _save(layer, file.parent / name)
+    elif suffix == ".usda":
+        _save_text(writing, file)
+    else:
+        _save(writing.draft.layer, file)
+
+
+def _save(layer: pxr.Layer, file: Path) -> None:
+    try:
+        done = layer.Export(str(file))
+    except pxr.Tf.ErrorException as error:
+        raise WriteError(f"{file.name}: OpenUSD cannot write it: {' '.join(str(error).split())}") from None
+    if not done:
+        raise WriteError(f"{file.name}: OpenUSD cannot write it")
+
+
+def _save_text(writing: Writing, file: Path) -> None:
+    """OpenUSD stores every target as an absolute path; in the text, joints name their bodies from where they are."""
+    layer = writing.draft.layer
+    relative: list[str] = []
+    with pxr.Sdf.ChangeBlock():
+        for prim, name, target in writing.draft.relative_targets:
+            spec = writing.draft.prims[prim].spec.relationships[name]
+            spec.targetPathList.explicitItems = [f"{_PLACEHOLDER}{len(relative)}"]
+            relative.append(str(pxr.Sdf.Path(target).MakeRelativePath(pxr.Sdf.Path(prim))))
+    text = layer.ExportToString()
+    file.write_text(re.sub(f"<{_PLACEHOLDER}([0-9]+)>", lambda m: f"<{relative[int(m.group(1))]}>", text))
+
+
+def _pack(writing: Writing, file: Path) -> None:
+    inner = file.with_suffix(".usdc")
+    _save(writing.draft.layer, inner)
+    try:
+        done = pxr.UsdUtils.CreateNewUsdzPackage(str(inner), str(file))
+    finally:
+        inner.unlink(missing_ok=True)
+    if not done:
+        raise WriteError(f"{file.name}: OpenUSD cannot pack it")

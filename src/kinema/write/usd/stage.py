@@ -1,0 +1,194 @@
+"""From the description to a layer: the story."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from kinema.description import Assembly, Base, Joint, Link, Robot, World
+
+from ..report import Action, LossReport
+from . import pxr
+from .collisions import author_collisions
+from .draft import Draft
+from .filters import Filters
+from .joints import author_joint, hold_base, say_without_prim
+from .leftovers import author_leftovers
+from .links import author_link
+from .materials import Materials
+from .meshes import Meshes
+from .names import give_back
+from .order import keep_order
+from .plan import Plan, RobotPlan, make_plan
+from .scenery import author_onlookers, author_scene
+from .shapes import author_shape
+from .writing import UsdOptions, Writing
+
+FORMAT_VERSION = 1
+"""Of what the attributes `kinema:*` mean."""
+
+
+def compose(described: Robot | World, target: Path, report: LossReport, options: UsdOptions) -> Writing:
+    """The whole stage in memory."""
+    plan = make_plan(described, options.layout)
+    # a stage's own numbers are in single precision already: they stand for themselves
+    decimals = described.format != "usd"
+    draft = Draft(pxr.Sdf.Layer.CreateAnonymous(".usda"), report, options.exact, decimals)
+    writing = Writing(
+        described,
+        plan,
+        draft,
+        options,
+        Filters(described),
+        Materials(draft, plan.names, plan.root, target),
+        Meshes(draft, target, embed=options.meshes == "embed"),
+        _repeated(plan),
+    )
+    with pxr.Sdf.ChangeBlock():
+        _declare(writing)
+        _author(writing)
+    return writing
+
+
+def _repeated(plan: Plan) -> frozenset[str]:
+    """Last parts of paths that several links, or several joints, share."""
+    result: set[str] = set()
+    for paths in (
+        [p for parts in plan.robots for p in parts.links.values()],
+        [p for parts in plan.robots for p in parts.joints.values()],
+    ):
+        counts = Counter(path.rpartition("/")[2] for path in paths)
+        result |= {name for name, count in counts.items() if count > 1}
+    return frozenset(result)
+
+
+def _declare(writing: Writing) -> None:
+    """What the stage as a whole says: units, up axis, what to show and to reference."""
+    layer, described = writing.draft.layer, writing.described
+    prim = writing.draft.prim(writing.plan.root, "Xform")
+    prim.tell(kind="assembly" if writing.plan.is_world else "component")
+    if described.name != prim.name:
+        prim.keep("name", "string", described.name)
+        if described.name:
+            prim.tell(displayName=described.name)
+    layer.defaultPrim = prim.name
+    root = layer.pseudoRoot
+    root.SetInfo("upAxis", "Z")
+    root.SetInfo("metersPerUnit", 1.0)
+    root.SetInfo("kilogramsPerUnit", 1.0)
+    stamp = {"version": FORMAT_VERSION, "layout": writing.options.layout, "decimals": writing.draft.decimals}
+    layer.customLayerData = {"kinema": stamp}
+
+
+def _author(writing: Writing) -> None:
+    described = writing.described
+    author_scene(writing)
+    for parts in writing.plan.robots:
+        _robot(writing, parts)
+    if isinstance(described, World):
+        _scenery(writing, described)
+        _rest(writing, described, writing.plan.robots)
+    author_collisions(writing)
+    keep_order(writing)
+
+
+def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> None:
+    author_onlookers(writing, assembly)
+    author_leftovers(writing, assembly, robots)
+    give_back(writing, writing.draft.prims[robots[0].path if isinstance(assembly, Robot) else writing.plan.root], assembly)
+
+
+def _scenery(writing: Writing, world: World) -> None:
+    if not world.shapes:
+        return
+    path = writing.plan.names.child(writing.plan.root, "Scenery", "Scenery")
+    writing.draft.prim(path, "Xform")
+    for shape in world.shapes:
+        author_shape(writing, path, shape, moves=False)
+
+
+# -- robots -----------------------------------------------------------------------------------------------------------
+
+
+def _robot(writing: Writing, parts: RobotPlan) -> None:
+    robot = parts.robot
+    prim = writing.draft.prims.get(parts.path) or writing.draft.prim(parts.path, "Xform")
+    prim.tell(kind="component")
+    prim.place(robot.pose)
+    prim.keep("robot", "string", robot.name)
+    if robot.base is Base.UNSPECIFIED and parts.tree.roots and not robot.static:
+        prim.keep("base", "token", Base.UNSPECIFIED.value)
+        how = "it is free to fall in USD, as its file does not say that it is fixed"
+        writing.lose(Action.APPROXIMATED, robot, "what holds its base", how)
+    if robot.static:
+        how = "nothing of it moves, so that its links are plain shapes without joints"
+        writing.lose(Action.APPROXIMATED, robot, "that it has links", how)
+    _links(writing, parts)
+    _rest(writing, robot, [parts])
+
+
+def _links(writing: Writing, parts: RobotPlan) -> None:
+    """Links in the order of the tree, each with its joints and shapes before the links inside it."""
+    by_name = {link.name: link for link in parts.robot.links}
+    if parts.body_scope:
+        writing.draft.prim(parts.body_scope, "Scope")
+    names = [*parts.tree.roots, *(e.child for e in parts.tree.edges)]
+    for name in list(by_name) if parts.body_scope else names:
+        _link(writing, parts, by_name[name])
+    if parts.joint_scope and not parts.robot.static:
+        writing.draft.prim(parts.joint_scope, "Scope")
+        for joint in parts.robot.joints:
+            if id(joint) in parts.joints:
+                author_joint(writing, parts, joint)
+    if parts.robot.static:
+        return
+    for joint in parts.robot.joints:
+        if id(joint) not in parts.joints:
+            say_without_prim(writing, parts, joint)
+    _articulate(writing, parts)
+
+
+def _link(writing: Writing, parts: RobotPlan, link: Link) -> None:
+    prim = author_link(writing, parts, link)
+    for joint in parts.held.get(link.name, ()):
+        if not parts.robot.static:
+            author_joint(writing, parts, joint)
+    for shape in link.shapes:
+        made = author_shape(writing, prim.path, shape, moves=not parts.robot.static)
+        if made is not None and shape.collision:
+            writing.shapes_of_link.setdefault(prim.path, []).append(made.path)
+
+
+def _articulate(writing: Writing, parts: RobotPlan) -> None:
+    """Fix bases that are to be fixed, and mark the root of every tree: the joint to the world, or the body."""
+    carries = {e.parent for e in parts.tree.edges}
+    articulated = writing.is_articulated(parts)
+    for root in parts.tree.roots:
+        fixed = hold_base(writing, parts, root) if parts.robot.base is Base.FIXED else ""
+        if articulated and root in carries:
+            _mark(writing, parts, fixed or parts.links[root], parts.links[root])
+    for edge in parts.tree.edges:
+        if edge.parent is None and articulated and edge.child in carries:
+            joint = next((j for j in edge.joints if id(j) in parts.joints), None)
+            body = parts.links[edge.child]
+            _mark(writing, parts, body if joint is None else parts.joints[id(joint)], body)
+
+
+def _mark(writing: Writing, parts: RobotPlan, path: str, link: str) -> None:
+    stacked = any(len(e.joints) > 1 for e in parts.tree.edges)
+    prim = writing.draft.prims[path]
+    prim.apply("PhysicsArticulationRootAPI")
+    if parts.robot.root is None and writing.described.format == "usd":
+        prim.keep("implied", "token[]", ["articulationRoot"])
+    if stacked:
+        prim.apply("NewtonArticulationRootAPI")
+        prim.set("newton:jointsAddMobility", "bool", True, uniform=True)
+        body = writing.draft.prims[link]  # the schema may be on a joint; it is said on the body as well
+        body.set("newton:jointsAddMobility", "bool", True, uniform=True)
+        root = _first_stacked(parts)
+        how = "several joints between two links add their motion; only who knows newton:jointsAddMobility reads it so"
+        writing.lose(Action.EXTENSION, root, "that joints are stacked", how)
+
+
+def _first_stacked(parts: RobotPlan) -> Joint:
+    return next(e.joints[1] for e in parts.tree.edges if len(e.joints) > 1)
