@@ -29,6 +29,7 @@ from kinema.description import (
     Inertial,
     Joint,
     JointKind,
+    Link,
     Mimic,
     Robot,
     Sphere,
@@ -351,3 +352,15 @@ def test_a_world_of_broken_robots_is_checked() -> None:
     found = codes(World(name="hospital", robots=robots))
     # names of other robots can be referred to, so a dangling one may find a home
     assert {c for c in MOVABLE if not c.startswith("references.")} <= found
+
+
+def test_long_chains_of_followers_take_no_time() -> None:
+    """Each joint is looked at once, however many ways lead to it and however deep they go."""
+    robot = Robot(name="centipede", links=[Link(name=f"l{i}") for i in range(1500)])
+    for i in range(1, 1500):
+        axes = [rotation((1, 0, 0)), rotation((0, 1, 0))]
+        for k, axis in enumerate(axes):
+            axis.mimic = Mimic(joint=f"j{i - 1}", axis=k) if i > 1 else None
+        joint = Joint(name=f"j{i}", kind=JointKind.UNIVERSAL, parent=f"l{i - 1}", child=f"l{i}", axes=axes)
+        robot.joints.append(joint)
+    assert codes(robot) == {"mimic.chain", "inertia.massless-robot"}

@@ -111,3 +111,10 @@ def test_distance_measures_small_and_large_angles(turn: float) -> None:
     metres, radians = Pose().distance(Pose(np.array([3.0, 0, 4.0]), axis_angle_to_matrix([0, 1, 0], turn)))
     assert metres == pytest.approx(5)
     assert radians == pytest.approx(turn, rel=1e-9)
+
+
+@pytest.mark.parametrize("angle_", [math.nan, math.inf, -math.inf])
+def test_angles_that_are_no_numbers_give_rotations_that_are_none(angle_: float) -> None:
+    """No exception: where they come from is for the checks to say."""
+    assert np.isnan(axis_angle_to_matrix([0, 0, 1], angle_)).all()
+    assert np.isnan(rpy_to_matrix([0, angle_, 0])).all()

@@ -134,7 +134,7 @@ def main() -> None:
     except BadRequest as error:
         sys.exit(str(error))
     except Exception as error:  # whatever Drake throws is its verdict
-        result = {"error": str(error) or repr(error)}
+        result: dict[str, object] = {"error": str(error) or repr(error)}
     result["warnings"] = recorder.messages
     json.dump(result, sys.stdout)
 

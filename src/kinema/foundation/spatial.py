@@ -147,6 +147,8 @@ def matrix_to_quaternion(matrix: ArrayLike) -> Array:
 def rpy_to_matrix(rpy: ArrayLike) -> Array:
     """Rotation by roll about x, then pitch about the fixed y, then yaw about the fixed z [rad]."""
     roll, pitch, yaw = (float(a) for a in np.asarray(rpy, dtype=np.float64))
+    if not (math.isfinite(roll) and math.isfinite(pitch) and math.isfinite(yaw)):
+        return np.full((3, 3), np.nan)
     cr, sr, cp, sp, cy, sy = (f(a) for a in (roll, pitch, yaw) for f in (math.cos, math.sin))
     return np.array(
         [
@@ -158,18 +160,21 @@ def rpy_to_matrix(rpy: ArrayLike) -> Array:
 
 
 def matrix_to_rpy(matrix: ArrayLike) -> Array:
-    """Fixed-axis roll, pitch, yaw [rad] of a rotation matrix; yaw is zero in gimbal lock."""
+    """Fixed-axis roll, pitch, yaw [rad] of a rotation matrix; yaw is zero in gimbal lock, and accurate near it."""
     m = vector(matrix)
-    cos_pitch = math.hypot(m[0, 0], m[1, 0])
-    pitch = math.atan2(-m[2, 0], cos_pitch)
-    if cos_pitch < 1e-12:
-        return np.array([math.atan2(-m[1, 2], m[1, 1]), pitch, 0.0])
-    return np.array([math.atan2(m[2, 1], m[2, 2]), pitch, math.atan2(m[1, 0], m[0, 0])])
+    yaw = 0.0 if math.hypot(m[0, 0], m[1, 0]) < 1e-14 else math.atan2(m[1, 0], m[0, 0])
+    # near gimbal lock yaw is uncertain: roll is measured after it is taken out, so that the two make up for each other
+    c, s = math.cos(yaw), math.sin(yaw)
+    pitch = math.atan2(-m[2, 0], c * m[0, 0] + s * m[1, 0])
+    roll = math.atan2(s * m[0, 2] - c * m[1, 2], c * m[1, 1] - s * m[0, 1])
+    return np.array([roll, pitch, yaw])
 
 
 def axis_angle_to_matrix(axis: ArrayLike, angle: float) -> Array:
     """Rotation by an angle [rad] about a unit axis."""
     x, y, z = (float(a) for a in np.asarray(axis, dtype=np.float64))
+    if not math.isfinite(angle):
+        return np.full((3, 3), np.nan)
     c, s = math.cos(angle), math.sin(angle)
     t = 1 - c
     return np.array(

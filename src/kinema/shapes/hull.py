@@ -32,7 +32,12 @@ def _hull_faces(points: FloatArray) -> IntArray:
     from scipy.spatial import ConvexHull, QhullError
 
     # Qhull measures flatness against the coordinates, so far from the origin it would miss it, or see it everywhere.
-    centred = points - (points.max(axis=0) + points.min(axis=0)) / 2
+    # Huge coordinates overflow inside it, which ends the process: it gets points within the unit cube.
+    low, high = points.min(axis=0), points.max(axis=0)
+    size = float((high / 2 - low / 2).max())
+    if size == 0:
+        raise MeshError("A convex hull needs at least four different points.")
+    centred = (points / size) - (high / size + low / size) / 2
     try:
         return ConvexHull(centred).simplices.astype(np.int64)
     except QhullError:

@@ -36,14 +36,16 @@ class MeshStore:
     _made: dict[object, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
-    def place(self, mesh: Mesh, name: str) -> tuple[str, np.ndarray] | None:
+    def place(self, mesh: Mesh, name: str, suffixes: Collection[str] | None = None) -> tuple[str, np.ndarray] | None:
         """The reference to write for a mesh and the scale to write with it; None where there is nothing to refer to.
 
         Args:
             mesh: the mesh.
             name: what to call the file, where the mesh has none of its own.
+            suffixes: suffixes of files that the target can read, where they depend on what the mesh is for.
         """
-        readable = bool(mesh.path) and Path(mesh.path).suffix.lower() in self.suffixes and not mesh.submesh
+        readable = bool(mesh.path) and mesh.vertices is None and not mesh.submesh
+        readable &= Path(mesh.path).suffix.lower() in (self.suffixes if suffixes is None else suffixes)
         if readable and self.mode == "reference":
             return mesh.path, mesh.scale
         if readable and self.mode == "copy":

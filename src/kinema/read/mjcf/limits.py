@@ -190,16 +190,14 @@ def _with_defaults(root: XmlElement) -> Iterator[tuple[XmlElement, bool]]:
             yield element, section.tag == "default"
 
 
-_SIDES = ("nrow", "ncol", "count", "cellcount", "dim", "num", "nsample", "actdim", "nkey", "resolution", "params")
+_SIDES = {"nrow", "ncol", "count", "cellcount", "dim", "num", "nsample", "actdim", "nkey", "resolution", "params"}
 
 
 def _check_sides(element: XmlElement) -> None:
-    for attribute in _SIDES:
-        if any(value > MAX_SIDE for value in _values(element, attribute)):
-            raise ReadError(f"{element.origin}: {attribute!r} of <{element.tag}> is larger than {MAX_SIDE}")
     for attribute in element.attributes:
-        if attribute.startswith("nuser_") and _count(element, attribute) > 100:
-            raise ReadError(f"{element.origin}: {attribute!r} of <{element.tag}> is larger than 100")
+        limit = MAX_SIDE if attribute in _SIDES else 100 if attribute.startswith("nuser_") else 0
+        if limit and any(value > limit for value in _values(element, attribute)):
+            raise ReadError(f"{element.origin}: {attribute!r} of <{element.tag}> is larger than {limit}")
 
 
 def _numbers(element: XmlElement, pixels: int) -> int:

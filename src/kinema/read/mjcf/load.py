@@ -205,7 +205,9 @@ def _no_length_ranges(reason: str, prepared: Prepared, diagnostics: Diagnostics)
 
 def _called(element: XmlElement) -> str:
     name = element.attributes.get("name")
-    return f'<{element.tag}> "{name}"' if name else f"<{element.tag}>"
+    if not name:
+        return f"<{element.tag}>"
+    return f'<{element.tag}> "{name if len(name) <= 60 else name[:57] + "..."}"'
 
 
 def _clean(reason: str, prepared: Prepared) -> str:

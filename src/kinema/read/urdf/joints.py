@@ -39,6 +39,8 @@ _DRAKE_KINDS = {
     "screw": JointKind.SCREW,
     "universal": JointKind.UNIVERSAL,
 }
+_NO_LIMIT = 1e16
+"""From here on a limit stands for none, as in SDFormat: URDF 1.0 wants numbers, and other readers refuse infinity."""
 _ONE_AXIS = (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC, JointKind.SCREW)
 
 
@@ -152,7 +154,7 @@ class JointConverter:
         axis.effort = _or_infinity(limit.effort)
         axis.velocity = _or_infinity(limit.velocity)
         axis.acceleration = _or_infinity(limit.acceleration)
-        axis.deceleration = axis.acceleration if limit.deceleration is None else limit.deceleration
+        axis.deceleration = axis.acceleration if limit.deceleration is None else _or_infinity(limit.deceleration)
         axis.jerk = _or_infinity(limit.jerk)
 
     def _range(self, joint: Joint, element: JointElement, limit: LimitElement, is_bounded: bool) -> tuple[float, float]:
@@ -163,7 +165,7 @@ class JointConverter:
                 names = " and ".join(repr(n) for n in missing)
                 message = f'{element.type} joint "{joint.name}": its <limit> has no {names}; infinity is assumed'
                 self.diagnostics.error(f"{FORMAT}.missing-limit", message, origin=limit.place)
-            return (-math.inf if limit.lower is None else limit.lower), _or_infinity(limit.upper)
+            return -_or_infinity(None if limit.lower is None else -limit.lower), _or_infinity(limit.upper)
         if len(missing) == 2:
             message = f"{element.type} joint \"{joint.name}\" cannot move: its <limit> has neither 'lower' nor 'upper'"
             hint = "both are zero then; write them, or make the joint fixed or continuous"
@@ -171,7 +173,7 @@ class JointConverter:
         elif missing:
             message = f'{element.type} joint "{joint.name}": its <limit> has no {missing[0]!r}, which means zero'
             self.diagnostics.note(f"{FORMAT}.limit-default", message, origin=limit.place)
-        return limit.lower or 0.0, limit.upper or 0.0
+        return -_or_infinity(-(limit.lower or 0.0)), _or_infinity(limit.upper or 0.0)
 
     def _set_aside(self, joint: Joint, limit: LimitElement) -> None:
         """A continuous joint has no lower and upper limit: keep what is written, but not as a limit."""
@@ -231,4 +233,5 @@ def plane_axes(normal: Array) -> tuple[Array, Array, Array]:
 
 
 def _or_infinity(value: float | None) -> float:
-    return math.inf if value is None else value
+    """The value; infinity where there is none, or one so large that it stands for none."""
+    return math.inf if value is None or value >= _NO_LIMIT else value

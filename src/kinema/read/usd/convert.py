@@ -23,6 +23,7 @@ from .mjc import MjcParts, read_mjc
 from .names import unique_names
 from .own_names import mark_generated, own, own_names, own_order, restore_link
 from .own_robots import OwnRobots
+from .own_worlds import restore_self_collision, restore_shape_names, restore_world, static_robots
 from .polar import polar
 from .scenery import OPTION_SETTINGS, read_cameras, read_lights, read_options
 from .scenes import read_scenes
@@ -162,8 +163,9 @@ def _joints(
 
 def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     roots = declared_roots(index, parts.joints)
-    robots = _robots(index, parts, roots)
-    scenery = [s.shape for s in parts.shapes if s.body is None]
+    standing, taken = static_robots(index, parts.robots, parts.shapes)
+    robots = [*_robots(index, parts, roots), *standing]
+    scenery = [s.shape for s in parts.shapes if s.body is None and id(s.shape) not in taken]
     default = index.stage.GetDefaultPrim()
     kept = own(index, default, "name") if default else None
     name = kept if kept is not None else default.GetName() if default else ""
@@ -173,7 +175,7 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
         pairs=read_filtered_pairs(index, parts.shapes, parts.articulated),
     )
     described: Robot | World
-    if len(robots) == 1 and not scenery:
+    if len(robots) == 1 and not scenery and not index.values.says_world:
         described = robots[0]
         described.name = name or described.name
     else:
@@ -192,6 +194,10 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     described.format, described.source = "usd", index.file
     described.diagnostics = index.diagnostics
     described.origin = Origin(index.file)
+    restore_self_collision(index, robots, rules)
+    restore_shape_names(index, parts.shapes, rules)
+    if isinstance(described, World):
+        restore_world(index, described, parts.robots)
     return described
 
 

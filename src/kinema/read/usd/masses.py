@@ -17,7 +17,7 @@ from kinema.description import Inertial, Mesh, geometry_mass, is_solid
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 
 from . import pxr
-from .own_names import own
+from .own_names import own, weightless
 from .polar import Affine, polar
 from .shapes_on_links import StageShape
 from .stage_index import Body, StageIndex
@@ -40,7 +40,7 @@ def body_inertial(
 ) -> tuple[Inertial | None, bool]:
     """The body's mass, centre and inertia in its link's frame, and whether shapes had a part in it."""
     if own(index, body.prim, "massless"):
-        return None, False
+        return weightless(index, body.prim), False
     has_api = "PhysicsMassAPI" in index.schemas(body.prim)
     own_mass = index.positive(body.prim, "physics:mass") if has_api else None
     into_link = Affine(body.scale, np.zeros(3))

@@ -10,7 +10,7 @@ from kinema.description import PhysicsMaterial, VisualMaterial
 
 from . import pxr
 from .own_names import own
-from .own_shapes import restore_surface
+from .own_shapes import kept_texture, restore_surface
 from .stage_index import StageIndex
 from .vendor import CONTACT_SETTINGS, MATERIAL_SETTINGS, contact_settings, keep_vendor_data, material_settings
 
@@ -107,7 +107,7 @@ def _preview_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial | 
         emission=None if emissive is None else tuple(float(c) for c in emissive),  # type: ignore[arg-type]
         metallic=_float(constant("metallic")),
         roughness=_float(constant("roughness")),
-        texture=_texture(shader),
+        texture=_texture(shader) or kept_texture(index, material),
     )
 
 

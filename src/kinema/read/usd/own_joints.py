@@ -120,6 +120,10 @@ def _turn_back(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Po
     if joint.kind is not JointKind.SPHERICAL:
         for axis in joint.axes:
             axis.direction = _clean(turn @ axis.direction)
+    directions = own(index, prim, "directions")
+    if directions is not None and len(directions) == len(joint.axes):
+        for axis, direction in zip(joint.axes, directions, strict=True):
+            axis.direction = np.array(direction, dtype=np.float64)
     joint.parent_pose, joint.child_pose = joint.parent_pose @ back, joint.child_pose @ back
     return Pose(rotation=turn) @ gap @ back
 
@@ -204,3 +208,15 @@ def as_constraint(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Constraint
         distance=joint.distance[0],
         active=joint.enabled,
     )
+
+
+def following(index: StageIndex, prim: pxr.Prim, joint: Joint) -> list[Constraint]:
+    """The constraint that was written as one joint following another; the joint then follows nobody."""
+    name = own(index, prim, "mimicIsConstraint")
+    mimic = joint.axes[0].mimic if joint.axes else None
+    if name is None or mimic is None:
+        return []
+    joint.axes[0].mimic = None
+    line = (mimic.offset, mimic.multiplier, 0.0, 0.0, 0.0)
+    kind = ConstraintKind.JOINT
+    return [Constraint(name=str(name), origin=joint.origin, kind=kind, a=joint.name, b=mimic.joint, polynomial=line)]

@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from kinema.description import Link, Node
+import numpy as np
+
+from kinema.description import Inertial, Link, Node
+from kinema.foundation import vector
 
 from . import pxr
 from .stage_index import StageIndex
@@ -59,3 +62,12 @@ def restore_link(index: StageIndex, prim: pxr.Prim, link: Link) -> None:
 def declared(index: StageIndex, articulations: Sequence[pxr.Prim]) -> list[pxr.Prim]:
     """The articulation roots that a stage declares, without those that only its layout asked for."""
     return [p for p in articulations if "articulationRoot" not in (own(index, p, "implied") or ())]
+
+
+def weightless(index: StageIndex, prim: pxr.Prim) -> Inertial | None:
+    """The mass properties of a link that USD is not told them of; None where it has none at all."""
+    center, tensor = own(index, prim, "massless:center"), own(index, prim, "massless:inertia")
+    if center is None or tensor is None or len(tensor) != 6:
+        return None
+    xx, yy, zz, xy, xz, yz = (float(v) for v in tensor)
+    return Inertial(float(own(index, prim, "massless:mass") or 0.0), vector(list(center)), np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))

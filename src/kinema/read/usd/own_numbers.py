@@ -23,13 +23,19 @@ class Stamp:
 
     decimals: bool
     """Whether numbers in single precision stand for the shortest decimal number that rounds to them."""
+    world: bool = False
+    """Whether the stage as a whole is a world, however few robots there are in it."""
 
 
 def read_stamp(stage: pxr.Stage) -> Stamp | None:
     """The stamp of the stage or of a layer that it is composed of; None where Kinema had no part in it."""
     stamps = [layer.customLayerData.get("kinema") for layer in stage.GetUsedLayers(True)]
     found = [s for s in stamps if isinstance(s, dict)]
-    return Stamp(any(bool(s.get("decimals")) for s in found)) if found else None
+    if not found:
+        return None
+    root = stage.GetRootLayer().customLayerData.get("kinema")
+    is_world = isinstance(root, dict) and bool(root.get("world"))
+    return Stamp(any(bool(s.get("decimals")) for s in found), is_world)
 
 
 def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any) -> Any:

@@ -10,7 +10,7 @@ from kinema.description import Base, Constraint, Joint, JointKind, Robot
 from kinema.foundation import Pose
 
 from . import pxr
-from .own_joints import as_constraint, free_joint
+from .own_joints import as_constraint, following, free_joint
 from .own_names import own
 from .polar import rigid
 from .stage_index import StageIndex
@@ -41,6 +41,7 @@ class OwnRobots:
                 result.held.add(joint.child)
             else:
                 kept.append(joint)
+                result.constraints += following(index, prim, joint)
         names = {joint.name for joint in kept}
         free = [(own(index, body.prim, "freeJoint:order"), free_joint(index, body)) for body in index.bodies.values()]
         for place, joint in sorted(((p, j) for p, j in free if j is not None), key=lambda f: f[0] or 0):

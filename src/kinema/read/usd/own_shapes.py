@@ -84,3 +84,9 @@ def restore_surface(index: StageIndex, prim: pxr.Prim, surface: PhysicsMaterial)
         name=surface.name if name is None else str(name),
         dynamic_friction2=None if second is None else float(second),
     )
+
+
+def kept_texture(index: StageIndex, material: pxr.Prim) -> str:
+    """The texture of a material whose shapes have no coordinates to place it by."""
+    asset = None if index.values.stamp is None else index.authored(material, "kinema:texture")
+    return "" if asset is None else str(asset.resolvedPath or asset.path)

@@ -76,6 +76,11 @@ class PrimValues:
         self._may_be_animated = any(layer.ListAllTimeSamples() for layer in stage.GetUsedLayers(True))
         self._moving: dict[str, bool] = {}
 
+    @property
+    def says_world(self) -> bool:
+        """Whether the stage says that it is a world, however few robots there are in it."""
+        return self.stamp is not None and self.stamp.world
+
     def facts(self, prim: pxr.Prim) -> PrimFacts:
         """The prim's schemas and authored properties."""
         facts = self._by_id.get(id(prim))

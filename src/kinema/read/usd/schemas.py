@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from . import pxr
 
-_BRINGS = {
+BRINGS = {
     "NewtonArticulationRootAPI": ("PhysicsArticulationRootAPI",),
     "NewtonMassAPI": ("PhysicsMassAPI",),
     "NewtonMaterialAPI": ("PhysicsMaterialAPI",),
@@ -22,7 +22,7 @@ def applied(prim: pxr.Prim) -> set[str]:
     authored = prim.GetPrimTypeInfo().GetAppliedAPISchemas()
     names = {*prim.GetAppliedSchemas(), *authored}
     for name in authored:
-        names.update(_BRINGS.get(name, ()))
+        names.update(BRINGS.get(name, ()))
     return names
 
 

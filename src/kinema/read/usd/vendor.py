@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kinema.description import Axis, AxisMotion, Extra, Joint, Link, Mesh, Node, Shape, SolverParameters
 
 from . import pxr
+from .own_extras import keep_for_writing
 from .stage_index import StageIndex
 from .units import DEGREE, Units
 
@@ -233,4 +234,6 @@ def keep_vendor_data(index: StageIndex, prim: pxr.Prim, node: Node, known: Set[s
             continue
         attribute = prim.GetAttribute(name)
         if attribute:
-            node.extras.append(Extra("usd", name, str(attribute.Get(index.time)), index.origin(prim)))
+            value = attribute.Get(index.time)
+            node.extras.append(Extra("usd", name, str(value), index.origin(prim)))
+            keep_for_writing(prim, node, attribute, value)

@@ -78,9 +78,7 @@ def _direction(writing: Writing, part: JointPart) -> Array:
 
 def _one_axis(writing: Writing, part: JointPart, axis: Axis, element: Element) -> None:
     element.set({"range": limit_text(writing, part.joint, axis.lower, axis.upper), "ref": text_or_none(axis.reference)})
-    spring = axis.spring_reference != axis.reference if axis.stiffness == 0 else axis.spring_reference != 0
-    element.set({"springref": number(axis.spring_reference) if spring and axis.spring_reference else None})
-    element.set(_dynamics(axis))
+    element.set({**_dynamics(axis), "springref": text_or_none(axis.spring_reference)})
     element.set({"actuatorfrcrange": _force_range(writing, part, axis.effort)})
 
 

@@ -14,7 +14,6 @@ from .names import Names
 
 if TYPE_CHECKING:
     from .bodies import BodyPlan
-    from .collisions import Masks
     from .joint_parts import JointPart
     from .materials import Materials
     from .meshes import MeshAssets
@@ -67,7 +66,6 @@ class Writing:
     names: Names
     meshes: MeshAssets
     materials: Materials
-    masks: Masks | None = None
     bodies: list[BodyPlan] = field(default_factory=list)
     """Top-level bodies."""
     body_of: dict[int, BodyPlan] = field(default_factory=dict)

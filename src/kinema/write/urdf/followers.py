@@ -20,7 +20,6 @@ def resolve_followers(writing: Writing, lowered: Lowered) -> set[int]:
 
 
 def _mimics(writing: Writing, lowered: Lowered) -> None:
-    source_of = {part: j for j in writing.robot.joints for part in lowered.chains.get(j.name, ())}
     for joint in lowered.robot.joints:
         mimic = joint.axes[0].mimic if joint.axes else None
         if mimic is None:
@@ -29,7 +28,7 @@ def _mimics(writing: Writing, lowered: Lowered) -> None:
         joint.axes[0].mimic = None
         if leader is None:
             how = f'the file has no joint with the coordinate {mimic.axis} of "{mimic.joint}"'
-            writing.drop(source_of[joint.name], f'that it follows "{mimic.joint}"', how)
+            writing.drop(writing.source_of[joint.name], f'that it follows "{mimic.joint}"', how)
             continue
         offset = mimic.offset - mimic.multiplier * mimic.reference if mimic.reference else mimic.offset
         joint.axes[0].mimic = Mimic(joint=leader, multiplier=mimic.multiplier, offset=offset)

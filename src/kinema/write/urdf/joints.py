@@ -10,10 +10,8 @@ from kinema.description import Axis, Joint, JointKind
 from ..text import Element, number
 from .extras import give_back
 from .placing import add_origin, direction_text
-from .writing import FORMAT, Writing, finite
+from .writing import FORMAT, NO_LIMIT, Writing, finite
 
-NO_LIMIT = 1e16
-"""What is written where a limit is absent but URDF wants a number: readers refuse infinity."""
 _TYPES = {
     JointKind.FIXED: "fixed",
     JointKind.REVOLUTE: "revolute",
@@ -79,9 +77,11 @@ def _limit(writing: Writing, element: Element, joint: Joint, axis: Axis) -> None
         elif name not in optional:
             attributes[name] = number(math.copysign(NO_LIMIT, value))
             unlimited.append(name)
-    if unlimited and joint.name in writing.reported_limits:
+    if unlimited:
         how = f"URDF wants a number; it is {NO_LIMIT:g}, which Kinema reads as none"
-        writing.approximate(joint, f"that it has no limit of {', '.join(unlimited)}", how)
+        writing.approximate(
+            writing.source_of.get(joint.name, joint), f"that it has no limit of {', '.join(unlimited)}", how
+        )
     element.child("limit").set(attributes)
 
 

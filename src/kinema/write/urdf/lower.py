@@ -180,8 +180,8 @@ class _Lowering:
         planar = as_planar(edge, self.source.format == FORMAT)
         if planar is not None:
             planar.parent_pose = self._from_world(edge, planar.parent_pose)
-            self.result.chains[planar.name] = [planar.name]
-            self._join(planar)
+            self._record(edge.joints[0], planar.name)
+            self._join(planar, edge.joints[0])
             return
         steps, tail = steps_of(edge)
         if not steps:
@@ -200,12 +200,13 @@ class _Lowering:
                 # where the link itself is fixed to it, it needs no mass of its own
                 child = self._frame_link(edge.child, f"{name}_frame", has_mass=not is_last)
             pose = step.before if number else self._from_world(edge, step.before)
-            self._join(_joint(step, name, parent, child, pose), step)
+            self._join(_joint(step, name, parent, child, pose), step.joint)
             parent = child
         if absorbed is None:
             name = unique_name(f"{self.made[-1][1].name}_offset", self.joint_names)
             self._join(
-                Joint(name=name, kind=JointKind.FIXED, parent=parent, child=edge.child, parent_pose=tail), steps[-1]
+                Joint(name=name, kind=JointKind.FIXED, parent=parent, child=edge.child, parent_pose=tail),
+                steps[-1].joint,
             )
         self._say_what_became(edge, steps)
 
@@ -218,12 +219,16 @@ class _Lowering:
         name = step.joint.name
         if step.suffix:
             name = unique_name(name + step.suffix, self.joint_names)
-        self.result.chains.setdefault(step.joint.name, []).append(name)
+        self._record(step.joint, name)
         if step.follows is not None:
             self.result.travels[step.joint.name] = step.follows
         if step.coordinate is not None:
             self.result.coordinates.setdefault(step.joint.name, {})[step.coordinate] = name
         return name
+
+    def _record(self, source: Joint, name: str) -> None:
+        self.result.chains.setdefault(source.name, []).append(name)
+        self.writing.source_of[name] = source
 
     def _frame_link(self, child: str, name: str, *, has_mass: bool) -> str:
         link = Link(name=unique_name(name, self.link_names))
@@ -237,18 +242,16 @@ class _Lowering:
         joint = Joint(name=source.name, kind=JointKind.FIXED, parent=edge.parent or self.world, child=edge.child)
         joint.parent_pose = self._from_world(edge, tail)
         _carry(source, joint)
-        self.result.chains[source.name] = [source.name]
-        self.made.append((self.order[id(source)], joint))
+        self._record(source, source.name)
+        self._join(joint, source)
         if source.kind is not JointKind.FIXED:
             self.writing.approximate(source, f"its kind, {source.kind.value}", "none of its axes moves: it is fixed")
         for other in edge.joints[1:]:
             self.writing.drop(other, "the joint", "it moves nothing, and URDF has one joint between two links")
 
-    def _join(self, joint: Joint, step: Step | None = None) -> None:
-        place = -1 if step is None else self.order[id(step.joint)]
-        if step is None and joint.name in self.result.chains:  # a planar joint
-            place = next(i for i, j in enumerate(self.source.joints) if j.name == joint.name)
-        self.made.append((place, joint))
+    def _join(self, joint: Joint, source: Joint | None = None) -> None:
+        """Keep a joint in the order of the description's joints; those without one come first."""
+        self.made.append((-1 if source is None else self.order[id(source)], joint))
 
     # -- the record -----------------------------------------------------------------------------------------------
 
@@ -267,7 +270,7 @@ class _Lowering:
                 how = f"it is the chain of joints {chain}{self._weight(steps)}{more}"
                 self.writing.approximate(joint, f"its kind, {joint.kind.value}", how)
             elif len(edge.joints) > 1:
-                how = f"its link hangs on a chain of joints, with other links between them{self._weight(steps)}"
+                how = f"its link hangs on a chain of joints{self._weight(steps)}"
                 self.writing.approximate(joint, "that several joints hold one link", how)
 
     @staticmethod

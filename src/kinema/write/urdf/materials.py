@@ -90,7 +90,7 @@ class Materials:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
             self._textures[material.texture] = place
-        return self._textures[material.texture]
+        return self.writing.reference(self._textures[material.texture])
 
     def _report(self, material: VisualMaterial) -> None:
         unsaid = [name for name in _UNSAID if getattr(material, name) is not None]

@@ -9,13 +9,16 @@ from kinema.foundation import Array, Pose
 from ..text import Element, number, numbers
 from .writing import finite
 
-_NOISE = 4e-16
+_NOISE = 5e-16
 """Angles [rad] and parts of unit vectors this close are the same: the rounding of a rotation matrix is as large."""
+_EIGHTH = math.pi / 4
 
 
-def add_origin(element: Element, pose: Pose, owner: str) -> None:
-    """An `<origin>`, unless it would say nothing."""
+def add_origin(element: Element, pose: Pose, owner: str, *, computed: bool = False) -> None:
+    """An `<origin>`, unless it would say nothing; the rounding of a computed position is hidden where it shows."""
     position = [finite(x, owner, "position") for x in pose.position.tolist()]
+    if computed:
+        position = [tidy(x) for x in position]
     angles = [tidy(finite(a, owner, "rotation")) for a in pose.rpy.tolist()]
     if any(position) or any(angles):
         xyz = numbers(position) if any(position) else None
@@ -31,5 +34,5 @@ def tidy(value: float) -> float:
     """The value, or the shorter decimal that it was before rotation matrices rounded it."""
     if abs(value) < _NOISE:
         return 0.0
-    short = float(f"{value:.15g}")
-    return short if math.isclose(short, value, rel_tol=0, abs_tol=_NOISE) else value
+    candidates = (float(f"{value:.15g}"), round(value / _EIGHTH) * _EIGHTH)
+    return next((c for c in candidates if abs(c - value) < _NOISE), value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ class ShapeWriter:
 
     def add(self, element: Element, link: Link, shape: Shape) -> None:
         """The shape's elements, in the element of its link."""
-        called = ("shape", name_of_shape(link, shape))
+        called = named_shape(link, shape)
         uses = [use for use, is_wanted in (("visual", shape.visual), ("collision", shape.collision)) if is_wanted]
         if not shape.enabled:
             self.writing.drop(called, "the shape", "it is disabled, and URDF has no disabled shapes")
@@ -64,12 +65,12 @@ class ShapeWriter:
             for part in self._parts(called, shape, use):
                 made = self._element(element, shape, use, part)
                 first = first or made
-        give_back(self.writing, _named(shape, called[1]), first, self.root)
+        give_back(self.writing, called, first, self.root)
 
     def _element(self, element: Element, shape: Shape, use: str, part: _Part) -> Element:
         name = f"{shape.name}{part.suffix}" if shape.name else None
         made = element.child(use, name=name)
-        add_origin(made, shape.pose @ part.pose, f'shape "{shape.name}"')
+        add_origin(made, shape.pose @ part.pose, f'shape "{shape.name}"', computed=part.suffix != "")
         self._geometry(made.child("geometry"), part.geometry, part.file, shape)
         if use == "visual" and shape.material is not None:
             material = self.materials.name_of(shape.material)
@@ -79,7 +80,7 @@ class ShapeWriter:
 
     # -- geometry -------------------------------------------------------------------------------------------------
 
-    def _parts(self, called: tuple[str, str], shape: Shape, use: str) -> Iterator[_Part]:
+    def _parts(self, called: Shape, shape: Shape, use: str) -> Iterator[_Part]:
         """What a shape is made of in URDF's terms; nothing, and a loss on record, where there are none."""
         match shape.geometry:
             case Box() | Sphere() | Cylinder():
@@ -107,14 +108,14 @@ class ShapeWriter:
         for i, side in enumerate((0.5, -0.5)):
             yield _Part(Sphere(radius), Pose.translation((0, 0, side * length)), suffix=f"_end_{i + 1}")
 
-    def _slab(self, called: tuple[str, str], plane: Plane) -> _Part:
+    def _slab(self, called: Shape, plane: Plane) -> _Part:
         width, thickness = _SLAB
         x, y = plane.size or (width, width)
         how = f"it is the top of a box of {x:g} x {y:g} x {thickness:g} m"
         self.writing.approximate(called, "the plane", how)
         return _Part(Box(np.array([x, y, thickness])), Pose.translation((0, 0, -thickness / 2)))
 
-    def _tessellated(self, called: tuple[str, str], geometry: Geometry) -> Iterator[_Part]:
+    def _tessellated(self, called: Shape, geometry: Geometry) -> Iterator[_Part]:
         kind = type(geometry).__name__.lower()
         try:
             data = tessellate(geometry)
@@ -123,11 +124,11 @@ class ShapeWriter:
             return
         if data is not None:
             self.writing.approximate(called, f"the {kind}", f"it is a mesh of {len(data.faces)} triangles")
-            yield from self._file(Mesh(vertices=data.vertices, faces=data.faces), called[1], "collision")
+            yield from self._file(Mesh(vertices=data.vertices, faces=data.faces), called.name, "collision")
 
-    def _mesh(self, called: tuple[str, str], mesh: Mesh, use: str) -> Iterator[_Part]:
+    def _mesh(self, called: Shape, mesh: Mesh, use: str) -> Iterator[_Part]:
         self._report(called, mesh)
-        made = list(self._file(mesh, called[1], use))
+        made = list(self._file(mesh, called.name, use))
         if made:
             yield from made
         elif mesh.uri:
@@ -141,10 +142,11 @@ class ShapeWriter:
         suffixes = VISUAL_SUFFIXES if use == "visual" else COLLISION_SUFFIXES
         placed = self.writing.meshes.place(mesh, name, suffixes)
         if placed is not None:
-            self.has_relative_meshes |= not Path(placed[0]).is_absolute()
-            yield _Part(mesh, file=placed)
+            reference = self.writing.reference(placed[0])
+            self.has_relative_meshes |= reference == placed[0] and not Path(reference).is_absolute()
+            yield _Part(mesh, file=(reference, placed[1]))
 
-    def _report(self, called: tuple[str, str], mesh: Mesh) -> None:
+    def _report(self, called: Shape, mesh: Mesh) -> None:
         if mesh.approximation is Approximation.CONVEX_HULL:
             how = "it is in <drake:declare_convex>, which only some readers know"
             self.writing.lose(Action.EXTENSION, called, "that it collides as its convex hull", how)
@@ -155,7 +157,9 @@ class ShapeWriter:
         if mesh.submesh:
             self.writing.approximate(called, f"the part {mesh.submesh!r} of its mesh", "the whole mesh is written")
 
-    def _geometry(self, element: Element, geometry: Geometry, file: tuple[str, np.ndarray] | None, shape: Shape) -> None:
+    def _geometry(
+        self, element: Element, geometry: Geometry, file: tuple[str, np.ndarray] | None, shape: Shape
+    ) -> None:
         owner = f'shape "{shape.name}"'
         match geometry:
             case Box(size=size):
@@ -184,23 +188,16 @@ class _Part:
     """One geometry of URDF that a shape is made of."""
 
     geometry: Geometry
-    pose: Pose = Pose()
+    pose: Pose = field(default_factory=Pose)
     suffix: str = ""
     file: tuple[str, np.ndarray] | None = None
     """The reference and scale of a mesh."""
 
 
-def name_of_shape(link: Link, shape: Shape) -> str:
-    """The shape's name, or what and where it is."""
-    if shape.name:
-        return shape.name
-    return f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
-
-
-def _named(shape: Shape, name: str) -> Shape:
-    """The shape, by a name that tells which one is meant."""
+def named_shape(link: Link, shape: Shape) -> Shape:
+    """The shape, by a name that tells which one is meant where it has none."""
     if shape.name:
         return shape
-    return Shape(
-        name=name, origin=shape.origin, extras=shape.extras, attributes=shape.attributes, geometry=shape.geometry
-    )
+    named = copy.copy(shape)
+    named.name = f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
+    return named

@@ -16,6 +16,8 @@ import numpy as np
 from kinema.description import Axis, AxisMotion, Joint, JointKind, TreeEdge, joint_motion, rotation, translation
 from kinema.foundation import Pose, axis_angle_to_matrix
 
+from .writing import NO_LIMIT
+
 ON_THE_AXIS = 1e-10
 """How far [m] a link's origin may be from an axis and still count as on it."""
 
@@ -103,8 +105,10 @@ def _screw(joint: Joint, axis: Axis) -> list[Step]:
     turn = Step(joint, 0, before, axis)
     if per_radian == 0:
         return [turn]
-    travel.lower, travel.upper = sorted((axis.lower * per_radian, axis.upper * per_radian))
-    travel.velocity = axis.velocity * abs(per_radian)
+    # URDF wants numbers; what bounds the travel is that it follows
+    limits = (axis.lower * per_radian, axis.upper * per_radian, axis.velocity * abs(per_radian), math.inf)
+    first, second, travel.velocity, travel.effort = (min(max(v, -NO_LIMIT), NO_LIMIT) for v in limits)
+    travel.lower, travel.upper = sorted((first, second))
     return [turn, Step(joint, None, Pose(), travel, "_travel", per_radian)]
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kinema.description import Node, Robot
+from kinema.description import Joint, Node, Robot
 from kinema.foundation import WriteError
 
 from ..meshes import MeshStore
@@ -16,6 +16,8 @@ from ..report import Action, Loss, LossReport
 
 FORMAT = "urdf"
 VERSIONS = ("1.0", "1.1", "1.2")
+NO_LIMIT = 1e16
+"""What is written where a limit is absent but URDF wants a number: readers refuse infinity."""
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -32,6 +34,8 @@ class UrdfOptions:
     fixed or floating joints."""
     frames: bool = False
     """Whether named frames become links without mass."""
+    package: str = ""
+    """Name of the ROS package that the file is going to lie in: meshes are `package://...` then, else relative."""
     version: str = ""
     """`1.0`, `1.1` (with capsules) or `1.2` (with limits of acceleration); that of the file that was read if empty."""
 
@@ -46,12 +50,19 @@ class Writing:
     meshes: MeshStore
     links: NameTable = field(default_factory=lambda: NameTable(clean=xml_name))
     joints: NameTable = field(default_factory=lambda: NameTable(clean=xml_name))
+    source_of: dict[str, Joint] = field(default_factory=dict)
+    """Joint of the file -> the joint of the description that it is, or is a part of."""
 
     @property
     def version(self) -> str:
         """The version that is written."""
         own = str(self.robot.attributes.get(f"{FORMAT}:version", ""))
         return self.options.version or (own if own in VERSIONS else VERSIONS[0])
+
+    def reference(self, place: str) -> str:
+        """How to refer to a file beside the one that is written, or to one elsewhere."""
+        is_beside = not Path(place).is_absolute()
+        return f"package://{self.options.package}/{place}" if self.options.package and is_beside else place
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put a loss on record: of a node, or of something called by kind and name."""

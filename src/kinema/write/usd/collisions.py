@@ -71,6 +71,16 @@ def _class_groups(writing: Writing) -> None:
         apart = [path_of[id(other)] for k, other in enumerate(classes) if k >= number and not one.row[k]]
         if apart:
             prim.relate("physics:filteredGroups", apart)
+        if apart == [prim.path] and one.row.count(False) == 1 and _is_a_robot(writing, one):
+            prim.keep("isSelfCollision", "bool", True)
+
+
+def _is_a_robot(writing: Writing, one: ColliderClass) -> bool:
+    """Whether a class is all colliders of a robot whose links do not collide with each other."""
+    robots = {c.robot for c in one.members}
+    every = [c for c in writing.filters.colliders if c.robot in robots and not writing.filters.is_off(c)]
+    plain = all(c.shape.contype == c.shape.conaffinity == 1 and not c.self_collide for c in one.members)
+    return len(robots) == 1 and len(every) == len(one.members) and plain and one.members[0].link is not None
 
 
 def _class_name(one: ColliderClass) -> str:

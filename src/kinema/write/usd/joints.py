@@ -118,6 +118,7 @@ def _kind(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> Non
     if not axes.is_exact:
         how = "USD's axes are square to each other, translations first; these are not, and the nearest are written"
         writing.lose(Action.APPROXIMATED, joint, "the directions of its axes", how)
+        prim.keep("directions", "double3[]", np.array([a.direction for a in joint.axes]))
     if _is_locked(joint):
         prim.keep("kind", "token", joint.kind.value)
         prim.keep("axes", "token[]", [axes.token(0, joint.axes[0])])
@@ -182,6 +183,8 @@ def _general(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> 
             continue
         if axis is None or axis.locked:
             _limit(prim, token, 1.0, -1.0)  # low above high: locked
+            if axis is not None:
+                _drive(axis, prim, token)
             continue
         unit = _unit(axis)
         if axis.state is AxisState.LIMITED:

@@ -80,6 +80,7 @@ def _as_mimic(writing: Writing, constraint: Constraint, robots: list[RobotPlan])
         if offset:
             prim.number("newton:mimicCoef0", "float", offset * degrees)
         prim.number("newton:mimicCoef1", "float", factor)
+        prim.keep("mimicIsConstraint", "string", constraint.name)
         how = f'it is written as joint "{follower.name}" following "{leader.name}" (NewtonMimicAPI)'
         writing.lose(Action.APPROXIMATED, constraint, "a joint constraint", how)
         return True

@@ -25,6 +25,7 @@ def author_link(writing: Writing, parts: RobotPlan, link: Link) -> PrimDraft:
     prim.place(parts.place(link.name))
     if parts.robot.static:
         prim.keep("staticLink", "bool", True)
+        _keep_inertial(link, prim)
         give_back(writing, prim, link)
         return prim
     prim.apply("PhysicsRigidBodyAPI")
@@ -84,6 +85,7 @@ def _mass(writing: Writing, link: Link, prim: PrimDraft) -> None:
 def _massless(writing: Writing, link: Link, prim: PrimDraft) -> None:
     """USD has no body without mass: other tools compute one from its shapes, or make one up."""
     prim.keep("massless", "bool", True)
+    _keep_inertial(link, prim)
     if any(s.collision and s.enabled for s in link.shapes):
         how = "USD gives every body the mass of its colliders, 1000 kg/m3 where nothing else is said"
     else:
@@ -91,11 +93,18 @@ def _massless(writing: Writing, link: Link, prim: PrimDraft) -> None:
     writing.lose(Action.APPROXIMATED, link, "that it has no mass", how)
 
 
+def _keep_inertial(link: Link, prim: PrimDraft) -> None:
+    """Mass properties that USD has no use for: of what never moves, or of no mass."""
+    if link.inertial is not None:
+        prim.keep("massless:mass", "double", link.inertial.mass)
+        prim.keep("massless:center", "double3", link.inertial.center)
+        prim.keep("massless:inertia", "double[]", six_numbers(link.inertial.inertia))
+
+
 def _inertia(writing: Writing, link: Link, prim: PrimDraft, inertia: Array) -> None:
     """Principal moments and axes for everybody, and the tensor itself."""
     prim.apply("NewtonMassAPI")
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
-    prim.set("newton:inertia", "double[]", (xx, yy, zz, xy, xz, yz))
+    prim.set("newton:inertia", "double[]", six_numbers(inertia))
     moments, axes = principal(inertia)
     if not (np.isfinite(moments).all() and (moments > 0).all()):
         how = "a principal moment is not positive, which USD takes as not given; it is in newton:inertia only"
@@ -103,6 +112,12 @@ def _inertia(writing: Writing, link: Link, prim: PrimDraft, inertia: Array) -> N
         return
     prim.set("physics:diagonalInertia", "float3", moments)
     prim.set("physics:principalAxes", "quatf", axes)
+
+
+def six_numbers(inertia: Array) -> tuple[float, ...]:
+    """A symmetric tensor as xx, yy, zz, xy, xz, yz."""
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
+    return (xx, yy, zz, xy, xz, yz)
 
 
 def principal(inertia: Array) -> tuple[Array, Array]:

@@ -60,8 +60,8 @@ class Materials:
         shader = self._draft.prim(f"{path}/Surface", "Shader")
         shader.set("info:id", "token", "UsdPreviewSurface", uniform=True)
         if look.texture:
-            self._texture(shader, path, look)
-        elif look.color is not None:
+            self._texture(material, look)
+        if look.color is not None:
             shader.set("inputs:diffuseColor", "color3f", look.color[:3])
         if look.color is not None and look.color[3] != 1.0:
             shader.set("inputs:opacity", "float", look.color[3])
@@ -81,16 +81,11 @@ class Materials:
             material.keep("name", "string", look.name)
         return path
 
-    def _texture(self, shader: PrimDraft, path: str, look: VisualMaterial) -> None:
-        texture = self._draft.prim(f"{path}/Texture", "Shader")
-        texture.set("info:id", "token", "UsdUVTexture", uniform=True)
-        texture.set("inputs:file", "asset", self._asset(look.texture))
-        if look.color is not None:
-            texture.set("inputs:fallback", "float4", look.color)
-        texture.declare("outputs:rgb", "float3")
-        shader.declare("inputs:diffuseColor", "color3f", source=f"{path}/Texture.outputs:rgb")
-        how = "the file is named, but the shapes have no texture coordinates to place it by"
-        self._draft.lose(Action.APPROXIMATED, ("material", look.name), "the texture", how)
+    def _texture(self, material: PrimDraft, look: VisualMaterial) -> None:
+        """Without coordinates on the shapes, a connected texture would paint everything in the colour of one texel."""
+        material.keep("texture", "asset", self._asset(look.texture))
+        how = "the shapes have no texture coordinates; the file's name is in kinema:texture"
+        self._draft.lose(Action.EXTENSION, ("material", look.name), "the texture", how)
 
     def _asset(self, file: str) -> str:
         """The path from the stage to a file, where it stands in the stage's folder; else the file's own."""

@@ -18,11 +18,9 @@ def author_name(writing: Writing, prim: PrimDraft, node: Node) -> None:
     """Keep the name of a node that USD cannot call by it, or that a reader would have to tell apart by its path."""
     if node.name_is_generated:
         prim.keep("nameIsGenerated", "bool", True)
-    if not node.name:
-        return
     if prim.name != node.name or prim.name in writing.repeated:
         prim.keep("name", "string", node.name)
-    if prim.name != node.name and not node.name_is_generated and writing.described.format != "usd":
+    if node.name and prim.name != node.name and not node.name_is_generated and writing.described.format != "usd":
         prim.tell(displayName=node.name)
 
 
@@ -30,7 +28,7 @@ def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
     """Settings of other USD vendors as they were read; those of other formats are lost."""
     known: set[str] = set()
     for key, value in node.attributes.items():
-        if key.startswith(_GIVEN_BACK) and isinstance(value, tuple) and len(value) == 2:
+        if key.startswith(_GIVEN_BACK) and isinstance(value, tuple):
             name = key.removeprefix(_GIVEN_BACK)
             if _set_again(prim, name, *value):
                 known.add(name)

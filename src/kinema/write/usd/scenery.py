@@ -31,6 +31,7 @@ def author_scene(writing: Writing) -> None:
         return
     parent = writing.plan.root if writing.plan.is_world else ""
     prim = writing.draft.prim(writing.plan.names.child(parent, "PhysicsScene", "PhysicsScene"), "PhysicsScene")
+    writing.scene = prim
     gravity = described.gravity
     if gravity is not None:
         strength = float(np.linalg.norm(gravity))

@@ -51,14 +51,15 @@ def compose(described: Robot | World, target: Path, report: LossReport, options:
 
 
 def _repeated(plan: Plan) -> frozenset[str]:
-    """Last parts of paths that several links, or several joints, share."""
+    """Names that several links, several joints or several shapes share."""
+    shapes = [*plan.scenery, *(s for parts in plan.robots for link in parts.robot.links for s in link.shapes)]
     result: set[str] = set()
-    for paths in (
-        [p for parts in plan.robots for p in parts.links.values()],
-        [p for parts in plan.robots for p in parts.joints.values()],
+    for names in (
+        [p.rpartition("/")[2] for parts in plan.robots for p in parts.links.values()],
+        [p.rpartition("/")[2] for parts in plan.robots for p in parts.joints.values()],
+        [shape.name for shape in shapes],
     ):
-        counts = Counter(path.rpartition("/")[2] for path in paths)
-        result |= {name for name, count in counts.items() if count > 1}
+        result |= {name for name, count in Counter(names).items() if count > 1}
     return frozenset(result)
 
 
@@ -76,7 +77,13 @@ def _declare(writing: Writing) -> None:
     root.SetInfo("upAxis", "Z")
     root.SetInfo("metersPerUnit", 1.0)
     root.SetInfo("kilogramsPerUnit", 1.0)
-    stamp = {"version": FORMAT_VERSION, "layout": writing.options.layout, "decimals": writing.draft.decimals}
+    stamp: dict[str, object] = {
+        "version": FORMAT_VERSION,
+        "layout": writing.options.layout,
+        "decimals": writing.draft.decimals,
+    }
+    if writing.plan.is_world:
+        stamp["world"] = True
     layer.customLayerData = {"kinema": stamp}
 
 
@@ -95,7 +102,9 @@ def _author(writing: Writing) -> None:
 def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> None:
     author_onlookers(writing, assembly)
     author_leftovers(writing, assembly, robots)
-    give_back(writing, writing.draft.prims[robots[0].path if isinstance(assembly, Robot) else writing.plan.root], assembly)
+    home = writing.draft.prims[robots[0].path if isinstance(assembly, Robot) else writing.plan.root]
+    # what a stage says of all its robots together was said on its scene
+    give_back(writing, writing.scene or home if assembly is writing.described else home, assembly)
 
 
 def _scenery(writing: Writing, world: World) -> None:

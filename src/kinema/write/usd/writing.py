@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kinema.description import Node, Robot, World
 
 from ..report import Action
-from .draft import Draft
+from .draft import Draft, PrimDraft
 from .plan import Plan, RobotPlan
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Writing:
     """Names of prims that occur more than once, so that a reader must be told whom they stand for."""
     shapes_of_link: dict[str, list[str]] = field(default_factory=dict)
     """Link's prim -> the prims of its colliders."""
+    scene: PrimDraft | None = None
+    """The physics scene, where there is one."""
     filtered: dict[str, list[str]] = field(default_factory=dict)
     """Prim -> the prims it never collides with."""
 

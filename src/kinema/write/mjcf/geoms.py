@@ -1,0 +1,249 @@
+"""Shapes to geoms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kinema.description import (
+    Approximation,
+    Assembly,
+    Box,
+    Capsule,
+    Cone,
+    Cylinder,
+    Ellipsoid,
+    Geometry,
+    HeightField,
+    Mesh,
+    Node,
+    Plane,
+    Shape,
+    Sphere,
+    mesh_data,
+    tessellate,
+)
+from kinema.foundation import Pose
+from kinema.shapes import ShapeError
+
+from ..text import Element, number, numbers
+from .bodies import BodyPlan
+from .extras import plugins
+from .meshes import thickness_text
+from .numbers import pose_attributes, text_or_none, trimmed
+from .surfaces import surface_attributes
+from .writing import FORMAT, Writing
+
+VISUAL_GROUP = 2
+"""MuJoCo's viewer shows groups 0, 1 and 2."""
+COLLISION_GROUP = 3
+_DEFAULT_DENSITY = 1000.0
+
+
+def write_geoms(writing: Writing, shapes: Sequence[Shape], body: BodyPlan | None, home: Assembly, to: Element) -> None:
+    """The shapes of a link, or of the world, into its element."""
+    for shape in shapes:
+        entry = writing.names.add("geom", shape, home, shown=not shape.name_is_generated and bool(shape.name))
+        element = _geom(writing, shape, body, home)
+        if element is None:
+            continue
+        entry.element = element
+        writing.geoms[id(shape)] = element
+        to.children.append(element)
+
+
+def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly) -> Element | None:
+    element = Element("geom")
+    geometry, pose = shape.geometry, shape.pose
+    if not pose.is_finite:
+        writing.drop(shape, "the shape", "its pose has numbers that are none")
+        return None
+    if isinstance(geometry, Plane) and body is not None and body.weld is not None:
+        writing.drop(shape, "the shape", "a plane of MuJoCo's cannot be on a body that moves")
+        return None
+    if isinstance(geometry, Mesh) and shape.collision:
+        geometry, pose = _approximated(writing, shape, geometry, pose)
+    attributes = _geometry_attributes(writing, shape, geometry, element)
+    if attributes is None:
+        return None
+    if isinstance(geometry, HeightField):
+        placed = writing.meshes.height_field(geometry, shape.name or "terrain")
+        if placed is None:
+            writing.drop(shape, "the shape", "a height field of MuJoCo's has at least 2 x 2 finite heights")
+            return None
+        attributes["hfield"], pose = placed[0], pose @ placed[1]
+    element.set({**attributes, **pose_attributes(pose)})
+    writing.materials.apply(writing, shape.material, element, home.format)
+    _group_and_class(writing, shape, home, element)
+    if shape.collision:
+        element.set(surface_attributes(writing, shape, shape.surface))
+    elif shape.surface is not None:
+        writing.drop(shape, "its surface", "it does not collide")
+    _masses(shape, element)
+    _own_settings(writing, shape, element)
+    element.children += plugins(writing, shape)
+    return element
+
+
+# -- geometry ---------------------------------------------------------------------------------------------------------
+
+
+def _geometry_attributes(
+    writing: Writing, shape: Shape, geometry: Geometry, element: Element
+) -> dict[str, str | None] | None:
+    """Type, size and asset; None where MuJoCo cannot have the geometry."""
+    if isinstance(geometry, HeightField):
+        return {"type": "hfield"}
+    if isinstance(geometry, Cone):
+        geometry = _as_mesh(writing, shape, geometry)
+    if isinstance(geometry, Mesh):
+        return _mesh_attributes(writing, shape, geometry, element)
+    if isinstance(geometry, Plane):
+        own = writing.take(shape, "size")
+        return {"type": "plane", "size": numbers(own or (*(s / 2 for s in geometry.size or (0.0, 0.0)), 1.0))}
+    given = primitive_attributes(geometry)
+    if given is None:
+        writing.drop(shape, "the shape", "MuJoCo takes no size that is not positive")
+    return given
+
+
+def primitive_attributes(geometry: Geometry) -> dict[str, str | None] | None:
+    """Type and half sizes of a primitive; None where they are not positive numbers."""
+    match geometry:
+        case Sphere():
+            kind, sizes = "sphere", [geometry.radius]
+        case Box():
+            kind, sizes = "box", (geometry.size / 2).tolist()
+        case Ellipsoid():
+            kind, sizes = "ellipsoid", geometry.radii.tolist()
+        case Capsule():
+            kind, sizes = "capsule", [geometry.radius, geometry.length / 2]
+        case Cylinder():
+            kind, sizes = "cylinder", [geometry.radius, geometry.length / 2]
+        case _:
+            return None
+    if not all(np.isfinite(s) and s > 0 for s in sizes):
+        return None
+    return {"type": None if kind == "sphere" else kind, "size": numbers(sizes)}
+
+
+def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh, element: Element) -> dict[str, str | None] | None:
+    own = writing.take(shape, "mesh_inertia", "")
+    asset = writing.meshes.asset(mesh, shape.name or "mesh", collides=shape.collision, inertia=own)
+    writing.take(shape, "unreadable")
+    if asset is None:
+        reason = f"the file {mesh.uri!r} was not found" if mesh.uri and not mesh.path else "its triangles are unusable"
+        writing.drop(shape, "the shape", f"MuJoCo refuses a file without its meshes, and {reason}")
+        return None
+    if asset.thickened:
+        writing.approximate(shape, "its mesh", thickness_text())
+    signed = mesh.approximation is Approximation.SDF and any(e.tag == "plugin" for e in shape.extras)
+    return {"type": "sdf" if signed else "mesh", "mesh": asset.name}
+
+
+def _as_mesh(writing: Writing, shape: Shape, geometry: Geometry) -> Mesh:
+    """A primitive that MuJoCo does not have."""
+    data = tessellate(geometry)
+    assert data is not None  # primitives have triangles
+    writing.approximate(shape, f"a {shape.kind}", f"MuJoCo has none; it is a mesh of {data.n_faces} triangles")
+    return Mesh(vertices=data.vertices, faces=data.faces)
+
+
+def _approximated(writing: Writing, shape: Shape, mesh: Mesh, pose: Pose) -> tuple[Geometry, Pose]:
+    """What stands for a mesh in collision; MuJoCo's meshes collide as their convex hulls."""
+    wanted = mesh.approximation
+    if wanted in (Approximation.BOUNDING_CUBE, Approximation.BOUNDING_SPHERE) and not shape.visual:
+        bound = _bound(mesh, wanted)
+        if bound is not None:
+            geometry, center = bound
+            what = "the mesh that it bounds"
+            writing.approximate(shape, what, f"the {type(geometry).__name__.lower()} that stands for it is written")
+            return geometry, pose @ Pose.translation(center)
+    has_plugin = any(e.tag == "plugin" for e in shape.extras)
+    if wanted not in (None, Approximation.CONVEX_HULL) and not (wanted is Approximation.SDF and has_plugin):
+        how = "meshes of MuJoCo's collide as their convex hulls"
+        writing.approximate(shape, f"the collision approximation {wanted.value!r}", how)
+    return mesh, pose
+
+
+def _bound(mesh: Mesh, wanted: Approximation) -> tuple[Geometry, np.ndarray] | None:
+    try:
+        data = mesh_data(mesh)
+    except ShapeError:
+        return None
+    if data is None:
+        return None
+    low, high = data.vertices.min(axis=0), data.vertices.max(axis=0)
+    center = (low + high) / 2
+    if wanted is Approximation.BOUNDING_CUBE:
+        return Box(high - low), center
+    return Sphere(float(np.linalg.norm(data.vertices - center, axis=1).max())), center
+
+
+# -- what else a geom says --------------------------------------------------------------------------------------------
+
+
+def _group_and_class(writing: Writing, shape: Shape, home: Assembly, element: Element) -> None:
+    group, label = shape.group, writing.take(shape, "class", "")
+    if home.format != FORMAT:
+        if shape.collision != shape.visual:
+            label = label or ("visual" if shape.visual else "collision")
+            group = group or (VISUAL_GROUP if shape.visual else COLLISION_GROUP)
+        elif not shape.visual:
+            group = group or COLLISION_GROUP
+    # which geoms collide is decided when all are known; the two places are kept for that
+    element.set({"contype": "", "conaffinity": "", "group": str(group) if group else None, "class": label or None})
+    if not shape.enabled:
+        writing.approximate(shape, "that its collision is switched off", "it is written as one that collides with nothing")
+
+
+def _masses(shape: Shape, element: Element) -> None:
+    density = shape.density
+    if density is None and shape.surface is not None:
+        density = shape.surface.density
+    if shape.mass is not None:
+        element.set({"mass": number(shape.mass)})
+    elif density is not None and density != _DEFAULT_DENSITY:
+        element.set({"density": number(density)})
+
+
+def _own_settings(writing: Writing, shape: Shape, element: Element) -> None:
+    """What only MuJoCo has."""
+    user = writing.take(shape, "user")
+    writing.take(shape, "fitted_mesh")  # the primitive that was fitted is what is written
+    surface_velocity, adhesion = writing.take(shape, "surfacevel"), writing.take(shape, "adhesion")
+    element.set(
+        {
+            "shellinertia": "true" if writing.take(shape, "shellinertia") else None,
+            "castshadow": "false" if writing.take(shape, "castshadow") is False else None,
+            "surfacevel": None if not surface_velocity else numbers(surface_velocity),
+            "adhesion": None if not adhesion else trimmed(adhesion),
+            "user": None if user is None else trimmed(user),
+        }
+    )
+    fluid = writing.take(shape, "fluid")
+    if fluid:
+        element.set(_fluid_attributes(fluid))
+
+
+def _fluid_attributes(fluid: Sequence[float]) -> dict[str, str | None]:
+    """MuJoCo keeps the shape of the flow, five coefficients and what follows from them."""
+    if not fluid[0]:
+        return {}
+    return {"fluidshape": "ellipsoid", "fluidcoef": numbers(fluid[1:6])}
+
+
+def marker_attributes(writing: Writing, owner: Node, geometry: Geometry | None) -> dict[str, str | None]:
+    """Type and size of a site."""
+    if geometry is None:
+        return {}
+    if isinstance(geometry, Mesh):
+        asset = writing.meshes.asset(geometry, owner.name or "marker", collides=False)
+        return {} if asset is None else {"type": "mesh", "mesh": asset.name}
+    given = primitive_attributes(geometry)
+    if given is None:
+        writing.drop(owner, "what it is drawn as", "MuJoCo draws sites as spheres, capsules, ellipsoids and boxes")
+        return {}
+    default = {"type": None, "size": text_or_none(0.005)}
+    return {} if given == default else given

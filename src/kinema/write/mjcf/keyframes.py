@@ -1,0 +1,170 @@
+"""Keyframes: the states of joints, actuators and kinematic bodies in MuJoCo's long vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kinema.description import Assembly, Keyframe, Link
+from kinema.foundation import Array, Pose
+
+from ..text import Element, numbers
+from .bodies import BodyPlan, all_bodies
+from .joint_parts import JointPart
+from .names import Entry
+from .numbers import text_or_none, vector_text
+from .writing import Writing
+
+INITIAL = "initial"
+"""The keyframe that holds what the description starts from and MuJoCo does not."""
+
+
+def write_keyframes(writing: Writing, targets: Mapping[str, float]) -> None:
+    """The description's keyframes, and one for states and drive targets that have no other place.
+
+    Args:
+        writing: the run of the writer.
+        targets: controls by actuator that hold the targets of drives.
+    """
+    bodies = list(all_bodies(writing))
+    for home in writing.homes:
+        for keyframe in home.keyframes:
+            _keyframe(writing, home, keyframe, bodies)
+    _initial(writing, bodies, targets)
+
+
+def _keyframe(writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list[BodyPlan]) -> None:
+    element = Element("key")
+    entry = writing.names.add("key", keyframe, home, shown=not keyframe.name_is_generated)
+    entry.element = element
+    joints = {name: writing.names.find("joint", name, home) for name in {*keyframe.positions, *keyframe.velocities}}
+    for name, found in joints.items():
+        if found is None or not writing.parts_of.get(id(found.node)):
+            if np.any(keyframe.positions.get(name, 0.0)):
+                writing.drop(keyframe, f"the state of joint {name!r}", "there is no such joint in the file")
+    positions = _by_joint(joints, keyframe.positions)
+    velocities = _by_joint(joints, keyframe.velocities)
+    element.set({"time": text_or_none(keyframe.time)})
+    _state(element, bodies, positions, velocities)
+    _controls(writing, home, keyframe, element)
+    _mocap(writing, home, keyframe, bodies, element)
+    plastic = writing.take(keyframe, "plastic")
+    element.set({"plastic": None if not plastic else numbers(plastic)})
+    writing.section("keyframe").children.append(element)
+
+
+def _by_joint(joints: Mapping[str, Entry | None], values: Mapping[str, Array]) -> dict[int, Array]:
+    """Values by the `id` of the joint."""
+    return {id(found.node): values[name] for name, found in joints.items() if found is not None and name in values}
+
+
+def _state(element: Element, bodies: list[BodyPlan], positions: dict[int, Array], velocities: dict[int, Array]) -> None:
+    q: list[float] = []
+    v: list[float] = []
+    for part in (p for body in bodies for p in body.parts):
+        own = positions.get(id(part.joint))
+        here = reference(part) if own is None else np.atleast_1d(own)
+        q += part.positions(here)
+        speed = velocities.get(id(part.joint))
+        v += [0.0] * part.n_dofs if speed is None else part.velocities(here, np.atleast_1d(speed))
+    element.set({"qpos": vector_text(q) if q else None, "qvel": vector_text(v) if any(v) else None})
+
+
+def reference(part: JointPart) -> Array:
+    """The coordinates of a joint at MuJoCo's reference configuration."""
+    joint = part.joint
+    if part.kind in ("free", "ball"):
+        return joint.rest
+    return np.array([axis.reference for axis in joint.moving_axes])
+
+
+def _controls(writing: Writing, home: Assembly, keyframe: Keyframe, element: Element) -> None:
+    """Controls and activations in the order of the actuators in the file; others than the description's are zero."""
+    entries = {e.text or e.node.name: e for e in writing.names.entries if e.kind == "actuator" and e.element is not None}
+    by_element = {id(e.element): e for e in entries.values()}
+    several = writing.take(keyframe, "controls", {})
+    controls: list[float] = []
+    activations: list[float] = []
+    for child in writing.section("actuator").children:
+        entry = by_element.get(id(child))
+        name = "" if entry is None else entry.node.name
+        controls += several[name] if name in several else [keyframe.controls.get(name, 0.0)]
+        activations += np.atleast_1d(keyframe.activations.get(name, np.zeros(0))).tolist()
+    element.set({"ctrl": numbers(controls) if any(controls) else None})
+    element.set({"act": numbers(activations) if any(activations) else None})
+    known = {e.node.name for e in entries.values()}
+    for name in {*keyframe.controls, *keyframe.activations} - known:
+        writing.drop(keyframe, f"the control of {name!r}", "there is no such actuator in the file")
+
+
+def _mocap(
+    writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list[BodyPlan], element: Element
+) -> None:
+    if not keyframe.kinematic_poses:
+        return
+    found = {name: writing.names.find("body", name, home) for name in keyframe.kinematic_poses}
+    poses = {id(e.node): keyframe.kinematic_poses[name] for name, e in found.items() if e is not None}
+    moved = [body for body in bodies if body.mocap]
+    placed: list[Pose] = [poses.get(id(body.link), body.pose) for body in moved]
+    if placed:
+        element.set({"mpos": vector_text(x for p in placed for x in p.position)})
+        element.set({"mquat": vector_text(x for p in placed for x in p.quaternion)})
+    known = {id(body.link) for body in moved}
+    for name, entry in found.items():
+        if entry is None or id(entry.node) not in known:
+            writing.drop(keyframe, f"the pose of {name!r}", "it is no body in the file that the user moves")
+
+
+# -- what the description starts from ---------------------------------------------------------------------------------
+
+
+def _initial(writing: Writing, bodies: list[BodyPlan], targets: Mapping[str, float]) -> None:
+    """A keyframe for initial coordinates, velocities and drive targets, where MuJoCo starts from others."""
+    positions: dict[int, Array] = {}
+    velocities: dict[int, Array] = {}
+    for body in bodies:
+        for part in body.parts:
+            start = _start(part)
+            if start is not None:
+                positions[id(part.joint)] = start
+                writing.lose_to_keyframe(part.joint, "the coordinates that it starts from")
+        _link_velocity(writing, body, velocities)
+    if not (positions or velocities or targets):
+        return
+    element = Element("key", {"name": writing.names.new("key", INITIAL)})
+    _state(element, bodies, positions, velocities)
+    if targets:
+        names = [getattr(child, "attributes", {}).get("name", "") for child in writing.section("actuator").children]
+        element.set({"ctrl": numbers(targets.get(name, 0.0) for name in names)})
+        writing.lose_to_keyframe(("actuators", ", ".join(targets)), "the targets of the drives")
+    writing.section("keyframe").children.append(element)
+
+
+def _start(part: JointPart) -> Array | None:
+    """Where a joint starts, if MuJoCo starts it elsewhere."""
+    joint = part.joint
+    wanted = joint.initial if joint.initial is not None else joint.state
+    if part.kind == "free" or wanted is None or wanted.shape != (joint.n_qs,) or not np.isfinite(wanted).all():
+        return None
+    default = np.array([1.0, 0.0, 0.0, 0.0]) if part.kind == "ball" else reference(part)
+    if wanted.shape == default.shape and np.allclose(wanted, default, rtol=0.0, atol=1e-12):
+        return None
+    return wanted
+
+
+def _link_velocity(writing: Writing, body: BodyPlan, velocities: dict[int, Array]) -> None:
+    link: Link | None = body.link
+    if link is None or not (link.linear_velocity.any() or link.angular_velocity.any()):
+        return
+    if len(body.parts) == 1 and body.parts[0].kind == "free":
+        part = body.parts[0]
+        pose = body.pose
+        # MuJoCo's spin is about the body's own axes
+        writing.initial_speeds[id(part.joint)] = [
+            *link.linear_velocity.tolist(),
+            *(pose.rotation.T @ link.angular_velocity).tolist(),
+        ]
+        writing.lose_to_keyframe(link, "the velocity that it starts with")
+    else:
+        writing.drop(link, "the velocity that it starts with", "it has no free joint")

@@ -1,0 +1,178 @@
+"""Mesh and height field assets.
+
+MuJoCo reads binary STL, OBJ and its own MSH; other files become OBJ. It refuses meshes without a volume: those get a
+shell's inertia, or, to collide, a thickness that is hardly there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from kinema import shapes
+from kinema.description import HeightField, Mesh, mesh_data
+from kinema.foundation import Pose
+
+from ..meshes import FOLDER, MeshStore
+from ..text import Element, number, numbers
+from .names import Names
+from .numbers import vector_text
+
+SUFFIXES = (".stl", ".obj", ".msh")
+"""Files that MuJoCo reads."""
+MAX_STL_FACES = 200_000
+"""Of a file that MuJoCo takes."""
+_MIN_VOLUME = 1e-13
+"""Below this [m3] MuJoCo refuses a solid mesh, with some distance."""
+_THICKNESS = 1e-3
+"""Given to a flat mesh that is to collide, against its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedAsset:
+    """An asset's name, and what had to be done to the mesh."""
+
+    name: str
+    thickened: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class MeshAssets:
+    """The mesh and height field assets of a file, each written once."""
+
+    store: MeshStore
+    section: Element
+    names: Names
+    _known: dict[object, PlacedAsset | None] = field(default_factory=dict)
+    _data: dict[object, shapes.MeshData | None] = field(default_factory=dict)
+
+    def asset(self, mesh: Mesh, name: str, *, collides: bool, inertia: str = "") -> PlacedAsset | None:
+        """The asset of a mesh, made when it is first asked for; None where the mesh cannot be had.
+
+        Args:
+            mesh: the mesh.
+            name: what to call it, where it has no file.
+            collides: whether its convex hull is needed.
+            inertia: MuJoCo's way to find its inertia.
+        """
+        data = self._triangles(mesh)
+        if data is None:
+            return None
+        flat = _is_flat(data)
+        thickened = flat and (collides or len(np.unique(data.vertices, axis=0)) < 4)
+        key = (*_identity(mesh), mesh.max_hull_vertices, inertia, thickened)
+        if key not in self._known:
+            self._known[key] = self._make(mesh, name, data, inertia, thickened=thickened)
+        return self._known[key]
+
+    def _triangles(self, mesh: Mesh) -> shapes.MeshData | None:
+        key = _identity(mesh)
+        if key not in self._data:
+            try:
+                self._data[key] = mesh_data(mesh)
+            except shapes.ShapeError:
+                self._data[key] = None
+        return self._data[key]
+
+    def _make(
+        self, mesh: Mesh, name: str, data: shapes.MeshData, inertia: str, *, thickened: bool
+    ) -> PlacedAsset | None:
+        if thickened:
+            data = _thicker(data)
+            if data is None:
+                return None
+            mesh = dataclasses.replace(mesh, path="", vertices=data.vertices, faces=data.faces, scale=np.ones(3))
+        elif not _mujoco_reads(mesh, data):
+            name = Path(mesh.path).stem or name
+            mesh = dataclasses.replace(mesh, path="", vertices=data.vertices, faces=data.faces, scale=np.ones(3))
+        placed = self.store.place(mesh, name)
+        if placed is None:
+            return None
+        file, scale = placed
+        if not inertia and _volume(data) < _MIN_VOLUME:
+            inertia = "shell"
+        stem = Path(file).stem
+        asset_name = self.names.new("mesh", stem)
+        self.section.child(
+            "mesh",
+            name=asset_name if asset_name != stem else None,
+            file=file.removeprefix(f"{FOLDER}/"),
+            scale=None if (scale == 1).all() else vector_text(scale),
+            inertia=inertia or None,
+            maxhullvert=None if mesh.max_hull_vertices is None else str(max(4, mesh.max_hull_vertices)),
+        )
+        return PlacedAsset(asset_name, thickened)
+
+    # -- height fields ------------------------------------------------------------------------------------------------
+
+    def height_field(self, terrain: HeightField, name: str) -> tuple[str, Pose] | None:
+        """The asset of a terrain and how far its geom is to be moved: MuJoCo counts heights from the lowest point."""
+        heights = np.asarray(terrain.heights, dtype=np.float64)
+        if heights.ndim != 2 or min(heights.shape) < 2 or not np.isfinite(heights).all():
+            return None
+        lowest, highest = float(heights.min()), float(heights.max())
+        # a plain terrain begins at zero already, and stays where it is
+        base = terrain.base + lowest
+        rows = [numbers((row - lowest).tolist()) for row in heights[::-1]]  # the first row in the file is at +y
+        asset_name = self.names.new("hfield", name)
+        size = (terrain.size[0] / 2, terrain.size[1] / 2, highest - lowest or 1.0, base if base > 0 else 1e-3)
+        self.section.child(
+            "hfield",
+            name=asset_name,
+            nrow=str(heights.shape[0]),
+            ncol=str(heights.shape[1]),
+            size=numbers(size),
+            elevation="  ".join(rows),
+        )
+        return asset_name, Pose.translation((0.0, 0.0, lowest))
+
+
+def _identity(mesh: Mesh) -> tuple[object, ...]:
+    """Meshes that are equal by this are the same mesh."""
+    content: object = mesh.path
+    if mesh.vertices is not None and mesh.faces is not None:
+        content = (mesh.vertices.tobytes(), np.asarray(mesh.faces).tobytes())
+    return (content, mesh.submesh, mesh.center_submesh, tuple(mesh.scale.tolist()))
+
+
+def _mujoco_reads(mesh: Mesh, data: shapes.MeshData) -> bool:
+    """Whether the mesh's own file is one that MuJoCo takes."""
+    path = Path(mesh.path) if mesh.path else None
+    if path is None or path.suffix.lower() != ".stl":
+        return True  # the store knows by the suffix
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(84)
+    is_binary = len(header) == 84 and size == 84 + 50 * int.from_bytes(header[80:84], "little")
+    return is_binary and data.n_faces <= MAX_STL_FACES
+
+
+def _volume(data: shapes.MeshData) -> float:
+    return abs(shapes.signed_volume(data))
+
+
+def _is_flat(data: shapes.MeshData) -> bool:
+    """Whether all points lie in a plane, or nearly."""
+    centred = data.vertices - data.vertices.mean(axis=0)
+    spread = np.linalg.svd(centred, compute_uv=False) if len(centred) >= 3 else np.zeros(3)
+    return float(spread[2]) <= 1e-5 * float(spread[0])
+
+
+def _thicker(data: shapes.MeshData) -> shapes.MeshData | None:
+    """A flat mesh with a second side close to the first; None for less than a plane."""
+    centred = data.vertices - data.vertices.mean(axis=0)
+    _, spread, axes = np.linalg.svd(centred, full_matrices=True) if len(centred) >= 3 else (None, np.zeros(3), None)
+    if axes is None or float(spread[1]) <= 1e-6 * float(spread[0]):
+        return None
+    reach = float(np.ptp(centred @ axes.T, axis=0).max())
+    offset = 0.5 * _THICKNESS * reach * axes[2]
+    vertices = np.vstack([data.vertices + offset, data.vertices - offset])
+    return shapes.MeshData(vertices, np.vstack([data.faces, data.faces[:, ::-1] + len(data.vertices)]))
+
+
+def thickness_text() -> str:
+    """What was done to a flat mesh, for the report."""
+    return f"MuJoCo takes no flat mesh for collision; it is given a thickness of {number(_THICKNESS)} of its size"

@@ -1,0 +1,190 @@
+"""What URDF has no word for: every part of a robot or world that is not in the file is put on record here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kinema.description import Assembly, Axis, Joint, JointKind, Link, Robot, Shape, SolverParameters, World
+
+from .lower import Lowered
+from .shapes import named_shape
+from .writing import Writing
+
+_INFINITY = float("inf")
+
+_LINK: Mapping[str, tuple[Any, str]] = {
+    "density": (None, "its density"),
+    "inertial_is_computed": (False, "that its inertia is computed from its shapes"),
+    "enabled": (True, "that it is disabled"),
+    "kinematic": (False, "that it is moved by the user"),
+    "starts_asleep": (False, "that it starts asleep"),
+    "gravity_scale": (1.0, "its share of gravity"),
+    "self_collide": (None, "whether it collides with its own robot"),
+}
+_AXIS: Mapping[str, tuple[Any, str]] = {
+    "acceleration": (_INFINITY, "its limit of acceleration"),
+    "deceleration": (_INFINITY, "its limit of deceleration"),
+    "jerk": (_INFINITY, "its limit of jerk"),
+    "stiffness": (0.0, "its spring"),
+    "spring_reference": (0.0, "where its spring is at rest"),
+    "armature": (0.0, "its armature"),
+    "drive": (None, "its drive"),
+    "limit_solver": (SolverParameters(), "the solver parameters of its limits"),
+    "friction_solver": (SolverParameters(), "the solver parameters of its friction"),
+}
+_JOINT: Mapping[str, tuple[Any, str]] = {
+    "state": (None, "the coordinates it is shown at"),
+    "cone": (None, "its cone limit"),
+    "distance": ((0.0, _INFINITY), "its limits of distance"),
+    "break_force": (_INFINITY, "the force it breaks at"),
+    "break_torque": (_INFINITY, "the torque it breaks at"),
+}
+_SHAPE: Mapping[str, tuple[Any, str]] = {
+    "surface": (None, "its surface"),
+    "mass": (None, "its mass"),
+    "density": (None, "its density"),
+    "contype": (1, "its contype"),
+    "conaffinity": (1, "its conaffinity"),
+    "group": (0, "its group"),
+}
+_SAID_IN_12 = ("acceleration", "deceleration", "jerk")
+_LISTS = ("actuators", "tendons", "sensors", "cameras", "lights", "keyframes")
+
+
+def report_losses(writing: Writing, lowered: Lowered, said: set[int]) -> None:
+    """Put on record what of the robot is not in the file.
+
+    Args:
+        writing: the run.
+        lowered: the robot in URDF's terms.
+        said: ids of the constraints that are in the file in another form.
+    """
+    robot = writing.robot
+    for link in robot.links:
+        _link(writing, link)
+        for shape in link.shapes:
+            _shape(writing, link, shape)
+    _joints(writing, lowered)
+    if robot.static:
+        writing.drop(robot, "that it never moves")
+    report_assembly(writing, robot, said)
+    for names, kind in ((writing.links, "link"), (writing.joints, "joint")):
+        for name, written in names.changed.items():
+            writing.approximate((kind, name), "its name", f'it is called "{written}"')
+
+
+def report_assembly(writing: Writing, assembly: Assembly, said: set[int]) -> None:
+    """What a robot or world has beside links, joints and shapes."""
+    if assembly.gravity is not None:
+        writing.drop(assembly, "gravity")
+    if assembly.options:
+        writing.drop(assembly, f"the simulation settings {', '.join(assembly.options)}")
+    for constraint in assembly.constraints:
+        if id(constraint) not in said:
+            writing.drop(constraint, f"a {constraint.kind.value} constraint")
+    for kind in _LISTS:
+        for node in getattr(assembly, kind):
+            writing.drop(node, f"the {kind.removesuffix('s')}")
+    for frame in assembly.frames:
+        if not writing.options.frames or isinstance(assembly, World):
+            writing.drop(frame, "the frame", "it could be a link without mass: see the option `frames`")
+        elif frame.marker is not None or frame.color is not None or frame.extras or frame.attributes:
+            writing.drop(frame, "its marker, colour and settings", "it is a link without mass")
+    _collision(writing, assembly)
+
+
+def _collision(writing: Writing, assembly: Assembly) -> None:
+    rules = assembly.collision
+    for group in rules.groups:
+        writing.drop(group, "the collision group")
+    for pair in rules.pairs:
+        kind = "that they always collide" if pair.collide else "that they never collide"
+        writing.drop(("collisionpair", pair.name or f"{pair.a} and {pair.b}"), f"{kind}: {pair.a} and {pair.b}")
+    if not rules.self_collide:
+        writing.drop(assembly, "that its links do not collide with each other")
+    if rules.neighbours_collide:
+        writing.drop(assembly, "that links joined by a joint may collide")
+
+
+# -- links ------------------------------------------------------------------------------------------------------------
+
+
+def _link(writing: Writing, link: Link) -> None:
+    unsaid = _differing(link, _LINK)
+    if link.linear_velocity.any() or link.angular_velocity.any():
+        unsaid.append("its initial velocity")
+    if unsaid:
+        writing.drop(link, ", ".join(unsaid))
+
+
+def _shape(writing: Writing, link: Link, shape: Shape) -> None:
+    unsaid = _differing(shape, _SHAPE)
+    if unsaid:
+        writing.drop(named_shape(link, shape), ", ".join(unsaid))
+
+
+# -- joints -----------------------------------------------------------------------------------------------------------
+
+
+def _joints(writing: Writing, lowered: Lowered) -> None:
+    tree = writing.robot.tree()
+    loops = {id(j) for j in tree.loops}
+    dangling = {id(j) for j in tree.dangling}
+    in_tree = {id(j) for e in tree.edges for j in e.joints}
+    for joint in writing.robot.joints:
+        if id(joint) in loops:
+            writing.drop(joint, f"the {joint.kind.value} joint", "it closes a loop, and URDF has only trees")
+        elif id(joint) in dangling:
+            writing.drop(joint, f"the {joint.kind.value} joint", "a link that it names does not exist")
+        elif id(joint) not in in_tree:
+            writing.drop(joint, f"the {joint.kind.value} joint", "it is disabled, and URDF has no disabled joints")
+        else:
+            _joint(writing, joint)
+    _shown(writing, writing.robot)
+
+
+def _joint(writing: Writing, joint: Joint) -> None:
+    unsaid = _differing(joint, _JOINT)
+    if joint.initial is not None and joint.kind not in (JointKind.FREE, JointKind.SPHERICAL):
+        unsaid.append("the coordinates it starts at")
+    if joint.collision_enabled:
+        unsaid.append("that the links it joins may collide")
+    for i, axis in enumerate(joint.axes):
+        which = "" if len(joint.axes) == 1 else f" (axis {i + 1})"
+        unsaid += [f"{words}{which}" for words in _axis(writing, axis)]
+        if not axis.locked and not axis.direction.any():
+            unsaid.append(f"its motion: the direction of the axis is zero{which}")
+    if unsaid:
+        writing.drop(joint, ", ".join(unsaid))
+
+
+def _axis(writing: Writing, axis: Axis) -> list[str]:
+    said = _SAID_IN_12 if writing.version == "1.2" else ()
+    if axis.locked:
+        return []
+    return _differing(axis, {name: words for name, words in _AXIS.items() if name not in said})
+
+
+def _shown(writing: Writing, robot: Robot) -> None:
+    """Poses at which the file shows links away from where they are at zero."""
+    if not any(link.pose is not None for link in robot.links):
+        return
+    zero = robot.link_poses()
+    for link in robot.links:
+        if link.pose is not None and not (robot.pose @ link.pose).is_close(zero[link.name], 1e-6):
+            x, y, z = link.pose.position.tolist()
+            writing.drop(link, f"where it is shown, {x:g} {y:g} {z:g}", "its joints place it")
+
+
+def _differing(node: object, table: Mapping[str, tuple[Any, str]]) -> list[str]:
+    """Words for the fields that are not what the table gives as their default."""
+    return [words for name, (default, words) in table.items() if not _is_same(getattr(node, name), default)]
+
+
+def _is_same(value: object, default: object) -> bool:
+    if value is None or default is None or isinstance(value, np.ndarray):
+        return value is default
+    return value == default

@@ -1,0 +1,71 @@
+"""Which links may collide according to the file, against what the description says."""
+
+from __future__ import annotations
+
+import copy
+
+from kinema.description import Robot, World, colliding_pairs
+
+from .lower import Lowered
+from .writing import Writing
+
+
+def report_pairs(writing: Writing, lowered: Lowered, described: Robot | World) -> None:
+    """Name for each link the links that it collides with in one of the two only.
+
+    A reader of URDF lets all links collide but those that a joint connects.
+    """
+    robot = writing.robot
+    if _is_usual(robot, described) and len(lowered.robot.joints) == len(robot.joints):
+        return
+    alone: Robot | World = robot
+    if isinstance(described, World):
+        alone = World(robots=[robot], collision=described.collision)
+    before, after = _pairs(alone), _pairs(_as_read(lowered))
+    _report(writing, robot, after - before, "it may collide with {} here", "URDF cannot say that they do not")
+    _report(writing, robot, before - after, "it does not collide with {} here", "links next to each other do not")
+
+
+def _report(writing: Writing, robot: Robot, pairs: set[frozenset[str]], words: str, why: str) -> None:
+    order = {link.name: i for i, link in enumerate(robot.links)}
+    partners: dict[str, list[str]] = {}
+    for pair in pairs:
+        first, second = sorted(pair, key=order.__getitem__)
+        partners.setdefault(first, []).append(second)
+    for link in robot.links:
+        if link.name in partners:
+            names = ", ".join(f'"{n}"' for n in sorted(partners[link.name], key=order.__getitem__))
+            writing.approximate(link, "which links it collides with", f"{words.format(names)}: {why}")
+
+
+def _is_usual(robot: Robot, described: Robot | World) -> bool:
+    """Whether nothing is filtered in a way of its own, so that there is nothing to compare."""
+    rules = [robot.collision, described.collision]
+    return (
+        all(r.is_default for r in rules)
+        and not robot.static
+        and robot.base is type(robot.base).UNSPECIFIED
+        and all(j.collision_enabled is None and j.enabled for j in robot.joints)
+        and not any(e.parent is None for e in robot.tree().edges)
+        and not robot.tree().loops
+        and all(link.self_collide is None and not link.kinematic for link in robot.links)
+        and all(s.contype == 1 and s.conaffinity == 1 for link in robot.links for s in link.shapes)
+    )
+
+
+def _as_read(lowered: Lowered) -> Robot:
+    """The robot as a reader of the file takes it to be."""
+    robot = copy.copy(lowered.robot)
+    robot.links = []
+    for link in lowered.robot.links:
+        plain = copy.copy(link)
+        plain.kinematic, plain.self_collide, plain.pose = False, None, None
+        plain.shapes = [copy.copy(s) for s in link.shapes if s.enabled and s.collision]
+        for shape in plain.shapes:
+            shape.contype = shape.conaffinity = 1
+        robot.links.append(plain)
+    return robot
+
+
+def _pairs(described: Robot | World) -> set[frozenset[str]]:
+    return {frozenset((a.link, b.link)) for a, b in colliding_pairs(described) if a.link and b.link}

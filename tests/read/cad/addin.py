@@ -1,0 +1,50 @@
+"""The add-in under test, and a shortcut from a fake design to a robot."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from kinema.description import Robot
+from kinema.foundation import Diagnostics, Pose
+from kinema.read.cad import read_cad
+from support import ROOT
+
+FOLDER = ROOT / "integrations" / "fusion360"
+
+
+def module(name: str) -> Any:
+    """A module of the add-in."""
+    if str(FOLDER) not in sys.path:
+        sys.path.insert(0, str(FOLDER))
+    return importlib.import_module(f"KinemaExport.{name}")
+
+
+def export(design: Any, folder: Path, **options: Any) -> Path:
+    """Run the add-in's export; the snapshot file."""
+    run = module("exporter.run")
+    result = run.export(design, str(folder), run.Options(**options), run.Progress())
+    return Path(result.folder) / "snapshot.json"
+
+
+def exported_robot(design: Any, folder: Path, diagnostics: Diagnostics, **options: Any) -> Robot:
+    """From a design to a robot by way of the snapshot."""
+    return read_cad(export(design, folder, **options), diagnostics=diagnostics)
+
+
+def pose_of(robot: Robot, configuration: dict[str, Any], path: str) -> Pose:
+    """Where an occurrence is: a link, or a frame on one."""
+    poses = robot.link_poses(configuration)
+    for link in robot.links:
+        if link.attributes["cad:occurrences"][0] == path:
+            return poses[link.name]
+    frame = next(f for f in robot.frames if f.name == path)
+    assert frame.link is not None
+    return poses[frame.link] @ frame.pose
+
+
+def assembly_state(robot: Robot) -> dict[str, Any]:
+    """The coordinates at which the CAD program shows the robot."""
+    return {j.name: j.state for j in robot.joints if j.state is not None}

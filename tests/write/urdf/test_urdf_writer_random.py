@@ -1,0 +1,101 @@
+"""Random robots, written as URDF, are where they were: at zero, and along each of their joints."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from urdf_judges import Written, agree, check_urdf, mujoco_poses, pinocchio_poses, random_coordinates
+from urdf_robots import poses, robots
+
+import kinema
+from kinema.description import JointKind, Robot
+from kinema.foundation import Array, Pose
+from oracles import OracleMissing, drake
+
+TOLERANCE = 1e-9
+
+
+def _along_each_joint(robot: Robot) -> Iterator[dict[str, Array]]:
+    """The zero configuration, one for every coordinate, and one with all joints moved."""
+    zero = {j.name: j.rest for j in robot.joints}
+    yield zero
+    for joint in robot.joints:
+        for i in range(joint.n_qs):
+            q = joint.rest.copy()
+            q[i] += 0.8
+            if joint.kind in (JointKind.FREE, JointKind.SPHERICAL):
+                q[-4:] /= np.linalg.norm(q[-4:])
+            yield zero | {joint.name: q}
+    yield random_coordinates(robot, np.random.default_rng(1))
+
+
+@given(robots(), st.booleans())
+@settings(max_examples=150)
+def test_a_random_robot_is_where_it_was(robot: Robot, on_world: bool) -> None:
+    """Pinocchio, MuJoCo and our own reader have every link in its place; urdfdom has no complaint."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = Written.make(robot, Path(folder), base="world" if on_world else "auto")
+        configurations = list(_along_each_joint(robot))
+        expected = [written.expected(c) for c in configurations]
+        in_file = [written.in_file(c) for c in configurations]
+        for judge in (pinocchio_poses, mujoco_poses):
+            for theirs, ours in zip(judge(written, in_file), expected, strict=True):
+                agree(theirs, ours, TOLERANCE)
+        again = kinema.read(written.file)
+        for q, ours in zip(in_file, expected, strict=True):
+            agree(again.forward_kinematics(q), ours, TOLERANCE)
+        if on_world:
+            assert all(p.is_close(Pose()) for p in [written.root_pose(robot.link_poses())])
+
+
+@given(robots())
+@settings(max_examples=10)
+def test_urdfdom_accepts_random_robots(robot: Robot) -> None:
+    """Nothing is missing and nothing is malformed."""
+    with tempfile.TemporaryDirectory() as folder:
+        check_urdf(Written.make(robot, Path(folder)).file)
+
+
+@given(robots())
+@settings(max_examples=3)
+def test_drake_has_random_robots_where_they_were(robot: Robot) -> None:
+    """Drake, at zero and at a random configuration."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = Written.make(robot, Path(folder))
+        configurations = [{j.name: j.rest for j in robot.joints}]
+        configurations.append(random_coordinates(robot, np.random.default_rng(2)))
+        in_file = [_for_drake(written, written.in_file(c)) for c in configurations]
+        try:
+            result = drake(written.file, in_file)
+        except OracleMissing as missing:
+            pytest.skip(str(missing))
+        assert "error" not in result, result
+        for c, seen in zip(configurations, result["configurations"], strict=True):
+            by_name = {name.rpartition("::")[2]: pose for name, pose in seen["poses"].items()}
+            base = np.linalg.inv(by_name[_root(written)])
+            agree({n: base @ p for n, p in by_name.items()}, written.expected(c), TOLERANCE)
+
+
+def _root(written: Written) -> str:
+    children = {j.child for j in written.lowered.robot.joints}
+    return next(link.name for link in written.lowered.robot.links if link.name not in children)
+
+
+def _for_drake(written: Written, coordinates: dict[str, Array]) -> dict[str, Array]:
+    """Quaternions come first in Drake's free joints."""
+    return {
+        name: np.concatenate([q[3:], q[:3]]) if written.joints[name].kind is JointKind.FREE else q
+        for name, q in coordinates.items()
+    }
+
+
+@given(poses())
+def test_rotations_come_back_from_their_angles(pose: Pose) -> None:
+    """Roll, pitch and yaw give the rotation again to the last digits, in gimbal lock and near it too."""
+    again = Pose.from_rpy(pose.position, pose.rpy)
+    np.testing.assert_allclose(again.rotation, pose.rotation, rtol=0, atol=2e-14)
