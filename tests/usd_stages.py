@@ -12,7 +12,7 @@ OTHER = 'metersPerUnit = 0.01\n    kilogramsPerUnit = 0.001\n    upAxis = "Y"'
 
 
 def prim(kind_and_name: str, *lines: str, apis: Sequence[str] = ()) -> str:
-    """The text of a prim: `prim('Xform "a"', "float x = 1", prim(...), apis=["PhysicsRigidBodyAPI"])`."""
+    """The text of a prim, from its type and name, what stands in it, and the schemas applied to it."""
     names = ", ".join(f'"{api}"' for api in apis)
     head = f" (\n    prepend apiSchemas = [{names}]\n)" if apis else ""
     return f"def {kind_and_name}{head}\n{{\n" + "\n".join(lines) + "\n}"

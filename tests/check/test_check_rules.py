@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import articulation_cases  # noqa: F401  registers its cases
 import pytest
 import shape_cases  # noqa: F401  registers its cases
 from robots_to_check import arm, codes, placed

@@ -46,6 +46,9 @@ What Drake does differently, so that a test does not blame the reader:
   (angular, then linear), all in the axes of the world.
 """
 
+# pyright: reportMissingImports=false
+# the packages of another virtual environment
+
 import json
 import logging
 import sys

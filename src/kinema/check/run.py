@@ -11,6 +11,7 @@ from kinema.foundation import Diagnostic, Origin, Severity
 
 from . import (
     actuation,
+    articulation,
     axes,
     frames,
     graph,
@@ -34,7 +35,7 @@ from .words import label
 
 _TOPICS = (
     *(structure, numbers, graph, references, names, axes, limits, mimic, frames, inertia),
-    *(shapes, meshes, units, actuation, overlap),
+    *(shapes, meshes, units, actuation, overlap, articulation),
 )
 """The order in which rules are tried and findings listed."""
 

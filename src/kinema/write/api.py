@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from kinema.description import Robot, World
@@ -10,8 +12,63 @@ from kinema.foundation import KinemaError, WriteError
 
 from .report import LossReport
 
-FORMATS = {"usd": (".usda", ".usdc", ".usd", ".usdz")}
+FORMATS = {"usd": (".usda", ".usdc", ".usd", ".usdz"), "mjcf": (".xml", ".mjcf"), "urdf": (".urdf",), "sdf": (".sdf",)}
 """What can be written, and the suffixes of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """How a file is written; see `write`."""
+
+    layout: str
+    meshes: str
+    layered: bool
+    exact: bool
+    version: str = ""
+    robot: str = ""
+    base: str = "auto"
+    frames: bool = False
+    package: str = ""
+
+    @property
+    def mesh_files(self) -> str:
+        """The same for formats that cannot hold triangles themselves."""
+        return "copy" if self.meshes == "embed" else self.meshes
+
+
+def _write_usd(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+    from .usd import UsdOptions, write_usd
+
+    write_usd(described, file, report, UsdOptions(settings.layout, settings.meshes, settings.layered, settings.exact))
+
+
+def _write_mjcf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+    from .mjcf import MjcfOptions, write_mjcf
+
+    write_mjcf(described, file, report, MjcfOptions(settings.mesh_files))
+
+
+def _write_urdf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+    from .urdf import UrdfOptions, write_urdf
+
+    options = UrdfOptions(
+        settings.mesh_files, settings.robot, settings.base, settings.frames, settings.package, settings.version
+    )
+    write_urdf(described, file, report, options)
+
+
+def _write_sdf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
+    from .sdf import SdfOptions, write_sdf
+
+    write_sdf(described, file, report, SdfOptions(settings.mesh_files, settings.base, settings.version))
+
+
+_WRITERS: dict[str, Callable[[Robot | World, Path, LossReport, _Settings], None]] = {
+    "usd": _write_usd,
+    "mjcf": _write_mjcf,
+    "urdf": _write_urdf,
+    "sdf": _write_sdf,
+}
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
@@ -30,7 +87,7 @@ def _can_be() -> str:
     return "these can: " + ", ".join(f"{f} ({' '.join(suffixes)})" for f, suffixes in FORMATS.items())
 
 
-def write(
+def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     described: Robot | World,
     path: str | os.PathLike[str],
     *,
@@ -39,6 +96,11 @@ def write(
     meshes: str = "embed",
     layered: bool = False,
     exact: bool = True,
+    version: str = "",
+    robot: str = "",
+    base: str = "auto",
+    frames: bool = False,
+    package: str = "",
 ) -> LossReport:
     """Write a robot or a world to a file.
 
@@ -47,11 +109,20 @@ def write(
     Args:
         described: what to write.
         path: the file; its folder must exist.
-        format: `usd`; found out from the suffix when not given.
-        layout: `nested` puts every link inside the link that carries it, `flat` puts links side by side.
-        meshes: `embed` puts triangles into the file, `reference` into a file of their own beside it.
+        format: `usd`, `mjcf`, `urdf` or `sdf`; found out from the suffix when not given.
+        layout: `nested` puts every link inside the link that carries it, `flat` puts links side by side (USD).
+        meshes: `embed` puts triangles into the file, `reference` into a file of their own beside it (USD). Files of
+            other formats lie beside the file: `copy` as they are where they can be read, `bake` with their scale
+            applied; `reference` leaves them where they are.
         layered: make a small main file that loads geometry and physics from files of their own (USD).
         exact: also keep in double precision what the format stores in single precision.
+        version: the version of the format; the one that most programs read when not given (URDF: 1.0 to 1.2,
+            SDFormat: 1.9 to 1.12).
+        robot: the robot of a world to write, where the format can hold one only (URDF).
+        base: `world` hangs the robot on a link `world`, `auto` only where its base cannot be said otherwise (URDF);
+            `world` fixes a base of which nothing is said (SDFormat).
+        frames: write named frames as links without mass (URDF).
+        package: the ROS package that meshes are referred to in; relative to the file when not given (URDF).
 
     Returns:
         What the format cannot say, element by element; empty where nothing was lost.
@@ -65,10 +136,9 @@ def write(
     chosen = format_of(file, format)
     report = LossReport(chosen, str(file))
     try:
-        if chosen == "usd":
-            from .usd import UsdOptions, write_usd
-
-            write_usd(described, file, report, UsdOptions(layout, meshes, layered, exact))
+        _WRITERS[chosen](
+            described, file, report, _Settings(layout, meshes, layered, exact, version, robot, base, frames, package)
+        )
     except KinemaError:
         raise
     except Exception as error:  # a defect of ours must still not be a traceback in a user's face

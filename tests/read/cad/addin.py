@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.description import Robot
-from kinema.foundation import Diagnostics, Pose
+from kinema.foundation import Diagnostics
 from kinema.read.cad import read_cad
 from support import ROOT
 
@@ -32,17 +32,6 @@ def export(design: Any, folder: Path, **options: Any) -> Path:
 def exported_robot(design: Any, folder: Path, diagnostics: Diagnostics, **options: Any) -> Robot:
     """From a design to a robot by way of the snapshot."""
     return read_cad(export(design, folder, **options), diagnostics=diagnostics)
-
-
-def pose_of(robot: Robot, configuration: dict[str, Any], path: str) -> Pose:
-    """Where an occurrence is: a link, or a frame on one."""
-    poses = robot.link_poses(configuration)
-    for link in robot.links:
-        if link.attributes["cad:occurrences"][0] == path:
-            return poses[link.name]
-    frame = next(f for f in robot.frames if f.name == path)
-    assert frame.link is not None
-    return poses[frame.link] @ frame.pose
 
 
 def assembly_state(robot: Robot) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class JointData:
     angle: float = 0.0
     origins: str = ""
     """Which geometries are joint origins: any of `1` and `2`."""
+    order: tuple[str, ...] = ()
+    """The order in which the motions act, where it is not the usual one."""
     locked: bool = False
     suppressed: bool = False
     message: str = ""
@@ -79,7 +81,7 @@ class JointData:
     def motion(self, values: dict[str, float]) -> Matrix:
         """Pose of the joint's frame on one in that on two."""
         m = np.eye(4)
-        for name in DIRECTIONS[self.type]:
+        for name in self.order or DIRECTIONS[self.type]:
             axis = self.direction(name)
             m = m @ (shift(values[name] * axis) if "slide" in name else turn(axis, values[name]))
         return m

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from addin import assembly_state, exported_robot, pose_of
+from addin import assembly_state, exported_robot
+from assembly_checks import assert_as_in_design, coordinates, drive, metres
 from fake_fusion import ComponentData, FakeDesign, LinkData, box_body
-from fake_joints import DIRECTIONS, JointData, X, Y, Z, make_joint, unit
-from fake_math import Matrix, shift, turn
+from fake_joints import DIRECTIONS, JointData, X, Z, make_joint, unit
+from fake_math import shift, turn
 
 from conftest import ClaimedDiagnostics
-from kinema.description import Base, JointKind, Robot
-from kinema.foundation import Pose
+from kinema.description import Base, JointKind, joint_motion
 
 MOVING = ["revolute", "slider", "cylindrical", "pin_slot", "planar", "ball"]
 KINDS = {
@@ -55,43 +55,6 @@ def two_parts(type: str, *quirks: str, **settings: Any) -> tuple[FakeDesign, Joi
     a = design.root.add(part(design, "A"), A_POSE, grounded=True)
     b = design.root.add(part(design, "B", (1, 4, 2)), B_POSE)
     return design, make_joint(design.root, "J", type, b, a, JOINT_FRAME, **settings)
-
-
-def metres(matrix: Matrix) -> Pose:
-    """A pose of the design in metres."""
-    pose = Pose.from_matrix(matrix)
-    return Pose(pose.position / 100, pose.rotation)
-
-
-def assert_as_in_design(robot: Robot, design: FakeDesign, configuration: dict[str, Any]) -> None:
-    """Every occurrence that has a link or a frame is where the design has it."""
-    listed = {link.attributes["cad:occurrences"][0] for link in robot.links} | {f.name for f in robot.frames}
-    for path in design.paths():
-        if "+".join(path) in listed:
-            found = robot.pose.inverse() @ pose_of(robot, configuration, "+".join(path))
-            distance = found.distance(metres(design.pose(path)))
-            assert max(distance) < 1e-9, f"{path}: {distance}"
-
-
-def coordinates(robot: Robot, name: str, values: dict[str, float], data: JointData) -> dict[str, Any]:
-    """The configuration in which a joint has the design's values and all others stand as in the snapshot."""
-    si = {m: v / 100 if "slide" in m else v for m, v in values.items()}
-    configuration = assembly_state(robot)
-    if name not in {j.name for j in robot.joints}:
-        configuration.update({f"{name}_{m}": v for m, v in si.items()})
-    elif robot.joint(name).kind is JointKind.SPHERICAL:
-        # the quaternion at zero is one: the frame of the joint has pitch, yaw and roll as x, y and z
-        turned = Pose.from_matrix(turn(X, si["pitch"]) @ turn(Y, si["yaw"]) @ turn(Z, si["roll"]))
-        configuration[name] = turned.quaternion
-    else:
-        configuration[name] = [si[m] for m in DIRECTIONS[data.type]]
-    return configuration
-
-
-def drive(design: FakeDesign, data: JointData, values: dict[str, float], context: tuple[str, ...] = ()) -> None:
-    """Set all values of a joint."""
-    for motion, value in values.items():
-        design.drive(data, context, motion, value)
 
 
 # -- one joint of each type -------------------------------------------------------------------------------------------
@@ -164,7 +127,7 @@ def test_flipped_offset_and_turned_geometry(tmp_path: Path, diagnostics: Claimed
         design, data = two_parts(type, flipped=True, angle=0.4, values={m: PARKED[m] for m in DIRECTIONS[type]})
     robot = exported_robot(design, tmp_path, diagnostics)
     assert_as_in_design(robot, design, assembly_state(robot))
-    target = {m: 0.2 for m in DIRECTIONS[type]}
+    target = dict.fromkeys(DIRECTIONS[type], 0.2)
     drive(design, data, target)
     assert_as_in_design(robot, design, coordinates(robot, "J", target, data))
 
@@ -214,9 +177,36 @@ def test_as_built_geometry_may_ride_on_the_child(tmp_path: Path, diagnostics: Cl
     values = {m: PARKED[m] for m in DIRECTIONS[type]}
     design, data = two_parts(type, "as_built_on_child", kind="as_built", values=values)
     robot = exported_robot(design, tmp_path, diagnostics)
-    target = {m: 0.5 for m in DIRECTIONS[type]}
+    target = dict.fromkeys(DIRECTIONS[type], 0.5)
     drive(design, data, target)
     assert_as_in_design(robot, design, coordinates(robot, "J", target, data))
+
+
+@pytest.mark.parametrize("limits", [{}, {"yaw": (-2.0, 2.0)}], ids=["free", "limited"])
+def test_the_check_settles_the_order_of_angles(
+    tmp_path: Path, diagnostics: ClaimedDiagnostics, limits: dict[str, Any]
+) -> None:
+    """How a ball joint's angles are combined is not documented: the measurements tell."""
+    values = {m: PARKED[m] for m in DIRECTIONS["ball"]}
+    design, data = two_parts("ball", values=values, limits=limits, order=("roll", "pitch", "yaw"))
+    robot = exported_robot(design, tmp_path, diagnostics)
+    assert "cad.order-of-angles" in diagnostics.codes()
+    assert_as_in_design(robot, design, assembly_state(robot))
+    if limits:
+        drive(design, data, {"pitch": 1.0, "yaw": -0.5, "roll": 0.3})
+        assert_as_in_design(robot, design, {"J": (0.3, 1.0, -0.5)})
+
+
+def test_hidden_sub_assemblies(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """What is nested in them is hidden too: it has mass, but no shape."""
+    design = FakeDesign()
+    box = design.component("box")
+    box.add(part(design, "inside"), A_POSE)
+    design.root.add(box, B_POSE, visible=False)
+    robot = exported_robot(design, tmp_path, diagnostics)
+    assert robot.total_mass > 0
+    assert robot.links[0].shapes == []
+    assert "cad.hidden-body" in diagnostics.codes()
 
 
 def test_a_wrong_axis_is_found_by_the_check(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
@@ -287,16 +277,16 @@ def test_joints_to_the_root(tmp_path: Path, diagnostics: ClaimedDiagnostics, end
     """The root component is no occurrence: the API gives null, or raises."""
     design = FakeDesign("robot", quirk)
     b = design.root.add(part(design, "B"), B_POSE)
-    ends = {"one": (None, b), "two": (b, None)}[end]
+    one, two = (None, b) if end == "one" else (b, None)
     values = {m: PARKED[m] for m in DIRECTIONS[type]}
-    data = make_joint(design.root, "J", type, *ends, JOINT_FRAME, values=values)
+    data = make_joint(design.root, "J", type, one, two, JOINT_FRAME, values=values)
     robot = exported_robot(design, tmp_path, diagnostics)
     joint = robot.joints[0]
     assert None in (joint.parent, joint.child)
     if end == "two" or type in ("revolute", "slider", "cylindrical"):
         assert (joint.parent, joint.child) == (None, "B:1")
     assert_as_in_design(robot, design, assembly_state(robot))
-    target = {m: 0.3 for m in DIRECTIONS[type]}
+    target = dict.fromkeys(DIRECTIONS[type], 0.3)
     drive(design, data, target)
     assert_as_in_design(robot, design, coordinates(robot, "J", target, data))
 
@@ -482,8 +472,6 @@ def test_a_loop_stays_a_loop(tmp_path: Path, diagnostics: ClaimedDiagnostics) ->
     assert len(robot.tree().loops) == 1
     assert_as_in_design(robot, design, assembly_state(robot))
     poses_now = robot.link_poses(assembly_state(robot))
-    from kinema.description import joint_motion
-
     for joint in robot.joints:
         assert joint.parent is not None
         assert joint.child is not None

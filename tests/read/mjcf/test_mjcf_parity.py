@@ -123,11 +123,13 @@ def test_link_poses(case: Case) -> None:
             np.testing.assert_allclose(pose.rotation, data.xmat[number].reshape(3, 3), atol=1e-9)
 
 
-def _positions_in_description_order(model: Any, described: Robot | World, q: Array) -> Array:
+def _positions_in_description_order(
+    model: Any, described: Robot | World, q: Array, part: Robot | World | None = None
+) -> Array:
     """A world lists its joints robot by robot; MuJoCo may interleave robots that a constraint joins."""
     numbers = _body_numbers(model, described)
     parts = []
-    for joint in described.joints:
+    for joint in (part or described).joints:
         if joint.n_qs and not joint.stacked:
             body = numbers[joint.child or ""]
             first = int(model.body_jntadr[body])
@@ -137,13 +139,14 @@ def _positions_in_description_order(model: Any, described: Robot | World, q: Arr
     return np.concatenate([np.zeros(0), *parts])
 
 
-def test_one_robot_keeps_the_order_of_coordinates(case: Case) -> None:
-    """`set_qpos` takes MuJoCo's layout: the joints of a robot come in MuJoCo's order."""
+def test_robots_keep_the_order_of_coordinates(case: Case) -> None:
+    """`set_qpos` takes MuJoCo's layout: the joints of each robot come in MuJoCo's order."""
     model, described = case
-    if isinstance(described, World) and len(described.robots) != 1:
-        pytest.skip("several robots have an order each")
     q = np.arange(float(model.nq))
-    np.testing.assert_array_equal(_positions_in_description_order(model, described, q), q)
+    for robot in described.robots if isinstance(described, World) else [described]:
+        order = _positions_in_description_order(model, described, q, robot)
+        assert (np.diff(order) > 0).all()
+        assert len(order) == robot.n_qs
 
 
 def test_reference_configuration(case: Case) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -208,6 +209,27 @@ def test_one_run_lists_all_that_is_wrong(tmp_path: Path, diagnostics: ClaimedDia
     assert sorted(d.origin.line or 0 for d in found) == [3, 4, 5, 6, 7, 8, 9]
     assert all(d.severity is Severity.ERROR and "is left out" in d.message for d in found)
     assert [a.name for a in robot.actuators] == ["good"]
+
+
+def test_empty_values(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """MuJoCo fails without a reason on some; here they are as good as absent."""
+    rest = '\n<equality><connect body1="b" anchor=""/></equality>'
+    robot = read_text(tmp_path, in_body('<site name="s" pos="" size=""/>', rest), diagnostics)
+    assert "anchor" in diagnostics.claim("mjcf.left-out").message
+    assert [f.name for f in robot.frames] == ["s"]
+
+
+def test_mujoco_survives_its_own_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception it does not expect would make its next warning endless; another thread does not notice."""
+    module = importlib.import_module("kinema.read.mjcf.prepare")
+    monkeypatch.setattr(module, "_MAY_BE_EMPTY", {"anchor"})
+    failing = write(tmp_path, in_body("", '<equality><connect body1="b" anchor=""/></equality>'), "failing.xml")
+    for _ in range(2):
+        with pytest.raises(ReadError):
+            read_mjcf(failing)
+    begin = time.monotonic()
+    assert read_text(tmp_path, in_body("", '<keyframe><key qpos="nan"/></keyframe>')).links
+    assert time.monotonic() - begin < SECONDS
 
 
 def test_nan_is_found_where_it_is(tmp_path: Path) -> None:

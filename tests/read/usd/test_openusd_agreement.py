@@ -54,8 +54,7 @@ class Dice:
             lines.append(f"point3f physics:centerOfMass = {tuple(self.position())}")
         if self.one_in(often):
             lines.append(f"float3 physics:diagonalInertia = {tuple(self.moments())}")
-            if self.one_in(2):
-                lines.append(f"quatf physics:principalAxes = {tuple(self.quaternion())}")
+            lines.append(f"quatf physics:principalAxes = {tuple(self.quaternion())}")
         return lines
 
     def collider(self, name: str) -> str:
@@ -174,11 +173,11 @@ def test_gravity(lines: str, units: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_collision_groups(seed: int, tmp_path: Path) -> None:
-    """Which groups collide, with filters, merging and inversion, as OpenUSD's table has it."""
+    """Which groups collide, with filters, merging and inversion, as OpenUSD's table has it for three groups."""
     from pxr import UsdPhysics
 
     dice = Dice(seed)
-    names = ("g0", "g1", "g2", "g3")
+    names = ("g0", "g1", "g2")
     balls, groups = [], []
     for i, name in enumerate(names):
         # two balls to a group, so that a group can meet itself

@@ -178,6 +178,27 @@ def test_inverting_groups_has_no_fallback(tmp_path: Path, diagnostics: ClaimedDi
     assert described.collision.groups[0].invert is False
 
 
+def test_merged_groups(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """OpenUSD's table mixes its groups up: the second filters only itself, so the third and fourth do collide."""
+    from pxr import UsdPhysics
+
+    def group(name: str, *lines: str) -> str:
+        return prim(
+            f'PhysicsCollisionGroup "group_{name}"', f"rel collection:colliders:includes = </World/{name}>", *lines
+        )
+
+    balls = [prim(f'Sphere "{name}"', placed((5 * i, 0, 0)), apis=[BODY, COLLIDER]) for i, name in enumerate("abcd")]
+    merge, itself = 'string physics:mergeGroup = "y"', "rel physics:filteredGroups = </World/group_b>"
+    groups = [group("a", merge), group("b", itself), group("c"), group("d", merge)]
+    file = stage(tmp_path, *balls, *groups)
+    opened = open_fresh(file)
+    table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(opened)
+    assert not table.IsCollisionEnabled("/World/group_c", "/World/group_d")
+    world = read_usd(file, diagnostics=diagnostics)
+    touching = {"".join(sorted((x.shape.name, y.shape.name))) for x, y in colliding_pairs(world)}
+    assert touching == {"ab", "ac", "ad", "bc", "bd", "cd"}
+
+
 def test_a_body_without_volume(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """OpenUSD answers with a mass of -1 and axes from uninitialised memory; there is no mass to give, so we warn."""
     file = stage(tmp_path, prim('Xform "b"', apis=[BODY]))
@@ -289,6 +310,19 @@ def test_a_small_inertia_counts(tmp_path: Path, diagnostics: ClaimedDiagnostics)
     link = link_of(read_usd(file, diagnostics=diagnostics), "b")
     assert link.inertial is not None
     np.testing.assert_allclose(link.inertial.inertia, 5e-6 * np.eye(3), rtol=1e-6, atol=1e-12)
+
+
+def test_an_inertia_without_axes(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """Unauthored axes are the body's own; OpenUSD takes the colliders', but not if mass and centre are given."""
+    bar = prim('Cube "c"', "double size = 1", placed(orient=EIGHTH_Z, scale=(4, 1, 1)), apis=[COLLIDER])
+    moments = "float3 physics:diagonalInertia = (1, 2, 2.5)"
+    rest = "float physics:mass = 1\npoint3f physics:centerOfMass = (0, 0, 0)"
+    for lines, turned in ((moments, True), (f"{moments}\n{rest}", False)):
+        file = stage(tmp_path, prim('Xform "b"', lines, bar, apis=[BODY, MASS]))
+        assert (abs(mass_properties(file, "/World/b").inertia[0, 1]) > 0.1) == turned
+        link = link_of(read_usd(file, diagnostics=diagnostics), "b")
+        assert link.inertial is not None
+        np.testing.assert_allclose(link.inertial.inertia, np.diag([1, 2, 2.5]), atol=1e-12)
 
 
 def test_principal_axes_without_an_inertia(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:

@@ -18,7 +18,7 @@ from urdf_judges import (
 )
 
 import kinema
-from kinema.description import JointKind, Link, Robot, World
+from kinema.description import JointKind, Link, Robot, World, colliding_pairs
 from support import EXAMPLES, all_assets, asset_id
 
 FILES = [
@@ -31,7 +31,7 @@ TOLERANCE = 1e-9
 
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_judges_agree(file: Path, tmp_path: Path) -> None:
-    """check_urdf, Pinocchio, MuJoCo, yourdfpy and our reader find no fault, the links in their places, and the masses.
+    """check_urdf, Pinocchio, MuJoCo, yourdfpy and our reader find no fault, and all in its place.
 
     Of a world with several robots, it is the first.
     """
@@ -46,7 +46,11 @@ def test_judges_agree(file: Path, tmp_path: Path) -> None:
     check_urdf(written.file)
     _loads_in_mujoco(written)
     _have_the_links_in_their_places(written)
-    _masses_are_kept(written)
+    read = kinema.read(written.file)
+    assert isinstance(read, Robot)
+    _masses_are_kept(written, read)
+    _limits_are_kept(written, read)
+    _collisions_are_kept_or_named(written, read, described)
 
 
 def _loads_in_mujoco(written: Written) -> None:
@@ -81,10 +85,8 @@ def _have_the_links_in_their_places(written: Written) -> None:
         agree(yourdfpy_poses(written), expected[0], TOLERANCE)
 
 
-def _masses_are_kept(written: Written) -> None:
+def _masses_are_kept(written: Written, read: Robot) -> None:
     """Mass, centre and inertia of every link as our reader has them, to the last digits."""
-    read = kinema.read(written.file)
-    assert isinstance(read, Robot)
     again = {link.name: link for link in read.links}
     for link in written.robot.links:
         mine, other = link.inertial, again[link.name].inertial
@@ -93,3 +95,27 @@ def _masses_are_kept(written: Written) -> None:
             assert other.mass == mine.mass
             np.testing.assert_array_equal(other.center, mine.center)
             np.testing.assert_allclose(other.inertia, mine.inertia, rtol=1e-12, atol=0)
+
+
+def _limits_are_kept(written: Written, read: Robot) -> None:
+    """Limits, damping and friction of every coordinate that has a joint of its own in the file."""
+    for joint in written.robot.joints:
+        for number, name in written.lowered.coordinates.get(joint.name, {}).items():
+            mine, other = joint.moving_axes[number], read.joint(name).axes[0]
+            names = ("lower", "upper", "effort", "velocity", "damping", "friction")
+            assert [getattr(other, n) for n in names] == [getattr(mine, n) for n in names], name
+
+
+def _collisions_are_kept_or_named(written: Written, read: Robot, described: Robot | World) -> None:
+    """The same links may collide, or the report names both of them."""
+    alone: Robot | World = written.robot
+    if isinstance(described, World):
+        alone = World(robots=[written.robot], collision=described.collision)
+    for pair in _pairs(alone) ^ _pairs(read):
+        first, second = pair
+        said = [*written.losses(first), *written.losses(second)]
+        assert any(first in x and second in x and "collide" in x for x in said), pair
+
+
+def _pairs(described: Robot | World) -> set[frozenset[str]]:
+    return {frozenset((a.link, b.link)) for a, b in colliding_pairs(described) if a.link and b.link}

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import struct
+import unicodedata
 from typing import Any
 
 from .api import attribute
@@ -83,7 +84,8 @@ class MeshFile:
 
 def safe_name(text: str) -> str:
     """A name that every file system takes."""
-    return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")[:80] or "body"
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", plain).strip("_")[:80] or "unnamed"
 
 
 def triangle_mesh(body: Any, quality: int) -> tuple[list[float], list[int]] | None:

@@ -20,9 +20,7 @@ from .diagnostics_table import output_console, print_diagnostics, speaker, verdi
 from .reading import read_file, report_unreadable, status
 
 
-def run(
-    file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path], openusd: bool = False
-) -> int:
+def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path], openusd: bool = False) -> int:
     """Print what the reader and the rules found, and OpenUSD's validators where asked for; the exit status."""
     console = output_console()
     try:

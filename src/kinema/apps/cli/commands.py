@@ -15,7 +15,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd or .usdz.")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd or .usdz."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Format = Annotated[
     str | None, typer.Option("--format", help="urdf, sdf, mjcf or usd; found out from the file when not given.")

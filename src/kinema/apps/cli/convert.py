@@ -39,7 +39,12 @@ class WriteSettings:
 
 
 def run(
-    source: Path, target: Path, *, format: str | None, search_paths: Sequence[Path], report: Path | None,
+    source: Path,
+    target: Path,
+    *,
+    format: str | None,
+    search_paths: Sequence[Path],
+    report: Path | None,
     settings: WriteSettings,
 ) -> int:
     """Convert a file; the exit status."""
@@ -49,9 +54,7 @@ def run(
         with Status("reading", console=Console(stderr=True)) as progress:
             described = read_file(source, format, search_paths)
             progress.update("writing")
-            losses = write(
-                described, target, layout=settings.layout, meshes=settings.meshes, layered=settings.layered
-            )
+            losses = write(described, target, layout=settings.layout, meshes=settings.meshes, layered=settings.layered)
         if report is not None:
             _save(losses, report)
     except ReadError as error:

@@ -36,6 +36,13 @@ def convert_snapshot(
     return _Converter(snapshot, diagnostics, resolve, file).convert(fallback)
 
 
+_MAX_NOTES = 100
+
+
+def _rest_of(notes: Sequence[str]) -> list[str]:
+    return [f"... and {len(notes) - _MAX_NOTES} more notes"] if len(notes) > _MAX_NOTES else []
+
+
 @dataclass(slots=True, eq=False)
 class _Converter:
     snapshot: Snapshot
@@ -46,6 +53,7 @@ class _Converter:
     places: dict[str, Place] = field(default_factory=dict)
     found: dict[str, Resolved] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    by_path: dict[str, OccurrenceElement] = field(default_factory=dict)
 
     def convert(self, fallback: str) -> Robot:
         snapshot = self.snapshot
@@ -61,11 +69,12 @@ class _Converter:
         self.robot.attributes[f"{FORMAT}:up"] = snapshot.up
         if snapshot.source:
             self.robot.attributes[f"{FORMAT}:source"] = snapshot.source
-        for note in snapshot.notes:
+        for note in [*snapshot.notes[:_MAX_NOTES], *_rest_of(snapshot.notes)]:
             self.diagnostics.warning(
                 f"{FORMAT}.exporter-note", f"the exporter says: {note:.500}", origin=snapshot.place
             )
         joints = check_references(snapshot, self.diagnostics)
+        self.by_path = {o.path: o for o in snapshot.occurrences}
         self._links(Grouping(snapshot, joints, self.diagnostics).bodies())
         self._joints(joints)
         self._ground()
@@ -117,7 +126,7 @@ class _Converter:
         mesh = body.mesh
         if mesh is None:
             return None
-        if not (body.visible and member.visible):
+        if not body.visible or self._is_hidden(member):
             message = f'body "{body.name}" of "{member.name}" is hidden: it has no shape, its mass counts'
             self.diagnostics.note(f"{FORMAT}.hidden-body", message, origin=body.place)
             return None
@@ -136,6 +145,12 @@ class _Converter:
             pose=lead.pose.inverse() @ frame,
             material=material,
         )
+
+    def _is_hidden(self, occurrence: OccurrenceElement) -> bool:
+        """Whether an occurrence, or one that it is nested in, is hidden."""
+        while occurrence.visible and occurrence.parent != ROOT:
+            occurrence = self.by_path[occurrence.parent]
+        return not occurrence.visible
 
     def _find(self, uri: str) -> Resolved:
         if uri not in self.found:

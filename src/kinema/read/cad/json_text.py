@@ -18,10 +18,12 @@ from .schema import FORMAT
 
 MAX_VALUES = 1_000_000
 """JSON values in one file; a value in memory is far larger than its text."""
+MAX_DEPTH = 50
 MAX_ITEMS = 20_000
 """Objects in one list."""
 MAX_NUMBER = 1e12
 """Anything larger, in whatever unit, is no measure of a machine, and would overflow when squared a few times."""
+_UNIT = np.eye(3)
 _RIGID = 1e-6
 """How far a rotation matrix may be from orthonormal: some exporters write seven digits."""
 
@@ -55,7 +57,24 @@ def parse_json(data: bytes, file: str) -> tuple[Any, str]:
         raise ReadError(f"{file}:{error.lineno}: this is not valid JSON: {error.msg}") from None
     except RecursionError:
         raise ReadError(f"{file}: the JSON values are nested too deeply") from None
+    if _is_deep(value):
+        raise ReadError(f"{file}: the JSON values are nested too deeply")
     return value, "".join(repeated)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether values are nested more than `MAX_DEPTH` levels; how deep the parser itself goes depends on the Python."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for holder in level
+            if isinstance(holder, dict | list)
+            for item in (holder.values() if isinstance(holder, dict) else holder)
+        ]
+        if not level:
+            return False
+    return True
 
 
 @dataclass(slots=True, eq=False)
@@ -166,12 +185,14 @@ class JsonCursor:
         if not isinstance(value, list) or len(value) != count:
             self._wrong(key, f"a list of {count} numbers")
             return None
-        for i, item in enumerate(value):
-            if not _is_number(item):
-                message = f"{self.place(key, i).path} is {_short(item)}; a finite number is expected"
-                self.error("wrong-type", message, key, i)
-                return None
-        return np.array(value, dtype=np.float64) * scale
+        if {int, float}.issuperset(map(type, value)):
+            array = np.array(value, dtype=np.float64)
+            if float(np.abs(array).max()) <= MAX_NUMBER:  # which NaN is not
+                return array * scale
+        i = next(i for i, item in enumerate(value) if not _is_number(item))
+        message = f"{self.place(key, i).path} is {_short(value[i])}; a finite number is expected"
+        self.error("wrong-type", message, key, i)
+        return None
 
     def texts(self, key: str) -> list[str]:
         """A field that is a list of texts."""
@@ -191,18 +212,18 @@ class JsonCursor:
         if cells is None:
             return None
         matrix = cells.reshape(4, 4)
-        rotation = matrix[:3, :3]
+        rotation, position = matrix[:3, :3].copy(), matrix[:3, 3] * self.scale
+        is_last_row = cells[12:].tolist() == [0.0, 0.0, 0.0, 1.0]
+        if is_last_row and float(np.abs(rotation.T @ rotation - _UNIT).max()) < 1e-14 and _is_right_handed(rotation):
+            return Pose(position, rotation)  # to the last digit as it stands there
         u, _, vt = np.linalg.svd(rotation)
         nearest = u @ np.diag([1.0, 1.0, float(np.sign(np.linalg.det(u @ vt)))]) @ vt
         off = max(float(np.abs(rotation - nearest).max()), float(np.abs(matrix[3] - (0, 0, 0, 1)).max()))
         if off > _RIGID:
-            message = (
-                f"{self.place(key).path} is not a rigid transform (it is off by {off:.3g}); the nearest one is used"
-            )
+            message = f"{self.place(key).path} is no rigid transform (it is off by {off:.3g}); the nearest one is used"
             hint = "write the 16 numbers row by row: three axes as columns, then the position; 0 0 0 1 last"
             self.error("not-rigid", message, key, hint=hint)
-        # a matrix that is orthonormal to rounding is kept to the last digit
-        return Pose(matrix[:3, 3] * self.scale, rotation.copy() if off < 1e-15 else nearest)
+        return Pose(position, nearest)
 
     # -- objects --------------------------------------------------------------------------------------------------
 
@@ -264,6 +285,11 @@ def _is_number(value: Any) -> bool:
         and math.isfinite(value)
         and abs(value) <= MAX_NUMBER
     )
+
+
+def _is_right_handed(rotation: Array) -> bool:
+    (a, b, c), (d, e, f), (g, h, i) = rotation.tolist()
+    return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) > 0
 
 
 def _plain(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 
@@ -36,9 +38,7 @@ def check_probes(element: JointElement, model: JointModel, one: Pose, two: Pose,
             hint = "it may be held by other joints, grounded parts or contact sets"
             diagnostics.warning(f"{FORMAT}.probe-stuck", message, hint=hint, origin=probe.place)
             break
-    fitting = [o for o in model.origins if moved and all(_fits(model, o, p, one, two) for p in moved)]
-    if fitting:
-        model.origins = [fitting[0]]
+    if moved and _settle(element, model, moved, one, two, diagnostics):
         return
     if model.disagreement() > _APART and not moved:
         message = (
@@ -52,6 +52,35 @@ def check_probes(element: JointElement, model: JointModel, one: Pose, two: Pose,
         if max(metres, radians) > TOLERANCE:
             _report(element, model, probe, one, two, diagnostics)
             break
+
+
+def _settle(
+    element: JointElement,
+    model: JointModel,
+    probes: list[ProbeElement],
+    one: Pose,
+    two: Pose,
+    diagnostics: Diagnostics,
+) -> bool:
+    """Choose the origin, and for a ball joint the order of its angles, that fit all measurements, if any do."""
+    for order in _orders(model):
+        trial = replace(model, names=[model.names[i] for i in order], axes=[model.axes[i] for i in order])
+        fitting = [o for o in model.origins if all(_fits(trial, o, p, one, two) for p in probes)]
+        if not fitting:
+            continue
+        if trial.names != model.names:
+            message = f'joint "{element.name}" was measured to turn by {", then ".join(trial.names)}'
+            diagnostics.note(f"{FORMAT}.order-of-angles", message, origin=element.place)
+        model.names, model.axes, model.origins = trial.names, trial.axes, [fitting[0]]
+        return True
+    return False
+
+
+def _orders(model: JointModel) -> list[tuple[int, ...]]:
+    """The orders in which the motions may act: those of a ball joint are not documented anywhere."""
+    if model.names == ["pitch", "yaw", "roll"]:
+        return list(permutations(range(3)))
+    return [tuple(range(len(model.names)))]
 
 
 def _relative(one: Pose, two: Pose) -> Pose:

@@ -18,8 +18,10 @@ def check_references(snapshot: Snapshot, diagnostics: Diagnostics) -> list[Joint
     _check_parents(snapshot.occurrences, diagnostics)
     known = {o.path for o in snapshot.occurrences}
     for group in snapshot.rigid_groups:
-        for path in _unknown(group.occurrences, known):
-            message = f'rigid group "{group.name}" holds {path!r:.80}, which is no occurrence'
+        unknown = _unknown(group.occurrences, known)
+        if unknown:
+            more = f" (and so are {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+            message = f'rigid group "{group.name}" holds {unknown[0]!r:.80}, which is no occurrence{more}'
             diagnostics.error(f"{FORMAT}.unknown-occurrence", message, origin=group.place)
         group.occurrences = [path for path in group.occurrences if path in known]
     ends = known | {ROOT}

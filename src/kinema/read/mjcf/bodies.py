@@ -41,8 +41,9 @@ def inertial_of(model: Any, body: int) -> Inertial | None:
     mass = float(model.body_mass[body])
     if mass == 0.0:
         return None
-    axes = quaternion_to_matrix(model.body_iquat[body])
-    inertia: Array = axes @ np.diag(model.body_inertia[body]) @ axes.T
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite numbers are for the checks to find
+        axes = quaternion_to_matrix(model.body_iquat[body])
+        inertia: Array = axes @ np.diag(model.body_inertia[body]) @ axes.T
     return Inertial(mass, np.array(model.body_ipos[body]), (inertia + inertia.T) / 2)
 
 

@@ -121,6 +121,10 @@ def _finish(reading: Reading, whole: Robot | World) -> None:
     whole.gravity = gravity(reading.model)
     whole.options = options(reading.model)
     whole.extras += leftovers(reading)
+    paths = reading.compiled.prepared.paths
+    kept = {uri: path for uri, path in paths.items() if any(uri in extra.text for extra in whole.extras)}
+    if kept:
+        whole.attributes[f"{FORMAT}:files"] = kept  # what the kept texts refer to
     for compiler in document.root.find_all("compiler"):
         for flag, meaning in _COMPILER_NOTES.items():
             if compiler.attributes.get(flag) == "true":

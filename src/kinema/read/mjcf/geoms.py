@@ -1,7 +1,8 @@
 """Geoms to shapes.
 
 A geom of MuJoCo's is seen and collides at once. Here a shape is for collision if its bit masks or an explicit pair
-let it touch anything, and for the eye unless it is entirely transparent; the display group is kept.
+let it touch anything, and for the eye unless it is entirely transparent or in a display group that MuJoCo's viewers do
+not show; the group is kept.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from .leftovers import plugins_of
 from .materials import surface_of, visual_material
 from .meshes import MeshAssets, collision_mesh, height_field
 from .reading import Reading, floats, pose_of, set_given
+
+HIDDEN_GROUP = 3
+"""Groups from here on are not shown unless the user asks for them: by convention, they hold collision shapes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +59,7 @@ class Geoms:
             **self.reading.node("geom", "geoms", geom),
             geometry=geometry,
             pose=pose,
-            visual=material.color is None or material.color[3] > 0.0,
+            visual=(material.color is None or material.color[3] > 0.0) and int(model.geom_group[geom]) < HIDDEN_GROUP,
             collision=collides,
             material=material,
             surface=surface_of(model, geom) if collides else None,
@@ -130,7 +134,7 @@ class Geoms:
         if "mjcf:surfacevel" in shape.attributes or "mjcf:adhesion" in shape.attributes:
             message = f'geom "{shape.name}": its surface velocity and adhesion are kept, but mean nothing elsewhere'
             self.reading.warning("contact-feature", message, shape.origin)
-        if isinstance(shape.geometry, Plane) and (model.geom_size[geom][:2] > 0).any():
+        if isinstance(shape.geometry, Plane) and floats(model.geom_size[geom]) != (0.0, 0.0, 1.0):
             shape.attributes["mjcf:size"] = floats(model.geom_size[geom])
 
     def _mesh_inertia(self, geometry: Geometry, geom: int) -> str:

@@ -84,15 +84,37 @@ def compile_model(prepared: Prepared, diagnostics: Diagnostics) -> Compiled:
 
 
 def _run(text: Text, prepared: Prepared, *, ranges: bool) -> tuple[Any, Any, list[str]]:
-    """Parse and compile; `_Refused` with MuJoCo's own words."""
+    """Parse and compile; `_Refused` with MuJoCo's own words.
+
+    In a thread of its own: an exception that MuJoCo does not expect leaves its thread's log handler calling itself, and
+    the next warning in that thread would never end.
+    """
+    done: list[tuple[Any, Any, list[str]] | _Refused] = []
+
+    def work() -> None:
+        try:
+            done.append(_parse_and_compile(text, prepared, ranges))
+        except _Refused as refused:
+            done.append(refused)
+
+    thread = threading.Thread(target=work, name="kinema-mjcf")
+    thread.start()
+    thread.join()
+    if not done:
+        raise _Refused("")
+    if isinstance(done[0], _Refused):
+        raise done[0]
+    return done[0]
+
+
+def _parse_and_compile(text: Text, prepared: Prepared, ranges: bool) -> tuple[Any, Any, list[str]]:
     mj = mujoco()
-    files = {**prepared.files, **text.attached}
     notes: list[str] = []
     try:
         with _captured(notes):
             if hasattr(mj, "MjVfs"):
                 with mj.MjVfs() as memory:
-                    for name, data in files.items():
+                    for name, data in {**prepared.files, **text.attached}.items():
                         memory[name] = data
                     spec = mj.MjSpec.from_string(text.main, vfs=memory)
                     return spec, _compile(spec, notes, ranges, vfs=memory), notes

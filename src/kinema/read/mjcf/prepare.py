@@ -7,6 +7,7 @@ damaged a small cube stands for it, so that the rest can still be read.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ _DROPPED = {
     "compiler": ("meshdir", "texturedir", "assetdir", "strippath"),
     "size": ("memory", "njmax", "nconmax", "nstack", "nuserdata"),
 }
+_MAY_BE_EMPTY = {"name", "model", "prefix", "sep", "data", "value"}
 _NUMERIC = frozenset(
     """
     pos quat axis size fromto euler axisangle xyaxes zaxis range ref springref stiffness damping armature frictionloss
@@ -81,10 +83,13 @@ class Prepared:
     """`id` of an attached document -> the name MuJoCo knows its text by."""
     assets: dict[int, Asset] = field(default_factory=dict)
     """`id` of an element -> the file it refers to."""
+    paths: dict[str, str] = field(default_factory=dict)
+    """A reference as the model writes it -> the file that was found for it."""
 
     def attributes_of(self, element: XmlElement) -> dict[str, str]:
-        """What MuJoCo is told."""
-        return self.attributes.get(id(element), element.attributes)
+        """What MuJoCo is told: it takes an empty value for none, or fails on it, so none is given."""
+        given = self.attributes.get(id(element), element.attributes)
+        return {name: text for name, text in given.items() if text.strip() or name in _MAY_BE_EMPTY}
 
     def replace_mesh(self, element: XmlElement) -> None:
         """Let the placeholder stand for a mesh."""
@@ -248,10 +253,13 @@ class _Preparation:
             what = {"mesh": "mesh", "hfield": "height field"}.get(kind, "deformable body")
             message = f"the file {uri!r} of the {what} cannot be read: {found.reason}"
             self.diagnostics.error(f"mjcf.missing-{kind}", message, origin=element.origin)
+        if found.path is not None:
+            self.prepared.paths[uri] = str(found.path)
         return Asset(uri, str(found.path) if found.path else "", usable=found.path is not None)
 
     def _virtual(self, element: XmlElement, data: bytes, suffix: str) -> str:
-        name = f"kinema_file_{len(self.prepared.files)}{suffix}"
+        # called by its content, because MuJoCo remembers what it made of a file by the file's name
+        name = f"kinema_{hashlib.sha256(data).hexdigest()[:32]}{suffix}"
         self.prepared.files[name] = data
         self.prepared.uris[name] = element.attributes["file"]
         return name

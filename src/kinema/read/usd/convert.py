@@ -29,6 +29,7 @@ from .scenery import OPTION_SETTINGS, read_cameras, read_lights, read_options
 from .scenes import read_scenes
 from .shapes_on_links import StageShape, read_shapes
 from .stacking import stack_joints
+from .stage_checks import check_stage
 from .stage_index import Body, StageIndex, index_stage, say_animation
 from .units import DEGREE, stage_units
 from .vendor import ARTICULATION_SETTINGS, apply_link_settings, keep_vendor_data
@@ -61,6 +62,7 @@ def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack: 
     parts.robots, parts.joints, parts.articulated = _joints(index, list(parts.links), stack)
     apply_self_collision(index, parts.links, parts.articulated)
     parts.mjc = read_mjc(index, parts.joints, {s.shape.origin.path: s.shape.name for s in parts.shapes})
+    check_stage(index, parts.shapes, parts.links, parts.joints, parts.articulated)
     described = _assemble(index, parts)
     say_animation(index)
     return described

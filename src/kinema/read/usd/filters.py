@@ -20,8 +20,7 @@ def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[Collisio
     for prim in index.groups:
         group = pxr.UsdPhysics.CollisionGroup(prim)
         query = group.GetCollidersCollectionAPI().ComputeMembershipQuery()
-        filtered = prim.GetRelationship("physics:filteredGroups")
-        names = [str(t) for t in filtered.GetTargets()] if filtered else []
+        names = [str(t) for t in index.targets(prim, "physics:filteredGroups")]
         for name in names:
             if name not in known:
                 index.diagnostics.warning(
@@ -55,8 +54,7 @@ def read_filtered_pairs(
     """
     result: list[CollisionPair] = []
     for prim in index.filtered:
-        relationship = prim.GetRelationship("physics:filteredPairs")
-        for target in relationship.GetTargets() if relationship else ():
+        for target in index.targets(prim, "physics:filteredPairs"):
             other = index.stage.GetPrimAtPath(target)
             if not other:
                 index.diagnostics.warning(
@@ -118,7 +116,7 @@ def _joined_to_static(index: StageIndex, parts: Sequence[StageShape]) -> list[Co
     for prim in index.joints:
         if index.value(prim, "physics:jointEnabled") is False or index.value(prim, "physics:collisionEnabled"):
             continue
-        sides = [prim.GetRelationship(f"physics:body{i}").GetTargets()[:1] for i in (0, 1)]
+        sides = [index.targets(prim, f"physics:body{i}")[:1] for i in (0, 1)]
         for side, other in (sides, sides[::-1]):
             body = index.owner_path(str(other[0])) if other else None
             if side and str(side[0]) in static and body is not None:

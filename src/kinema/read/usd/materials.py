@@ -9,6 +9,7 @@ from typing import Any
 from kinema.description import PhysicsMaterial, VisualMaterial
 
 from . import pxr
+from .layers import beside, place_of
 from .own_names import own
 from .own_shapes import kept_texture, restore_surface
 from .stage_index import StageIndex
@@ -120,9 +121,12 @@ def _texture(shader: Any) -> str:
     if not sources:
         return ""
     source = pxr.UsdShade.Shader(sources[0].source.GetPrim())
-    file = source.GetInput("file") if source else None
-    asset = file.Get() if file else None
-    return "" if asset is None else str(asset.resolvedPath or asset.path)
+    file: Any = source.GetInput("file") if source else None
+    asset: Any = file.Get() if file else None
+    if not isinstance(asset, pxr.Sdf.AssetPath) or not asset.path:
+        return ""
+    said_by = file.GetAttr().GetPropertyStack()
+    return beside(place_of(said_by[0].layer), str(asset.path)) if said_by else str(asset.path)
 
 
 def _display_color(index: StageIndex, prim: pxr.Prim) -> tuple[float, float, float, float] | None:

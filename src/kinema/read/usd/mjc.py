@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from kinema.foundation import Origin
 from . import pxr
 from .geometry import GeometryError, place_geometry
 from .names import unique_names
+from .own_names import own, own_names
 from .polar import rigid
 from .shapes_on_links import SITE_SCHEMAS, into_link
 from .stage_index import StageIndex
@@ -52,10 +53,10 @@ def read_mjc(index: StageIndex, joints: list[Joint], shapes: Mapping[str, str]) 
     names = Names(
         joints={joint.origin.path: joint.name for joint in joints},
         shapes=shapes,
-        frames=unique_names(_path(index, p) for p in sites),
-        tendons=unique_names(_path(index, p) for p in kinds["MjcTendon"]),
+        frames=_names(index, sites),
+        tendons=_names(index, kinds["MjcTendon"]),
     )
-    actuators = unique_names(_path(index, p) for p in kinds["MjcActuator"])
+    actuators = _names(index, kinds["MjcActuator"])
     parts = MjcParts()
     parts.frames = [_frame(index, prim, names.frames[_path(index, prim)]) for prim in sites]
     parts.tendons = [_tendon(index, prim, names) for prim in kinds["MjcTendon"]]
@@ -71,6 +72,11 @@ def read_mjc(index: StageIndex, joints: list[Joint], shapes: Mapping[str, str]) 
 
 
 _READ = ("MjcTendon", "MjcActuator")
+
+
+def _names(index: StageIndex, prims: Sequence[pxr.Prim]) -> dict[str, str]:
+    paths = [_path(index, p) for p in prims]
+    return own_names(index, dict(zip(paths, prims, strict=True)), unique_names(paths))
 
 
 def _path(index: StageIndex, prim: pxr.Prim) -> str:
@@ -93,7 +99,7 @@ def _frame(index: StageIndex, prim: pxr.Prim, name: str) -> Frame:
         placed = place_geometry(index, prim, into)
     except GeometryError:
         placed = None
-    if placed is not None and placed.pose.is_close(frame.pose, 1e-9):
+    if placed is not None and placed.pose.is_close(frame.pose, 1e-9) and not own(index, prim, "noMarker"):
         frame.marker = placed.geometry
     colors, opacities = (index.value(prim, f"primvars:display{n}") for n in ("Color", "Opacity"))
     if colors:

@@ -80,7 +80,7 @@ def _kind(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
         return
     if joint.kind is not JointKind.SIX_AXIS or any(t not in SIX for t in tokens):
         return
-    at = dict(zip(SIX, joint.axes, strict=True))
+    at: dict[str, Axis] = dict(zip(SIX, joint.axes, strict=True))
     travels = _travel(index, prim, joint, kind, tokens)
     if any(not a.locked for t, a in at.items() if t not in tokens and t != travels):
         return  # somebody made the joint freer than it was
@@ -177,6 +177,8 @@ def free_joint(index: StageIndex, body: Body) -> Joint | None:
         child_pose=_kept_pose(index, body.prim, "1"),
         axes=free_axes(),
     )
+    collides = own(index, body.prim, "freeJoint:collisionEnabled")
+    joint.collision_enabled = None if collides is None else bool(collides)
     held = Pose() if parent is None else parent.pose
     motion = (held @ joint.parent_pose).inverse() @ body.pose @ joint.child_pose
     joint.initial = np.concatenate([motion.position, motion.quaternion])

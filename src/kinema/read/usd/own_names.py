@@ -70,4 +70,8 @@ def weightless(index: StageIndex, prim: pxr.Prim) -> Inertial | None:
     if center is None or tensor is None or len(tensor) != 6:
         return None
     xx, yy, zz, xy, xz, yz = (float(v) for v in tensor)
-    return Inertial(float(own(index, prim, "massless:mass") or 0.0), vector(list(center)), np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+    return Inertial(
+        float(own(index, prim, "massless:mass") or 0.0),
+        vector(list(center)),
+        np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
+    )

@@ -73,4 +73,6 @@ def _shortest(value: Any) -> Any:
 
 
 def _decimal(value: float) -> float:
+    if value == 0.0 or value in (1.0, -1.0):
+        return value
     return float(str(np.float32(value)))

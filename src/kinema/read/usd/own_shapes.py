@@ -11,7 +11,7 @@ from kinema.description import Ellipsoid, Geometry, HeightField, PhysicsMaterial
 from kinema.foundation import Array, Pose
 
 from . import pxr
-from .polar import Affine, similarity
+from .polar import Affine, polar
 
 if TYPE_CHECKING:
     from .stage_index import StageIndex
@@ -31,11 +31,13 @@ def stood_for(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> tuple[Geo
     values = np.array(numbers, dtype=np.float64)
     if str(kind) == "plane":
         return _plane(values, into_link)
-    size = similarity(into_link.linear)
+    turn, scale = polar(into_link.linear)
+    size = float(np.trace(scale)) / 3
     extent = _extent(index, prim)
-    if not size or size < 0 or extent is None:
+    if size <= 0 or np.abs(scale - size * np.eye(3)).max() > _CLOSE * size or extent is None:
         return None
-    pose = Pose(into_link.offset, into_link.linear / size)
+    pose = Pose(into_link.offset, turn)
+    size = 1.0 if abs(size - 1.0) < 1e-12 else size  # the rounding of transforms inside each other
     if str(kind) == "ellipsoid" and len(values) == 3 and np.allclose(extent, 2 * values, rtol=0.05):
         return Ellipsoid(values * size), pose
     if str(kind) == "heightfield" and len(values) > 5:

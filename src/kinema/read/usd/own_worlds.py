@@ -48,9 +48,7 @@ def static_robots(index: StageIndex, robots: OwnRobots, shapes: Sequence[StageSh
 
 
 def _static(index: StageIndex, links: list[Link]) -> Robot:
-    return Robot(
-        name=links[0].name, format="usd", source=index.file, origin=links[0].origin, links=links, static=True
-    )
+    return Robot(name=links[0].name, format="usd", source=index.file, origin=links[0].origin, links=links, static=True)
 
 
 def restore_world(index: StageIndex, world: World, robots: OwnRobots) -> None:

@@ -119,10 +119,11 @@ class StageIndex:
 
     def targets(self, prim: pxr.Prim, name: str) -> list[Any]:
         """The paths that a relationship names; none where it is not authored."""
-        if name not in self.values.facts(prim).authored:
+        facts = self.values.facts(prim)
+        if name not in facts.authored:
             return []
-        known = self.values.facts(prim).read
-        return known[name] if name in known else self.values.targets(prim, name)
+        known = facts.read.get(name)
+        return self.values.targets(prim, name) if known is None else known
 
     def positive(self, prim: pxr.Prim, name: str) -> float | None:
         """A mass or density; zero means unset, a negative one is an error and means the same."""

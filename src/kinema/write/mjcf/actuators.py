@@ -101,7 +101,9 @@ def _joint(writing: Writing, home: Assembly, actuator: Actuator) -> tuple[JointP
 def _orientation(writing: Writing, home: Assembly, actuator: Actuator) -> dict[str, str | None] | None:
     if actuator.reference:
         site = writing.names.refer("site", actuator.target, home)
-        return None if site is None else {"site": site, "refsite": writing.names.refer("site", actuator.reference, home)}
+        return (
+            None if site is None else {"site": site, "refsite": writing.names.refer("site", actuator.reference, home)}
+        )
     entry = writing.names.find("joint", actuator.target, home)
     parts = [] if entry is None or not isinstance(entry.node, Joint) else writing.parts_of.get(id(entry.node), [])
     return {"joint": part_name(writing, parts[0])} if len(parts) == 1 and parts[0].kind == "ball" else None
@@ -113,7 +115,9 @@ def _orientation(writing: Writing, home: Assembly, actuator: Actuator) -> dict[s
 def _law(writing: Writing, actuator: Actuator, element: Element) -> None:
     """Dynamics, gain and bias, by the shortest name that says all of it."""
     given = writing.take_from(actuator.settings, "input", None)
-    if not _shortcut(actuator, element, given):
+    called = writing.take_from(actuator.settings, "shortcut", "")
+    # MuJoCo remembers whether a servo was called one
+    if called == "general" or not _shortcut(actuator, element, given):
         element.set(
             {
                 "dyntype": None if actuator.dynamics_type == "none" else actuator.dynamics_type,
@@ -125,7 +129,6 @@ def _law(writing: Writing, actuator: Actuator, element: Element) -> None:
                 "input": _input_text(actuator, given or 0),
             }
         )
-    writing.take_from(actuator.settings, "shortcut")
     writing.take_from(actuator.settings, "n_controls")
 
 

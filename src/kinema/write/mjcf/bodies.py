@@ -57,7 +57,7 @@ class BodyPlan:
 
     def walk(self) -> Iterator[BodyPlan]:
         """This body and all below it, in the order of the file."""
-        stack = [self]
+        stack: list[BodyPlan] = [self]
         while stack:
             body = stack.pop()
             yield body
@@ -108,9 +108,7 @@ class _Plan:
             self.values = coordinates(robot.joints, {})
         by_name = {link.name: link for link in robot.links}
         order = {link.name: i for i, link in enumerate(robot.links)}
-        hanging: list[tuple[int, BodyPlan]] = []
-        for root in self.tree.roots:
-            hanging.append((order[root], self._root(by_name[root])))
+        hanging = [(order[root], self._root(by_name[root])) for root in self.tree.roots]
         inside: dict[str, list[TreeEdge]] = {}
         for edge in self.tree.edges:
             if edge.parent is None:
@@ -184,7 +182,7 @@ class _Plan:
         self.writing.body_of[id(link)] = above
         self._register(edge.joints, parts)
         if len(chain) > 1:
-            how = "its joints have more freedom than one body of MuJoCo's may have; a body of hardly any mass is between"
+            how = "they have more freedom than one body of MuJoCo's may have; a body of hardly any mass is between"
             self.writing.approximate(link, "its joints", how)
         return outermost
 

@@ -1,4 +1,4 @@
-"""Which geoms collide: bit masks, excluded pairs of bodies and explicit pairs of geoms, exactly as the description says.
+"""Which geoms collide: bit masks, excluded pairs of bodies and explicit pairs of geoms, just as the description says.
 
 MuJoCo never lets geoms of one rigid body collide, nor those of a body and its parent. What the description says
 beyond that is said by the shapes' own masks and by the description's own pairs, if that is all there is. Otherwise
@@ -19,6 +19,7 @@ from kinema.description import (
     CollisionPair,
     Node,
     Shape,
+    World,
     colliders,
     collision_rules,
     may_collide,
@@ -87,7 +88,7 @@ def write_collisions(writing: Writing) -> None:
 
 def parents_collide(writing: Writing) -> bool:
     """Whether MuJoCo's rule that a body does not touch its parent is to be switched off."""
-    return any(rules.neighbours_collide for rules in collision_rules(writing.described))
+    return any(home.collision.neighbours_collide for home in writing.homes)
 
 
 def _geoms(writing: Writing) -> list[Geom]:
@@ -102,7 +103,7 @@ def _geoms(writing: Writing) -> list[Geom]:
 
 def _is_native(writing: Writing) -> bool:
     """Whether the description's rules are MuJoCo's own, so that nothing needs to be worked out."""
-    rules = collision_rules(writing.described)
+    rules = [home.collision for home in writing.homes]
     if any(r.groups or not r.self_collide for r in rules) or len({r.neighbours_collide for r in rules}) > 1:
         return False
     if any(p.collide == (p.between == "links") for r in rules for p in r.pairs):
@@ -126,18 +127,19 @@ def _own_pairs(writing: Writing, geoms: list[Geom], into: Filter) -> None:
     by_shape: dict[str, list[Geom]] = defaultdict(list)
     for geom in geoms:
         by_shape[geom.shape.name].append(geom)
-    for home, rules in zip(writing.homes, collision_rules(writing.described), strict=True):
-        for pair in rules.pairs:
+    for home in writing.homes:
+        for pair in home.collision.pairs:
             if pair.collide and pair.between == "shapes":
-                for a in by_shape.get(pair.a, ()):
-                    for b in by_shape.get(pair.b, ()):
-                        if a is not b:
-                            into.pairs.setdefault(_ordered(a, b), pair)
+                both = [(a, b) for a in by_shape.get(pair.a, ()) for b in by_shape.get(pair.b, ()) if a is not b]
+                own = [(a, b) for a, b in both if _has(home, a) and _has(home, b)]
+                into.pairs |= {_ordered(a, b): pair for a, b in own if _ordered(a, b) not in into.pairs}
+                if not own:
+                    writing.drop(("pair", pair.name or f"{pair.a} {pair.b}"), "the pair", "it names no shapes")
             elif not pair.collide and pair.between == "links":
                 ends = [_body_id(writing, name, home) for name in (pair.a, pair.b)]
                 if None in ends:
                     writing.drop(("pair", pair.name or f"{pair.a} {pair.b}"), "the pair", "it names no link")
-                elif ends[0] != ends[1]:
+                else:
                     into.excluded.setdefault(frozenset(e for e in ends if e is not None), pair)
 
 
@@ -148,6 +150,11 @@ def _body_id(writing: Writing, name: str, home: Assembly) -> int | None:
         body = writing.body_of.get(id(entry.node))
         return None if body is None else id(body)
     return WORLD if name == "world" else None
+
+
+def _has(home: Assembly, geom: Geom) -> bool:
+    """Whether the rules of a robot or of the world have a say about a geom."""
+    return isinstance(home, World) or geom.body is None or geom.body.robot is home
 
 
 def _ordered(a: Geom, b: Geom) -> tuple[int, int]:
@@ -174,12 +181,8 @@ class _Structure:
     def __init__(self, geoms: list[Geom], *, parents_collide: bool) -> None:
         self.parents_collide = parents_collide
         self.weld = {g.body_id: None if g.body is None else g.body.weld for g in geoms}
-        self.above = {
-            id(w): None if w.parent is None else w.parent.weld for w in self.weld.values() if w is not None
-        }
-        self.possible = {
-            (a.number, b.number): (a, b) for a, b in combinations(geoms, 2) if self._can_meet(a, b)
-        }
+        self.above = {id(w): None if w.parent is None else w.parent.weld for w in self.weld.values() if w is not None}
+        self.possible = {(a.number, b.number): (a, b) for a, b in combinations(geoms, 2) if self._can_meet(a, b)}
         """Pairs of which one can move against the other."""
         self.allowed = {key for key, (a, b) in self.possible.items() if not self._parent_and_child(a, b)}
 
@@ -239,7 +242,7 @@ def _made_masks(
 
 def _rule_keys(writing: Writing, geoms: list[Geom]) -> list[Hashable]:
     """Geoms that are equal by this are alike to masks, groups, self-collision and pairs of shapes."""
-    rules = collision_rules(writing.described)
+    rules = [home.collision for home in writing.homes]
     groups = [(i, group) for i, group in enumerate(g for r in rules for g in r.groups)]
     apart = {name for r in rules for p in r.pairs if p.between == "shapes" and not p.collide for name in (p.a, p.b)}
     keys: list[Hashable] = []
@@ -285,6 +288,7 @@ def _names_of(
     writing: Writing, ends: BodyPair, bodies: dict[int, BodyPlan], rule: CollisionPair | None
 ) -> tuple[str, str]:
     names = ["world" if end == WORLD else body_name(writing, bodies[end]) for end in _in_order(ends, bodies)]
+    names *= 3 - len(names)  # a body and itself
     if rule is not None and names[0] == rule.b:
         names.reverse()
     return names[0], names[1]

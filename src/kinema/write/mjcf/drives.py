@@ -22,19 +22,19 @@ def write_drives(writing: Writing) -> dict[str, float]:
         for joint in robot.joints:
             for number_of_axis, axis in enumerate(joint.moving_axes):
                 if axis.drive is not None:
-                    _drive(writing, robot, joint, number_of_axis, axis, axis.drive, targets)
+                    targets |= _drive(writing, robot, joint, number_of_axis, axis.drive)
             if any(a.drive is not None for a in joint.axes if a.locked):
                 writing.drop(joint, "the drive of a locked axis", "the axis does not move")
     return targets
 
 
-def _drive(
-    writing: Writing, robot: Robot, joint: Joint, number_of_axis: int, axis: Axis, drive: Drive, targets: dict[str, float]
-) -> None:
+def _drive(writing: Writing, robot: Robot, joint: Joint, number_of_axis: int, drive: Drive) -> dict[str, float]:
+    """The actuator of one drive; its control, if that is not zero."""
+    axis = joint.moving_axes[number_of_axis]
     found = _acts_on(writing, joint, number_of_axis)
     if found is None:
         writing.drop(joint, "the drive", "it is not written as a joint that an actuator could move")
-        return
+        return {}
     part, gear = found
     if part.kind == "ball":
         how = "the drives of its axes act on the components of the whole rotation"
@@ -52,8 +52,7 @@ def _drive(
     control = _law(element, drive, stiffness, damping)
     if math.isfinite(drive.max_force):
         element.set({"forcerange": f"{number(-drive.max_force)} {number(drive.max_force)}"})
-    if control:
-        targets[name] = control
+    return {name: control} if control else {}
 
 
 def _acts_on(writing: Writing, joint: Joint, number_of_axis: int) -> tuple[JointPart, tuple[str | None, str]] | None:

@@ -27,7 +27,7 @@ from .tendons import distance_tendon, joint_part
 from .writing import Writing
 
 _CLOSED = 1e-9
-"""How far apart [m, or of a unit vector] two frames may be at the reference configuration and still be taken for one."""
+"""How far apart [m, rad] two frames may be at the reference configuration and still be taken for one."""
 
 
 def write_constraints(writing: Writing) -> None:
@@ -105,11 +105,12 @@ def join(
     closed = gap <= _CLOSED and (not is_weld or turn <= _CLOSED)
     first, second = bodies
     assert first is not None  # one of the two is a body
+    if is_weld or closed:
+        element.set({"body1": body_name(writing, first)})
+        element.set({"body2": None if second is None else body_name(writing, second)})
     if is_weld:
-        element.set({"body1": body_name(writing, first), "body2": None if second is None else body_name(writing, second)})
         _weld(element, poses, closed)
     elif closed:
-        element.set({"body1": body_name(writing, first), "body2": None if second is None else body_name(writing, second)})
         element.set({"anchor": vector_text(poses[0].position)})
     else:
         # MuJoCo would take the points that are together at the reference configuration
@@ -197,7 +198,7 @@ def _distance(writing: Writing, home: Assembly, constraint: Constraint) -> None:
     off = constraint.distance - float(np.linalg.norm(points[0] - points[1]))
     element.set({"polycoef": numbers([off, 0, 0, 0, 0])})
     _add(writing, home, constraint, element)
-    writing.approximate(constraint, "a distance constraint", f"the tendon {tendon!r} between the points keeps its length")
+    writing.approximate(constraint, "a distance constraint", f"the tendon {tendon!r} keeps its length")
 
 
 def _other(writing: Writing, constraint: Constraint) -> None:
@@ -212,12 +213,16 @@ def _other(writing: Writing, constraint: Constraint) -> None:
 def _gear(writing: Writing, home: Assembly, constraint: Constraint) -> None:
     """Two hinges on the reference link that turn about the gear's axes."""
     robot = next((r for r in writing.robots if r is home), None)
-    turns = [] if robot is None else [
-        _turn(writing, robot, link, constraint.reference, axis)
-        for link, axis in ((constraint.a, constraint.gear_axis_a), (constraint.b, constraint.gear_axis_b))
-    ]
+    turns = (
+        []
+        if robot is None
+        else [
+            _turn(writing, robot, link, constraint.reference, axis)
+            for link, axis in ((constraint.a, constraint.gear_axis_a), (constraint.b, constraint.gear_axis_b))
+        ]
+    )
     if len(turns) != 2 or None in turns:
-        writing.drop(constraint, "the gear", "its links do not both hang on its reference link by hinges along its axes")
+        writing.drop(constraint, "the gear", "its links do not hang on its reference link by hinges along its axes")
         return
     (first, sign_a), (second, sign_b) = (t for t in turns if t is not None)
     element = Element("joint", {"joint1": part_name(writing, second), "joint2": part_name(writing, first)})

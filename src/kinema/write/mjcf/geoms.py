@@ -39,12 +39,17 @@ VISUAL_GROUP = 2
 """MuJoCo's viewer shows groups 0, 1 and 2."""
 COLLISION_GROUP = 3
 _DEFAULT_DENSITY = 1000.0
+_BOUNDS = (Approximation.BOUNDING_CUBE, Approximation.BOUNDING_SPHERE)
 
 
 def write_geoms(writing: Writing, shapes: Sequence[Shape], body: BodyPlan | None, home: Assembly, to: Element) -> None:
     """The shapes of a link, or of the world, into its element."""
     for shape in shapes:
-        entry = writing.names.add("geom", shape, home, shown=not shape.name_is_generated and bool(shape.name))
+        shown = not shape.name_is_generated and bool(shape.name)
+        link = None if body is None else body.link
+        # shapes of many formats are called alike on every link
+        scope = link.name if link is not None and shape.name in writing.repeated_shapes else ""
+        entry = writing.names.add("geom", shape, home, shown=shown, scope=scope)
         element = _geom(writing, shape, body, home)
         if element is None:
             continue
@@ -153,7 +158,7 @@ def _as_mesh(writing: Writing, shape: Shape, geometry: Geometry) -> Mesh:
 def _approximated(writing: Writing, shape: Shape, mesh: Mesh, pose: Pose) -> tuple[Geometry, Pose]:
     """What stands for a mesh in collision; MuJoCo's meshes collide as their convex hulls."""
     wanted = mesh.approximation
-    if wanted in (Approximation.BOUNDING_CUBE, Approximation.BOUNDING_SPHERE) and not shape.visual:
+    if wanted in _BOUNDS and wanted is not None and not shape.visual:
         bound = _bound(mesh, wanted)
         if bound is not None:
             geometry, center = bound
@@ -195,7 +200,9 @@ def _group_and_class(writing: Writing, shape: Shape, home: Assembly, element: El
     # which geoms collide is decided when all are known; the two places are kept for that
     element.set({"contype": "", "conaffinity": "", "group": str(group) if group else None, "class": label or None})
     if not shape.enabled:
-        writing.approximate(shape, "that its collision is switched off", "it is written as one that collides with nothing")
+        writing.approximate(
+            shape, "that its collision is switched off", "it is written as one that collides with nothing"
+        )
 
 
 def _masses(shape: Shape, element: Element) -> None:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinema.description import Inertial, Link, Shape, combined_inertial, geometry_mass
-from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Plane, Sphere
+from kinema.description import (
+    Box,
+    Capsule,
+    Cylinder,
+    Ellipsoid,
+    Inertial,
+    Link,
+    Plane,
+    Shape,
+    Sphere,
+    combined_inertial,
+    geometry_mass,
+)
 from kinema.foundation import Array
 
 from ..text import Element, number, numbers
@@ -37,7 +48,7 @@ def write_inertial(writing: Writing, body: BodyPlan, parent: Element) -> None:
     if link.inertial_is_computed:
         if comes_from_geoms(writing, link):
             return
-        how = "MuJoCo would find others from its geoms; what the shapes gave is written in numbers"
+        how = "the numbers that follow from them are written"
         writing.approximate(link, "that its inertia is computed from its shapes", how)
     inertial = _acceptable(writing, body, link, inertial)
     element = parent.child("inertial", mass=number(inertial.mass), pos=vector_text(inertial.center))
@@ -88,7 +99,7 @@ def _acceptable(writing: Writing, body: BodyPlan, link: Link, inertial: Inertial
         return Inertial(inertial.mass, inertial.center, matrix)
     if float(np.abs(mended - values).max()) > 1e-9 * float(np.abs(values).max()):
         before, after = (", ".join(f"{v:.6g}" for v in moments) for moments in (values, mended))
-        how = f"no real body has the principal moments {before} kg m2; the nearest that MuJoCo takes, {after}, are written"
+        how = f"no real body has the principal moments {before} kg m2; {after} are written, which MuJoCo takes"
         writing.approximate(link, "its inertia", how)
     return Inertial(inertial.mass, inertial.center, axes @ np.diag(mended) @ axes.T)
 

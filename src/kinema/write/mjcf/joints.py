@@ -145,7 +145,7 @@ def _shared(writing: Writing, joint: Joint, axes: Sequence[Axis]) -> dict[str, s
     if any(table != tables[0] for table in tables):
         how = "MuJoCo has one number for all axes of such a joint; the first axis' are written"
         writing.approximate(joint, "dynamics of single axes", how)
-    settings = {name: text for name, text in (tables[0] if tables else {}).items() if text is not None}
+    settings: dict[str, str | None] = {k: v for k, v in (tables[0] if tables else {}).items() if v is not None}
     effort = min((a.effort for a in axes), default=math.inf)
     own = writing.take(joint, "actuatorfrcrange")
     if math.isfinite(effort):

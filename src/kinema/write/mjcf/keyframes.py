@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kinema.description import Assembly, Keyframe, Link
+from kinema.description import Assembly, Joint, JointKind, Keyframe, Node
 from kinema.foundation import Array, Pose
 
+from ..report import Action
 from ..text import Element, numbers
 from .bodies import BodyPlan, all_bodies
 from .joint_parts import JointPart
@@ -40,9 +41,9 @@ def _keyframe(writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list
     entry.element = element
     joints = {name: writing.names.find("joint", name, home) for name in {*keyframe.positions, *keyframe.velocities}}
     for name, found in joints.items():
-        if found is None or not writing.parts_of.get(id(found.node)):
-            if np.any(keyframe.positions.get(name, 0.0)):
-                writing.drop(keyframe, f"the state of joint {name!r}", "there is no such joint in the file")
+        missing = found is None or not writing.parts_of.get(id(found.node))
+        if missing and np.any(keyframe.positions.get(name, 0.0)):
+            writing.drop(keyframe, f"the state of joint {name!r}", "there is no such joint in the file")
     positions = _by_joint(joints, keyframe.positions)
     velocities = _by_joint(joints, keyframe.velocities)
     element.set({"time": text_or_none(keyframe.time)})
@@ -59,30 +60,40 @@ def _by_joint(joints: Mapping[str, Entry | None], values: Mapping[str, Array]) -
     return {id(found.node): values[name] for name, found in joints.items() if found is not None and name in values}
 
 
-def _state(element: Element, bodies: list[BodyPlan], positions: dict[int, Array], velocities: dict[int, Array]) -> None:
+def _state(
+    element: Element,
+    bodies: list[BodyPlan],
+    positions: Mapping[int, Array],
+    velocities: Mapping[int, Array],
+    speeds: Mapping[int, list[float]] | None = None,
+) -> None:
+    """`qpos` and `qvel`, from coordinates and velocities by the `id` of joints; `speeds` are MuJoCo's own already."""
     q: list[float] = []
     v: list[float] = []
     for part in (p for body in bodies for p in body.parts):
-        own = positions.get(id(part.joint))
-        here = reference(part) if own is None else np.atleast_1d(own)
+        key = id(part.joint)
+        here = np.atleast_1d(positions.get(key, reference(part.joint)))
         q += part.positions(here)
-        speed = velocities.get(id(part.joint))
-        v += [0.0] * part.n_dofs if speed is None else part.velocities(here, np.atleast_1d(speed))
+        if speeds is not None and key in speeds:
+            v += speeds[key]
+        else:
+            v += part.velocities(here, np.atleast_1d(velocities[key])) if key in velocities else [0.0] * part.n_dofs
     element.set({"qpos": vector_text(q) if q else None, "qvel": vector_text(v) if any(v) else None})
 
 
-def reference(part: JointPart) -> Array:
+def reference(joint: Joint) -> Array:
     """The coordinates of a joint at MuJoCo's reference configuration."""
-    joint = part.joint
-    if part.kind in ("free", "ball"):
-        return joint.rest
+    if joint.kind is JointKind.SPHERICAL:
+        return np.array([1.0, 0.0, 0.0, 0.0])
+    if joint.kind is JointKind.FREE:
+        return joint.rest if joint.parent is None or joint.child is None else np.array([0.0] * 3 + [1.0] + [0.0] * 3)
     return np.array([axis.reference for axis in joint.moving_axes])
 
 
 def _controls(writing: Writing, home: Assembly, keyframe: Keyframe, element: Element) -> None:
     """Controls and activations in the order of the actuators in the file; others than the description's are zero."""
-    entries = {e.text or e.node.name: e for e in writing.names.entries if e.kind == "actuator" and e.element is not None}
-    by_element = {id(e.element): e for e in entries.values()}
+    entries = [e for e in writing.names.entries if e.kind == "actuator" and e.element is not None]
+    by_element = {id(e.element): e for e in entries}
     several = writing.take(keyframe, "controls", {})
     controls: list[float] = []
     activations: list[float] = []
@@ -93,14 +104,12 @@ def _controls(writing: Writing, home: Assembly, keyframe: Keyframe, element: Ele
         activations += np.atleast_1d(keyframe.activations.get(name, np.zeros(0))).tolist()
     element.set({"ctrl": numbers(controls) if any(controls) else None})
     element.set({"act": numbers(activations) if any(activations) else None})
-    known = {e.node.name for e in entries.values()}
+    known = {e.node.name for e in entries}
     for name in {*keyframe.controls, *keyframe.activations} - known:
         writing.drop(keyframe, f"the control of {name!r}", "there is no such actuator in the file")
 
 
-def _mocap(
-    writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list[BodyPlan], element: Element
-) -> None:
+def _mocap(writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list[BodyPlan], element: Element) -> None:
     if not keyframe.kinematic_poses:
         return
     found = {name: writing.names.find("body", name, home) for name in keyframe.kinematic_poses}
@@ -122,23 +131,29 @@ def _mocap(
 def _initial(writing: Writing, bodies: list[BodyPlan], targets: Mapping[str, float]) -> None:
     """A keyframe for initial coordinates, velocities and drive targets, where MuJoCo starts from others."""
     positions: dict[int, Array] = {}
-    velocities: dict[int, Array] = {}
+    speeds: dict[int, list[float]] = {}
     for body in bodies:
         for part in body.parts:
             start = _start(part)
             if start is not None:
                 positions[id(part.joint)] = start
-                writing.lose_to_keyframe(part.joint, "the coordinates that it starts from")
-        _link_velocity(writing, body, velocities)
-    if not (positions or velocities or targets):
+                _report(writing, part.joint, "the coordinates that it starts from")
+        _speed(writing, body, speeds)
+    if not (positions or speeds or targets):
         return
     element = Element("key", {"name": writing.names.new("key", INITIAL)})
-    _state(element, bodies, positions, velocities)
+    _state(element, bodies, positions, {}, speeds)
     if targets:
         names = [getattr(child, "attributes", {}).get("name", "") for child in writing.section("actuator").children]
         element.set({"ctrl": numbers(targets.get(name, 0.0) for name in names)})
-        writing.lose_to_keyframe(("actuators", ", ".join(targets)), "the targets of the drives")
+        for name in targets:
+            _report(writing, ("actuator", name), "the target of the drive")
     writing.section("keyframe").children.append(element)
+
+
+def _report(writing: Writing, node: Node | tuple[str, str], what: str) -> None:
+    how = f"it is in the keyframe {INITIAL!r}; MuJoCo starts from its reference configuration unless told otherwise"
+    writing.lose(Action.EXTENSION, node, what, how)
 
 
 def _start(part: JointPart) -> Array | None:
@@ -147,24 +162,17 @@ def _start(part: JointPart) -> Array | None:
     wanted = joint.initial if joint.initial is not None else joint.state
     if part.kind == "free" or wanted is None or wanted.shape != (joint.n_qs,) or not np.isfinite(wanted).all():
         return None
-    default = np.array([1.0, 0.0, 0.0, 0.0]) if part.kind == "ball" else reference(part)
-    if wanted.shape == default.shape and np.allclose(wanted, default, rtol=0.0, atol=1e-12):
-        return None
-    return wanted
+    return None if np.allclose(wanted, reference(joint), rtol=0.0, atol=1e-12) else wanted
 
 
-def _link_velocity(writing: Writing, body: BodyPlan, velocities: dict[int, Array]) -> None:
-    link: Link | None = body.link
+def _speed(writing: Writing, body: BodyPlan, speeds: dict[int, list[float]]) -> None:
+    link = body.link
     if link is None or not (link.linear_velocity.any() or link.angular_velocity.any()):
         return
     if len(body.parts) == 1 and body.parts[0].kind == "free":
-        part = body.parts[0]
-        pose = body.pose
         # MuJoCo's spin is about the body's own axes
-        writing.initial_speeds[id(part.joint)] = [
-            *link.linear_velocity.tolist(),
-            *(pose.rotation.T @ link.angular_velocity).tolist(),
-        ]
-        writing.lose_to_keyframe(link, "the velocity that it starts with")
+        spin = body.pose.rotation.T @ link.angular_velocity
+        speeds[id(body.parts[0].joint)] = [*link.linear_velocity.tolist(), *spin.tolist()]
+        _report(writing, link, "the velocity that it starts with")
     else:
         writing.drop(link, "the velocity that it starts with", "it has no free joint")

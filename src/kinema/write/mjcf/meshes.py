@@ -81,9 +81,10 @@ class MeshAssets:
         self, mesh: Mesh, name: str, data: shapes.MeshData, inertia: str, *, thickened: bool
     ) -> PlacedAsset | None:
         if thickened:
-            data = _thicker(data)
-            if data is None:
+            thicker = _thicker(data)
+            if thicker is None:
                 return None
+            data = thicker
             mesh = dataclasses.replace(mesh, path="", vertices=data.vertices, faces=data.faces, scale=np.ones(3))
         elif not _mujoco_reads(mesh, data):
             name = Path(mesh.path).stem or name

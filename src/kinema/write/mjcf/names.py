@@ -24,6 +24,8 @@ class Entry:
     element: Element | None = None
     text: str = ""
     """Its name in the file; empty as long as it needs none."""
+    scope: str = ""
+    """What to put before its name, which others have too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,14 +46,14 @@ class Names:
             name = f"{clean(home.name)}_{name}"
         return unique_name(name, taken)
 
-    def add(self, kind: str, node: Node, home: Assembly, *, shown: bool) -> Entry:
+    def add(self, kind: str, node: Node, home: Assembly, *, shown: bool, scope: str = "") -> Entry:
         """Put a node on the list; `shown` where it is to have its name in any case."""
-        entry = Entry(kind, node, home)
+        entry = Entry(kind, node, home, scope=scope)
         self.by_node[kind, id(node)] = entry
         self.by_name.setdefault((kind, node.name), []).append(entry)
         self.entries.append(entry)
         if shown:
-            entry.text = self.new(kind, node.name, home)
+            self._named(entry)
         return entry
 
     def of(self, kind: str, node: Node) -> str:
@@ -74,7 +76,8 @@ class Names:
 
     def _named(self, entry: Entry) -> str:
         if not entry.text:
-            entry.text = self.new(entry.kind, entry.node.name, entry.home)
+            wanted = f"{entry.scope}_{entry.node.name}" if entry.scope else entry.node.name
+            entry.text = self.new(entry.kind, wanted, entry.home)
         return entry.text
 
     def put(self) -> None:

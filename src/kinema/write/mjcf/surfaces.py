@@ -78,7 +78,7 @@ def report_surface(writing: Writing, owner: Node, surface: PhysicsMaterial) -> N
     if static is not None and dynamic is not None and static != dynamic:
         writing.approximate(owner, "static friction", f"MuJoCo has one for rest and motion; {dynamic:g} is written")
     if surface.restitution:
-        writing.drop(owner, "restitution", "MuJoCo makes contacts bounce by 'solref' only, which is not derived from it")
+        writing.drop(owner, "restitution", "MuJoCo's contacts bounce by 'solref' only, which is not made from it")
     if surface.contact_stiffness is not None or surface.contact_damping is not None:
         how = "MuJoCo's contacts are soft by 'solref', in units of acceleration"
         writing.drop(owner, "contact stiffness and damping", how)

@@ -24,6 +24,8 @@ _ORDER = (
     *("compiler", "option", "size", "visual", "statistic", "extension", "default", "asset", "worldbody"),
     *("deformable", "contact", "equality", "tendon", "actuator", "sensor", "custom", "keyframe"),
 )
+_ASSETS = {"texture": 0, "material": 1, "mesh": 2, "hfield": 3}
+"""The order of assets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Document:
     """The sections of the file, each made when it is first needed."""
 
     sections: dict[str, Element] = field(default_factory=dict)
+    given_back: list[Element] = field(default_factory=list)
+    """Sections that were kept as text; there may be several of one kind."""
 
     def section(self, tag: str) -> Element:
         """A section such as `asset`."""
@@ -48,8 +52,9 @@ class Document:
     def root(self, model: str) -> Element:
         """The whole document, with the sections that hold anything in the usual order."""
         root = Element("mujoco", {"model": model} if model else {})
-        for tag in sorted(self.sections, key=_ORDER.index):
-            section = self.sections[tag]
+        self.section("asset").children.sort(key=lambda child: _ASSETS.get(getattr(child, "tag", ""), len(_ASSETS)))
+        every = [*self.sections.values(), *self.given_back]
+        for section in sorted(every, key=lambda s: _ORDER.index(s.tag)):
             if section.children or section.attributes:
                 root.children.append(section)
         return root
@@ -74,6 +79,8 @@ class Writing:
     """`id` of a joint -> the joints of MuJoCo's that it became."""
     geoms: dict[int, Element] = field(default_factory=dict)
     """`id` of a shape -> its geom; shapes that could not be written are not in it."""
+    repeated_shapes: frozenset[str] = frozenset()
+    """Names that several shapes have."""
     used: set[tuple[int, str]] = field(default_factory=set)
     """Settings that were written: `id` of the node or table that holds each, and its name."""
 

@@ -62,8 +62,8 @@ def _robot(writing: Writing, described: Robot | World) -> Element:
     root = Element("robot", {"name": xml_name(robot.name) or "robot"})
     if writing.version != "1.0" or "urdf:version" in robot.attributes:
         root.set({"version": writing.version})
-    _parts(writing, lowered, root)
     give_back(writing, robot, root, root)
+    _parts(writing, lowered, root)
     report_losses(writing, lowered, said)
     if isinstance(described, World):
         report_assembly(writing, described, set())
@@ -77,8 +77,7 @@ def _parts(writing: Writing, lowered: Lowered, root: Element) -> None:
     materials = Element("robot")
     shapes = ShapeWriter(writing, Materials(writing, materials), root)
     links = [_link(writing, shapes, root, link) for link in lowered.robot.links]
-    kept = root.children
-    root.children = [*materials.children, *links]
+    kept, root.children = root.children, [*materials.children, *links]
     for joint in lowered.robot.joints:
         add_joint(writing, root, joint)
     root.children += kept

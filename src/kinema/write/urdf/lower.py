@@ -179,7 +179,7 @@ class _Lowering:
     def _edge(self, edge: TreeEdge) -> None:
         planar = as_planar(edge, self.source.format == FORMAT)
         if planar is not None:
-            planar.parent_pose = self._from_world(edge, planar.parent_pose)
+            planar.parent, planar.parent_pose = edge.parent or self.world, self._from_world(edge, planar.parent_pose)
             self._record(edge.joints[0], planar.name)
             self._join(planar, edge.joints[0])
             return

@@ -33,34 +33,52 @@ class Materials:
     def __post_init__(self) -> None:
         self.taken = names_of(self.writing.robot.extras, "material")
 
-    def name_of(self, material: VisualMaterial) -> str | None:
-        """The name to refer to a material by, which is defined if it was not before; None where URDF cannot say it."""
+    def add(self, visual: Element, material: VisualMaterial) -> None:
+        """Let a visual have a material, which is defined if it was not before."""
+        if not material.name and self.writing.robot.format == FORMAT:
+            self._inline(visual, material)
+            return
         if id(material) not in self._met:
             self._met[id(material)] = self._define(material)
-        return self._met[id(material)]
+        name = self._met[id(material)]
+        if name is not None:
+            visual.child("material", name=name)
+
+    def _inline(self, visual: Element, material: VisualMaterial) -> None:
+        """A material without a name, which is read everywhere, but shared by nothing."""
+        if self._fill(Element("material"), material):
+            element = visual.child("material", name="")
+            self._fill(element, material)
+            give_back(self.writing, material, element, self.root)
 
     def _define(self, material: VisualMaterial) -> str | None:
+        """The name under which a material is defined for the whole file; None where URDF cannot say it."""
         self._report(material)
-        texture = self._texture(material)
-        if material.color is None and not texture:
+        element = Element("material")
+        if not self._fill(element, material):
             how = "it has neither colour nor texture, which URDF takes as a mistake"
             self.writing.drop(_called(material), "the material", how)
             return None
-        color = self._color(material)
-        content = (material.name, color, texture)
+        content = (material.name, *(tuple(c.attributes.items()) for c in element.children if isinstance(c, Element)))
         if content in self._known:
             return self._known[content]
         name = unique_name(xml_name(material.name) or "material", self.taken)
         self._known[content] = name
         if material.name and name != material.name:
             self.writing.approximate(_called(material), "its name", f'it is called "{name}": the other one is taken')
-        element = self.root.child("material", name=name)
+        element.set({"name": name})
+        self.root.children.append(element)
+        give_back(self.writing, material, element, self.root)
+        return name
+
+    def _fill(self, element: Element, material: VisualMaterial) -> bool:
+        """Put colour and texture into an element; whether there are any."""
+        color, texture = self._color(material), self._texture(material)
         if color is not None:
             element.child("color", rgba=numbers(color))
         if texture:
             element.child("texture", filename=texture)
-        give_back(self.writing, material, element, self.root)
-        return name
+        return bool(element.children)
 
     def _color(self, material: VisualMaterial) -> tuple[float, ...] | None:
         """Red, green, blue, alpha; readers refuse what is not from 0 to 1."""

@@ -73,9 +73,7 @@ class ShapeWriter:
         add_origin(made, shape.pose @ part.pose, f'shape "{shape.name}"', computed=part.suffix != "")
         self._geometry(made.child("geometry"), part.geometry, part.file, shape)
         if use == "visual" and shape.material is not None:
-            material = self.materials.name_of(shape.material)
-            if material is not None:
-                made.child("material", name=material)
+            self.materials.add(made, shape.material)
         return made
 
     # -- geometry -------------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ def author_collisions(writing: Writing) -> None:
     _user_groups(writing)
     _class_groups(writing)
     _excluded_pairs(writing)
+    for a, b in writing.loose:
+        _filter_links(writing, a, b)
     if writing.described.format != "usd":  # a stage says by itself who is kept apart
         for parts in writing.plan.robots:
             if not parts.robot.static:

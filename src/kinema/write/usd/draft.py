@@ -7,6 +7,7 @@ write, such as 0.1, need none: the stage says that its numbers stand for the sho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,14 +113,14 @@ class PrimDraft:
 
     def _loses(self, kind: str, numbers: Array) -> bool:
         """Whether what a reader makes of the single-precision numbers is not what was meant."""
-        finite = np.isfinite(numbers)
-        if not finite.any():
+        if kind.endswith("[]"):
+            return _is_off(numbers, numbers.astype(np.float32).astype(np.float64), _NOISE)
+        doubtful = [v for v in numbers.reshape(-1).tolist() if not _is_short(v)]
+        if not doubtful:
             return False
-        single = numbers.astype(np.float32)
-        is_list = kind.endswith("[]")
-        read = _shortest(single) if self.draft.decimals and not is_list else single.astype(np.float64)
-        scale, off = float(np.abs(numbers[finite]).max()), float(np.abs(read - numbers)[finite].max())
-        return off > max(_LOST * scale, _NOISE if numbers.ndim else 0.0)
+        single = [np.float32(v) for v in doubtful]
+        read = [float(str(v)) if self.draft.decimals else float(v) for v in single]
+        return _is_off(np.array(doubtful), np.array(read), _NOISE if numbers.ndim else 0.0)
 
     def relate(self, name: str, targets: Iterable[str], *, custom: bool = False, relative: bool = False) -> None:
         """A relationship; `relative` where its one target reads better as a path from this prim."""
@@ -151,8 +152,16 @@ class PrimDraft:
             self.spec.SetInfo(key, value)
 
 
-def _shortest(single: np.ndarray) -> Array:
-    return np.array([float(str(v)) for v in single.reshape(-1)]).reshape(single.shape)
+def _is_short(value: float) -> bool:
+    """Whether a number is the same in any precision: a small whole one, or none at all."""
+    return not math.isfinite(value) or (value == int(value) and abs(value) < 1e6)
+
+
+def _is_off(numbers: Array, read: Array, noise: float) -> bool:
+    if numbers.size == 0:
+        return False
+    scale, off = float(np.abs(numbers).max()), float(np.abs(read - numbers).max())
+    return off > max(_LOST * scale, noise)
 
 
 def _twin(kind: str) -> str:
@@ -195,6 +204,8 @@ _VECTORS: Mapping[str, str] = {
     "vector3d": "Vec3d",
     "normal3f": "Vec3f",
     "color3f": "Vec3f",
+    "color4f": "Vec4f",
+    "color4d": "Vec4d",
     "color3d": "Vec3d",
 }
 

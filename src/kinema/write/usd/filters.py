@@ -17,6 +17,7 @@ from kinema.description import (
     Collider,
     CollisionGroup,
     CollisionPair,
+    CollisionRules,
     Joint,
     Neighbours,
     Robot,
@@ -181,12 +182,12 @@ class Filters:
         return False
 
 
-def _forced_only(scoped: ScopedRules) -> object:
+def _forced_only(scoped: ScopedRules) -> CollisionRules:
     pairs = [p for p in scoped.rules.pairs if p.collide]
     return dataclasses.replace(scoped.rules, groups=[], pairs=pairs)
 
 
-def _unforced(scoped: ScopedRules) -> object:
+def _unforced(scoped: ScopedRules) -> CollisionRules:
     return dataclasses.replace(scoped.rules, pairs=[p for p in scoped.rules.pairs if not p.collide])
 
 

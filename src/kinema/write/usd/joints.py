@@ -65,6 +65,10 @@ def say_without_prim(writing: Writing, parts: RobotPlan, joint: Joint) -> None:
     body.keep("freeJoint", "string", joint.name)
     if other is not None:
         body.relate("kinema:freeJoint:parent", [parts.links[other]], custom=True)
+        if not writing.filters.joint_collides(parts, joint):
+            writing.loose.append((parts.links[other], body.path))
+    if joint.collision_enabled is not None:
+        body.keep("freeJoint:collisionEnabled", "bool", joint.collision_enabled)
     for side, pose in (("0", joint.parent_pose), ("1", joint.child_pose)):
         if not pose.is_close(Pose()):
             body.keep(f"freeJoint:localPos{side}", "double3", pose.position)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from . import pxr
+from .draft import EXACT
 from .writing import Writing
 
 _PHYSICS_PROPERTIES = (
@@ -78,7 +79,10 @@ def _is_physics_prim(spec: pxr.PrimSpec) -> bool:
 
 
 def _is_physics_property(name: str) -> bool:
-    return name.startswith(_PHYSICS_PROPERTIES)
+    """An exact number goes where its attribute goes, and what a geometry stands for with the geometry."""
+    if name.startswith("kinema:solid"):
+        return False
+    return name.removeprefix(EXACT).startswith(_PHYSICS_PROPERTIES)
 
 
 def _is_physics_schema(name: str) -> bool:

@@ -25,7 +25,7 @@ def author_leftovers(writing: Writing, assembly: Assembly, robots: list[RobotPla
         else:
             what = f"a {constraint.kind.value} constraint"
             writing.lose(Action.DROPPED, constraint, what, "USD has no such constraint")
-    for kind in ("actuators", "tendons", "sensors", "keyframes"):
+    for kind in ("sensors", "keyframes"):
         for node in getattr(assembly, kind):
             writing.lose(Action.DROPPED, node, f"the {kind.removesuffix('s')}", "UsdPhysics has none")
 
@@ -38,10 +38,9 @@ def _as_joint(writing: Writing, constraint: Constraint, robots: list[RobotPlan])
     if lost or home is None or any(h is not None and h.robot.static for h in homes):
         writing.lose(Action.DROPPED, constraint, "the constraint", "it does not hold a moving link to another")
         return
-    first = constraint.a if constraint.a is not None else constraint.b
-    assert first is not None  # one of them has a home
-    holder = home.joint_scope or (home.path if home.body_scope else home.links[first])
-    path = writing.plan.names.child(holder, constraint.name, "constraint")
+    path = writing.plan.names.child(
+        writing.draft.scope(f"{home.path}/PhysicsConstraints"), constraint.name, "constraint"
+    )
     prim = writing.draft.prim(path, _AS_JOINT[constraint.kind])
     ends = ((constraint.a, constraint.pose_a, homes[0]), (constraint.b, constraint.pose_b, homes[1]))
     for side, (link, pose, own) in enumerate(ends):

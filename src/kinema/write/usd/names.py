@@ -13,6 +13,9 @@ from .writing import Writing
 _GIVEN_BACK = "usd:"
 """Prefix of a node's attributes that hold what a stage said beyond the schema."""
 
+_RESOLVED = {"mjcf:class", "mjcf:childclass"}
+"""Names of defaults: what they stand for is written in full."""
+
 
 def author_name(writing: Writing, prim: PrimDraft, node: Node) -> None:
     """Keep the name of a node that USD cannot call by it, or that a reader would have to tell apart by its path."""
@@ -35,7 +38,7 @@ def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
     for schema in node.attributes.get("usd:schemas", ()):
         prim.apply(schema)
     lost = [f"{e.format} {e.tag}" for e in node.extras if not (e.format == "usd" and e.tag in known)]
-    lost += [key for key in node.attributes if not key.startswith(_GIVEN_BACK)]
+    lost += [key for key in node.attributes if not key.startswith(_GIVEN_BACK) and key not in _RESOLVED]
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
         writing.lose(Action.DROPPED, node, f"settings of its own format: {shown}", "USD has no place for them")

@@ -24,7 +24,8 @@ def keep_order(writing: Writing) -> None:
 def _number(writing: Writing, paths: list[str], place: dict[str, int]) -> None:
     """Number what has a prim, where the stage has it in another order; what has none leaves a gap."""
     prims = [(i, writing.draft.prims[p]) for i, p in enumerate(paths) if p in place]
-    if any(place[a.path] > place[b.path] for (_, a), (_, b) in pairwise(prims)):
+    # layers are put together in an order of their own
+    if writing.options.layered or any(place[a.path] > place[b.path] for (_, a), (_, b) in pairwise(prims)):
         for number, prim in prims:
             prim.keep("order", "int", number)
 

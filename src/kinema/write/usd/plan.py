@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kinema.description import Joint, JointKind, KinematicTree, Link, Robot, Shape, TreeEdge, World, coordinates
-from kinema.foundation import Pose, clean_name, unique_name
+from kinema.foundation import Array, Pose, clean_name, unique_name
 
 MAX_NESTING = 200
 """Links inside each other; deeper ones stand beside the link at this depth, because OpenUSD is slow with long paths."""
@@ -115,7 +115,8 @@ def _nest(plan: Plan, parts: RobotPlan) -> None:
     for root in parts.tree.roots:
         _put_inside(plan, parts, root, None, depth)
     for edge in parts.tree.edges:
-        outer = edge.parent
+        # what a free joint carries stands by itself: in USD nothing connects the two
+        outer = None if is_free(edge) else edge.parent
         while outer is not None and depth[outer] >= MAX_NESTING:
             outer = parts.inside[outer]
         _put_inside(plan, parts, edge.child, outer, depth)
@@ -149,7 +150,7 @@ def shown_poses(robot: Robot, tree: KinematicTree) -> dict[str, Pose]:
     """Poses in the robot's frame, at the configuration its file shows: authored ones, else as the joints say."""
     by_name: dict[str, Link] = {link.name: link for link in robot.links}
     values = coordinates(robot.joints, {})
-    values |= {j.name: j.state for j in robot.joints if _is_shown_at(j)}  # type: ignore[misc]
+    values |= {j.name: j.state for j in robot.joints if j.state is not None and _is_shown_at(j, j.state)}
     poses: dict[str, Pose] = {}
     for root in tree.roots:
         poses[root] = by_name[root].pose or Pose()
@@ -159,8 +160,13 @@ def shown_poses(robot: Robot, tree: KinematicTree) -> dict[str, Pose]:
     return poses
 
 
-def _is_shown_at(joint: Joint) -> bool:
-    return joint.state is not None and joint.state.shape == (joint.n_qs,) and bool(np.isfinite(joint.state).all())
+def _is_shown_at(joint: Joint, state: Array) -> bool:
+    return state.shape == (joint.n_qs,) and bool(np.isfinite(state).all())
+
+
+def is_free(edge: TreeEdge) -> bool:
+    """Whether nothing holds the child of an edge to its parent."""
+    return all(j.kind is JointKind.FREE for j in edge.joints)
 
 
 def _carried(edge: TreeEdge, poses: dict[str, Pose]) -> Pose:

@@ -1,4 +1,4 @@
-"""Gravity and options, cameras, lights and frames."""
+"""Gravity and options, cameras and lights."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import math
 
 import numpy as np
 
-from kinema.description import Assembly, Camera, Frame, Light, Robot
-from kinema.foundation import Pose
+from kinema.description import Assembly, Camera, Light
 
 from ..report import Action
 from .draft import PrimDraft
-from .names import author_name, give_back
+from .names import give_back
+from .placing import place_on_link
 from .writing import Writing
 
 _FOCAL_LENGTH = 50.0
 """[tenths of a unit]; with the aperture it makes the field of view, alone it means nothing here."""
 _LIGHT_TYPES = {"directional": "DistantLight", "point": "SphereLight", "spot": "DiskLight"}
 _OPTIONS = {
-    "integrator": ("mjc:option:integrator", "token"),
-    "cone": ("mjc:option:cone", "token"),
-    "impratio": ("mjc:option:impratio", "double"),
+    **dict.fromkeys(("integrator", "cone", "jacobian", "solver"), "token"),
+    **dict.fromkeys(("iterations", "ls_iterations", "noslip_iterations"), "int"),
+    **dict.fromkeys(("impratio", "tolerance", "ls_tolerance", "noslip_tolerance"), "double"),
 }
+"""Options that MuJoCo's schema for scenes has under the same names, and their types."""
 
 
 def author_scene(writing: Writing) -> None:
@@ -46,13 +47,13 @@ def _options(writing: Writing, described: Assembly, prim: PrimDraft) -> None:
         if name == "timestep" and isinstance(value, float) and value > 0:
             _time_step(prim, value)
         elif name in _OPTIONS:
-            attribute, kind = _OPTIONS[name]
             prim.apply("MjcSceneAPI")
-            prim.set(attribute, kind, value, uniform=True)
+            prim.set(f"mjc:option:{name}", _OPTIONS[name], value, uniform=True)
         else:
-            writing.lose(Action.DROPPED, ("option", name), f"{value}", "USD has no place for it")
+            writing.lose(Action.DROPPED, ("option", name), f"the value {value}", "USD has no place for it")
             continue
-        writing.lose(Action.EXTENSION, ("option", name), f"{value}", "it is in a setting of Newton or MuJoCo")
+        how = "it is in a setting of Newton or MuJoCo"
+        writing.lose(Action.EXTENSION, ("option", name), f"the value {value}", how)
 
 
 def _time_step(prim: PrimDraft, step: float) -> None:
@@ -65,39 +66,16 @@ def _time_step(prim: PrimDraft, step: float) -> None:
         prim.set("mjc:option:timestep", "double", step, uniform=True)
 
 
-# -- cameras, lights, frames ------------------------------------------------------------------------------------------
+# -- cameras and lights -----------------------------------------------------------------------------------------------
 
 
 def author_onlookers(writing: Writing, assembly: Assembly) -> None:
-    """The cameras, lights and frames of a robot or world."""
+    """The cameras and lights of a robot or world."""
     for camera in assembly.cameras:
-        _camera(writing, _new(writing, assembly, camera, "Camera", camera.link, camera.pose), camera)
+        _camera(writing, place_on_link(writing, assembly, camera, "Camera"), camera)
     for light in assembly.lights:
         kind = str(light.settings.get("usd:type") or _LIGHT_TYPES.get(light.kind, "SphereLight"))
-        _light(writing, _new(writing, assembly, light, kind, light.link, light.pose), light)
-    for frame in assembly.frames:
-        prim = _new(writing, assembly, frame, "Xform", frame.link, frame.pose)
-        prim.keep("isFrame", "bool", True)
-        how = "it is an Xform marked with kinema:isFrame, which other tools do not know"
-        writing.lose(Action.EXTENSION, frame, "the frame", how)
-        give_back(writing, prim, frame)
-
-
-def _new(
-    writing: Writing, assembly: Assembly, node: Camera | Light | Frame, kind: str, link: str | None, pose: Pose
-) -> PrimDraft:
-    """A prim on a link, or where the robot or world is."""
-    parent, base = writing.plan.root, Pose()
-    for parts in writing.plan.robots:
-        if link is not None and link in parts.links and (assembly is parts.robot or not isinstance(assembly, Robot)):
-            parent = parts.links[link]
-        elif link is None and assembly is parts.robot:
-            # what is in the world is posed there; the robot's prim may be elsewhere
-            parent, base = parts.path, parts.robot.pose.inverse()
-    prim = writing.draft.prim(writing.plan.names.child(parent, node.name, kind.lower()), kind)
-    author_name(writing, prim, node)
-    prim.place(base @ pose)
-    return prim
+        _light(writing, place_on_link(writing, assembly, light, kind), light)
 
 
 def _camera(writing: Writing, prim: PrimDraft, camera: Camera) -> None:

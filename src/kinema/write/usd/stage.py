@@ -17,9 +17,10 @@ from .leftovers import author_leftovers
 from .links import author_link
 from .materials import Materials
 from .meshes import Meshes
+from .mujoco_prims import MujocoPrims
 from .names import give_back
 from .order import keep_order
-from .plan import Plan, RobotPlan, make_plan
+from .plan import Plan, RobotPlan, is_free, make_plan
 from .scenery import author_onlookers, author_scene
 from .shapes import author_shape
 from .writing import UsdOptions, Writing
@@ -102,7 +103,9 @@ def _author(writing: Writing) -> None:
 def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> None:
     author_onlookers(writing, assembly)
     author_leftovers(writing, assembly, robots)
-    home = writing.draft.prims[robots[0].path if isinstance(assembly, Robot) else writing.plan.root]
+    path = robots[0].path if isinstance(assembly, Robot) else writing.plan.root
+    MujocoPrims(writing, assembly, robots, path).author()
+    home = writing.draft.prims[path]
     # what a stage says of all its robots together was said on its scene
     give_back(writing, writing.scene or home if assembly is writing.described else home, assembly)
 
@@ -170,14 +173,15 @@ def _link(writing: Writing, parts: RobotPlan, link: Link) -> None:
 
 def _articulate(writing: Writing, parts: RobotPlan) -> None:
     """Fix bases that are to be fixed, and mark the root of every tree: the joint to the world, or the body."""
-    carries = {e.parent for e in parts.tree.edges}
+    carries = {e.parent for e in parts.tree.edges if not is_free(e)}
     articulated = writing.is_articulated(parts)
     for root in parts.tree.roots:
         fixed = hold_base(writing, parts, root) if parts.robot.base is Base.FIXED else ""
         if articulated and root in carries:
             _mark(writing, parts, fixed or parts.links[root], parts.links[root])
     for edge in parts.tree.edges:
-        if edge.parent is None and articulated and edge.child in carries:
+        free = is_free(edge)
+        if (edge.parent is None or free) and articulated and edge.child in carries:
             joint = next((j for j in edge.joints if id(j) in parts.joints), None)
             body = parts.links[edge.child]
             _mark(writing, parts, body if joint is None else parts.joints[id(joint)], body)

@@ -9,7 +9,7 @@ from kinema.description import Node, Robot, World
 
 from ..report import Action
 from .draft import Draft, PrimDraft
-from .plan import Plan, RobotPlan
+from .plan import Plan, RobotPlan, is_free
 
 if TYPE_CHECKING:
     from .filters import Filters
@@ -42,6 +42,8 @@ class Writing:
     """Names of prims that occur more than once, so that a reader must be told whom they stand for."""
     shapes_of_link: dict[str, list[str]] = field(default_factory=dict)
     """Link's prim -> the prims of its colliders."""
+    loose: list[tuple[str, str]] = field(default_factory=list)
+    """Bodies that a free joint, which has no prim, keeps from colliding."""
     scene: PrimDraft | None = None
     """The physics scene, where there is one."""
     filtered: dict[str, list[str]] = field(default_factory=dict)
@@ -57,6 +59,6 @@ class Writing:
         A stage that was read without an articulation stays without one where nothing asks for it.
         """
         robot = parts.robot
-        if robot.static or not any(e.parent is not None for e in parts.tree.edges):
+        if robot.static or not any(e.parent is not None and not is_free(e) for e in parts.tree.edges):
             return False
         return self.options.layout == "nested" or robot.root is not None or self.described.format != "usd"

@@ -367,6 +367,12 @@ DRIVEN = {
     "angular": joint("PhysicsRevoluteJoint", "HERE", apis=("PhysicsDriveAPI:angular",)),
 }
 """Every instance name a drive may have -> a stage with it."""
+OTHER_JOINTS = {
+    "rotZ": joint("PhysicsSphericalJoint", "HERE", apis=("PhysicsDriveAPI:rotZ",)),
+    "rotX": joint("PhysicsRevoluteJoint", "HERE", apis=("PhysicsDriveAPI:rotX",)),
+    "transX": joint("PhysicsPrismaticJoint", "HERE", apis=("PhysicsDriveAPI:transX",)),
+}
+"""Axes of predefined joints by their names on the general one."""
 
 
 def of_drive(field: str) -> Callable[[Description], object]:
@@ -402,10 +408,11 @@ def drive_case(name: str, field: str, meaning: str, text: str, values: dict[str,
         default: what the schema leaves.
     """
 
-    def sample(token: str, *, other: bool = False) -> Sample:
+    def sample(token: str, *, other: bool = False, stage: str = "") -> Sample:
         value = values[("angular" if turns(token) else "linear") + (" in other units" if other else "")]
         line = text.replace("NAME", f"drive:{token}:physics:{name}")
-        return Sample(line, on_axis(token, value, default), stage=DRIVEN[token], units=OTHER if other else SI)
+        expected = value if stage else on_axis(token, value, default)
+        return Sample(line, expected, stage=stage or DRIVEN[token], units=OTHER if other else SI)
 
     return Case(
         "PhysicsDriveAPI",
@@ -419,6 +426,7 @@ def drive_case(name: str, field: str, meaning: str, text: str, values: dict[str,
         more={
             **{t: sample(t) for t in DRIVEN if t != "angular"},
             **{f"{t}, in other units": sample(t, other=True) for t in ("linear", "transX", "rotX")},
+            **{f"{t} of a predefined joint": sample(t, stage=stage) for t, stage in OTHER_JOINTS.items()},
         },
     )
 

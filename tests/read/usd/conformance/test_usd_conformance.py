@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cases_bodies import body
 from cases_joints import joint
+from cases_shapes import BALLS
 from conformance_case import Case, agrees, read_sample, read_text
 from conformance_cases import CASES
 from conformance_table import TABLE_FILE, table
@@ -13,6 +15,7 @@ from schema_registry import schema_properties
 
 from kinema.description import Robot
 from support import ClaimedDiagnostics
+from usd_stages import prim
 
 SAMPLES = [(case, name) for case in CASES for name in case.samples()]
 
@@ -68,3 +71,62 @@ def test_articulation_root(marked: str, root: str, tmp_path: Path, diagnostics: 
     assert isinstance(described, Robot)
     assert described.root == root
     assert described.tree().roots == (root,)
+
+
+# -- what is beside the properties ------------------------------------------------------------------------------------
+
+PURPOSES = {
+    # what the geometry says of itself -> whether a collider is seen, and whether a plain shape is there at all
+    "": (True, True),
+    'uniform token purpose = "render"': (True, True),
+    'uniform token purpose = "guide"': (False, False),
+    'uniform token purpose = "proxy"': (False, False),
+    'token visibility = "invisible"': (False, False),
+}
+
+
+@pytest.mark.parametrize("line", PURPOSES)
+def test_what_is_seen(line: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """Guides, proxies and invisible shapes are not looked at; colliders collide whatever they are for."""
+    seen, there = PURPOSES[line]
+    inside = prim('Xform "group"', line, prim('Cube "collider"', apis=["PhysicsCollisionAPI"]), prim('Cube "plain"'))
+    link = read_text(body(inside), tmp_path, diagnostics).link()
+    assert {s.name: (s.visual, s.collision) for s in link.shapes} == {
+        "collider": (seen, True),
+        **({"plain": (True, False)} if there else {}),
+    }
+
+
+def test_what_hangs_on_a_static_collider(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """A door does not collide with the wall its hinge names; it does with the floor, and with another wall."""
+    static = [prim(f'Cube "{name}"', apis=["PhysicsCollisionAPI"]) for name in ("wall", "floor", "other")]
+    door = prim('Cube "door"', apis=["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+    hinge = prim('PhysicsRevoluteJoint "hinge"', "rel physics:body0 = </wall>", "rel physics:body1 = </door>")
+    described = read_text("\n".join([*static, door, hinge]), tmp_path, diagnostics)
+    assert described.touching() == {"door-floor", "door-other"}
+
+
+COLLECTIONS = {
+    "a body and what is below it": ("rel collection:colliders:includes = </a>", {"a"}),
+    "everything but one": (
+        "uniform bool collection:colliders:includeRoot = true\nrel collection:colliders:excludes = </a>",
+        {"b", "c", "d"},
+    ),
+    "exactly what is named": (
+        'uniform token collection:colliders:expansionRule = "explicitOnly"\n'
+        "rel collection:colliders:includes = [</a>, </b/b_shape>]",
+        {"b"},
+    ),
+    "another collection": ("rel collection:colliders:includes = </nested.collection:colliders>", {"c"}),
+}
+
+
+@pytest.mark.parametrize("case", COLLECTIONS)
+def test_members_of_a_group(case: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """A collection names colliders, bodies, anything above them, or other collections."""
+    lines, members = COLLECTIONS[case]
+    nested = prim('PhysicsCollisionGroup "nested"', "rel collection:colliders:includes = </c>")
+    groups = [nested, prim('PhysicsCollisionGroup "group"', lines)]
+    described = read_text("\n".join([BALLS, *groups]), tmp_path, diagnostics).described
+    found = next(g for g in described.collision.groups if g.name == "/group")
+    assert {name.removesuffix("_shape") for name in found.members} == members

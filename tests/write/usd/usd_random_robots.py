@@ -247,7 +247,7 @@ def random_robot(seed: int, *, masks: bool = True) -> Robot:
         poses = robot.link_poses()
         loop.child_pose = poses[names[0]].inverse() @ poses[names[-1]] @ loop.parent_pose  # it closes
         robot.joints.append(loop)
-    _filter(rng, robot, names, masks=masks)
+    _filter(rng, robot, names, masked=masks)
     if rng.random() < 0.5:
         robot.gravity = rng.normal(size=3)
     return robot
@@ -273,15 +273,17 @@ def _follow(rng: np.random.Generator, robot: Robot) -> None:
         follower.axes[0].mimic = Mimic(joint=leader.name, multiplier=-0.5, offset=float(rng.normal()))
 
 
-def _filter(rng: np.random.Generator, robot: Robot, names: list[str], *, masks: bool) -> None:
+def _filter(rng: np.random.Generator, robot: Robot, names: list[str], *, masked: bool) -> None:
     robot.collision = CollisionRules(self_collide=bool(rng.random() < 0.8), neighbours_collide=bool(rng.random() < 0.5))
     if len(names) > 1 and rng.random() < 0.5:
         robot.collision.pairs.append(CollisionPair(a=names[0], b=names[-1]))
-    if not masks:
+    if not masked:
         return
     for link in robot.links:
         for shape in link.shapes:
-            shape.contype, shape.conaffinity = (int(v) for v in rng.choice([0, 1, 2, 3], size=2, p=[0.1, 0.6, 0.2, 0.1]))
+            shape.contype, shape.conaffinity = (
+                int(v) for v in rng.choice([0, 1, 2, 3], size=2, p=[0.1, 0.6, 0.2, 0.1])
+            )
 
 
 def random_configuration(rng: np.random.Generator, robot: Robot) -> dict[str, Any]:

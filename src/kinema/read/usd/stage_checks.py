@@ -1,0 +1,103 @@
+"""What a stage says that the description does not show, and that other tools stumble over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kinema.description import Joint, Link, Mesh
+from kinema.foundation import Array, Origin
+
+from . import pxr
+from .shapes_on_links import StageShape
+from .stage_index import StageIndex
+
+_SHEAR = 1e-5
+"""Cosine between two axes of a collider from which on it is sheared."""
+
+
+def check_stage(
+    index: StageIndex,
+    shapes: Sequence[StageShape],
+    links: Mapping[str, Link],
+    joints: Sequence[Joint],
+    articulated: Mapping[str, Sequence[str]],
+) -> None:
+    """Say what is wrong with the stage as a stage, and put on links which articulation they are part of.
+
+    Args:
+        index: the stage.
+        shapes: all shapes.
+        links: by name.
+        joints: all joints.
+        articulated: link name -> all links that joints connect with it.
+    """
+    _articulations(index, links, joints, articulated)
+    for path, body in index.bodies.items():
+        if body.parent is not None and pxr.UsdGeom.Xformable(body.prim).GetResetXformStack():
+            links[body.name].attributes["usd:resetXformStack"] = True
+        if body.prim.IsInstanceProxy():
+            index.diagnostics.note(
+                "usd.body-in-instance",
+                f"body {body.name!r} is inside an instance; other tools may refuse it, or move all instances at once",
+                hint="make the prim above it not instanceable",
+                origin=Origin(index.file, None, path),
+            )
+    for part in shapes:
+        if part.shape.collision and isinstance(part.shape.geometry, Mesh) and _is_sheared(part.into_link.linear):
+            index.diagnostics.note(
+                "usd.sheared-collider",
+                f"collider {part.shape.name!r} is sheared; its exact shape is read, but other tools, OpenUSD's physics"
+                " parser among them, get it wrong",
+                hint="bake the scale above it into its points",
+                origin=part.shape.origin,
+            )
+
+
+def _is_sheared(linear: Array) -> bool:
+    lengths = np.linalg.norm(linear, axis=0)
+    if not lengths.all() or not np.isfinite(lengths).all():
+        return False
+    unit = linear / lengths
+    return bool(np.abs(unit.T @ unit - np.eye(3)).max() > _SHEAR)
+
+
+# -- articulations ----------------------------------------------------------------------------------------------------
+
+
+def _articulations(
+    index: StageIndex, links: Mapping[str, Link], joints: Sequence[Joint], articulated: Mapping[str, Sequence[str]]
+) -> None:
+    roots = {index.values.facts(prim).path: prim for prim in index.articulations}
+    joint_at = {joint.origin.path: joint for joint in joints}
+    for path, prim in roots.items():
+        _complain_of_root(index, prim, path, roots)
+        joint = joint_at.get(path)
+        if joint is not None:
+            inside = [end for end in (joint.parent, joint.child) if end is not None]
+        else:
+            inside = [b.name for p, b in index.bodies.items() if p == path or p.startswith(path + "/")]
+        for name in dict.fromkeys(member for link in inside for member in articulated.get(link, (link,))):
+            links[name].attributes.setdefault("usd:articulation", path)
+
+
+def _complain_of_root(index: StageIndex, prim: pxr.Prim, path: str, roots: Mapping[str, pxr.Prim]) -> None:
+    facts = index.values.facts(prim)
+    if "PhysicsRigidBodyAPI" in facts.schemas and path not in index.bodies:
+        index.diagnostics.error(
+            "usd.articulation-on-disabled-body",
+            f"{path} is marked as an articulation's root, but its body is disabled and never moves",
+            hint="enable the body, or mark another one",
+            origin=index.origin(prim),
+        )
+    above = path.rpartition("/")[0]
+    while above and above not in roots:
+        above = above.rpartition("/")[0]
+    if above:
+        index.diagnostics.error(
+            "usd.nested-articulation",
+            f"{path} is marked as an articulation's root, but lies inside {above}, which is marked as well",
+            hint="keep one of the two",
+            origin=index.origin(prim),
+        )

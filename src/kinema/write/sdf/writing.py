@@ -1,0 +1,151 @@
+"""What all parts of the writer share."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kinema.description import Node, Robot, World
+from kinema.foundation import Pose, WriteError
+
+from ..meshes import MeshStore
+from ..names import NameTable
+from ..report import Action, Loss, LossReport
+from ..text import Element, number, numbers
+
+FORMAT = "sdf"
+VERSIONS = ("1.9", "1.10", "1.11", "1.12")
+PLAIN, WITH_MIMIC = "1.9", "1.11"
+"""The version that is written where nothing needs a newer one, and the first that has mimics and cones."""
+SCOPE = "::"
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class SdfOptions:
+    """How an SDFormat file is written."""
+
+    meshes: str = "copy"
+    """`copy` mesh files beside the file, `bake` their scale into new ones, or `reference` them where they lie."""
+    base: str = "auto"
+    """`auto` lets a robot stand free where its file does not say; `world` joins its root links to the world then."""
+    version: str = ""
+    """`1.9` to `1.12`; where empty, 1.9 or the oldest that can say what is to be said."""
+
+
+@dataclass(slots=True, eq=False)
+class Names:
+    """The names of one model: links, joints and frames share them."""
+
+    taken: set[str] = field(default_factory=set)
+    links: NameTable = field(init=False)
+    joints: NameTable = field(init=False)
+    frames: NameTable = field(init=False)
+    constraints: NameTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.links, self.joints, self.frames, self.constraints = (
+            NameTable(clean=sdf_name, taken=self.taken) for _ in range(4)
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Writing:
+    """One run of the writer."""
+
+    options: SdfOptions
+    report: LossReport
+    meshes: MeshStore
+    version: str = PLAIN
+    source: str = ""
+    """The format that the description was read from."""
+    textures: dict[str, str] = field(default_factory=dict)
+    """Texture file -> the reference to its copy."""
+
+    def has(self, version: str) -> bool:
+        """Whether what came with a version can be said."""
+        return VERSIONS.index(self.version) >= VERSIONS.index(version)
+
+    @property
+    def is_same_format(self) -> bool:
+        """Whether the description was read from SDFormat, so that what it does not say is meant to be left out."""
+        return self.source == FORMAT
+
+    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put a loss on record: of a node, or of something called by kind and name."""
+        if isinstance(node, Node):
+            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
+        else:
+            self.report.add(Loss(action, *node, what, how))
+
+    def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that something is not in the file."""
+        self.lose(Action.DROPPED, node, what, how)
+
+    def approximate(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that the file says something close."""
+        self.lose(Action.APPROXIMATED, node, what, how)
+
+    def renamed(self, kind: str, table: NameTable) -> None:
+        """Put on record which names had to change."""
+        for name, written in table.changed.items():
+            self.approximate((kind, name), "its name", f'it is called "{written}"')
+
+
+def sdf_name(name: str) -> str:
+    """The name by the format's rules: no `::`, none of the reserved names, no blanks around it."""
+    plain = _NOT_IN_XML.sub("_", name).strip().replace(SCOPE, "_")
+    plain = " ".join(plain.split()) if any(c in plain for c in "\t\r\n") else plain
+    is_reserved = plain == "world" or (len(plain) >= 4 and plain.startswith("__") and plain.endswith("__"))
+    return f"{plain}_1" if is_reserved else plain
+
+
+def finite(value: float, owner: str, what: str) -> float:
+    """The value, or a `WriteError` that names its owner: no reader of SDFormat accepts NaN or infinity."""
+    if not math.isfinite(value):
+        raise WriteError(f"{owner}: its {what} is {value}, which SDFormat cannot say")
+    return float(value)
+
+
+def add_pose(element: Element, pose: Pose, owner: str) -> None:
+    """A `<pose>`, left out where it is the identity."""
+    values = [*pose.position.tolist(), *pose.rpy.tolist()]
+    if any(values):
+        element.child("pose", numbers(finite(v, owner, "pose") for v in values))
+
+
+def flag(value: object) -> str:
+    """True or false as the format writes it."""
+    return "true" if value else "false"
+
+
+def plain_text(value: object) -> str:
+    """A kept setting as text: a flag, a number, several numbers, or text."""
+    if isinstance(value, bool):
+        return flag(value)
+    if isinstance(value, int | float):
+        return number(value)
+    return numbers(value) if isinstance(value, tuple | list) else str(value)
+
+
+def checked(options: SdfOptions, file: Path) -> SdfOptions:
+    """The options, or a `WriteError` that lists what is allowed."""
+    allowed = {"meshes": ("copy", "bake", "reference"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
+    for name, values in allowed.items():
+        given = getattr(options, name)
+        if given not in values:
+            known = ", ".join(repr(v) for v in values)
+            raise WriteError(f"{file}: the option {name!r} is {given!r}; it can be {known}")
+    return options
+
+
+def choose_version(described: Robot | World, options: SdfOptions, needs_new: Callable[[], bool]) -> str:
+    """The version to write: as asked for, that of the file that was read, or the oldest that is enough."""
+    if options.version:
+        return options.version
+    read = str(described.attributes.get(f"{FORMAT}:version", ""))
+    oldest = WITH_MIMIC if needs_new() else PLAIN
+    return max(oldest, read if read in VERSIONS else PLAIN, key=VERSIONS.index)

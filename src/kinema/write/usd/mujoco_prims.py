@@ -1,0 +1,236 @@
+"""Sites, tendons and actuators, as MuJoCo's schemas for USD have them. Their numbers are MuJoCo's own, in radians."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kinema.description import (
+    Actuator,
+    Assembly,
+    Frame,
+    Shape,
+    SolverParameters,
+    Tendon,
+    TendonPathItem,
+    TendonPathKind,
+    Transmission,
+)
+
+from ..report import Action
+from .draft import PrimDraft
+from .geometry import NoGeometry, author_geometry, solid_of
+from .names import author_name, give_back
+from .placing import place_on_link
+from .plan import RobotPlan
+from .writing import Writing
+
+_DOT = 0.005
+"""Radius [m] of the ball that a frame without a marker is drawn as."""
+_SETTINGS = {"group": ("mjc:group", "int"), "actearly": ("mjc:actEarly", "bool"), "actdim": ("mjc:actDim", "int")}
+
+
+class MujocoPrims:
+    """The sites, tendons and actuators of one robot or world."""
+
+    def __init__(self, writing: Writing, assembly: Assembly, robots: Sequence[RobotPlan], home: str) -> None:
+        self._writing = writing
+        self._assembly = assembly
+        self._home = home
+        self._joints = {j.name: p.joints[id(j)] for p in robots for j in p.robot.joints if id(j) in p.joints}
+        self._links = {name: path for p in robots for name, path in p.links.items()}
+        self._shapes = {
+            s.name: writing.plan.shapes[id(s)]
+            for s in (*writing.plan.scenery, *(s for p in robots for link in p.robot.links for s in link.shapes))
+            if s.name and id(s) in writing.plan.shapes
+        }
+        self._frames: dict[str, str] = {}
+        self._tendons: dict[str, str] = {}
+
+    def author(self) -> None:
+        """All of them; those that pull on something that has no prim are lost."""
+        for frame in self._assembly.frames:
+            self._frames[frame.name] = self._frame(frame).path
+        for tendon in self._assembly.tendons:
+            self._tendon(tendon)
+        for actuator in self._assembly.actuators:
+            self._actuator(actuator)
+
+    def _scope(self, name: str) -> str:
+        return self._writing.draft.scope(f"{self._home}/{name}")
+
+    # -- sites --------------------------------------------------------------------------------------------------
+
+    def _frame(self, frame: Frame) -> PrimDraft:
+        writing = self._writing
+        marker = Shape(name=frame.name, geometry=frame.marker, collision=False) if frame.marker is not None else None
+        try:
+            solid = None if marker is None else solid_of(writing, marker, moves=False)
+        except NoGeometry:
+            solid = None
+        kind = "Sphere" if solid is None else solid.prim_type
+        prim = place_on_link(writing, self._assembly, frame, kind, scale=None if solid is None else solid.scale)
+        prim.apply("NewtonSiteAPI", "MjcSiteAPI")
+        prim.set("purpose", "token", "guide", uniform=True)
+        if solid is not None and marker is not None:
+            author_geometry(writing, marker, solid, prim)
+        else:
+            prim.set("radius", "double", _DOT)
+            prim.keep("noMarker", "bool", True)
+        if frame.color is not None:
+            prim.set("primvars:displayColor", "color3f[]", [frame.color[:3]])
+            prim.set("primvars:displayOpacity", "float[]", [frame.color[3]])
+        give_back(writing, prim, frame)
+        writing.lose(Action.EXTENSION, frame, "the frame", "it is a site, which Newton and MuJoCo know")
+        return prim
+
+    # -- tendons ------------------------------------------------------------------------------------------------
+
+    def _tendon(self, tendon: Tendon) -> None:
+        steps = [(item, self._step(item)) for item in tendon.path if item.kind is not TendonPathKind.PULLEY]
+        if any(path is None for _, path in steps):
+            self._writing.lose(Action.DROPPED, tendon, "the tendon", "it goes by something that is not in the file")
+            return
+        prim = self._new(tendon, "Tendons", "MjcTendon")
+        self._tendons[tendon.name] = prim.path
+        prim.set("mjc:type", "token", "fixed" if tendon.is_fixed else "spatial", uniform=True)
+        self._path(tendon, [(item, path) for item, path in steps if path is not None], prim)
+        _range(prim, "mjc:range", "mjc:limited", (tendon.lower, tendon.upper))
+        _range(prim, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited", tendon.force_range)
+        for name, value in (
+            ("stiffness", tendon.stiffness),
+            ("damping", tendon.damping),
+            ("frictionloss", tendon.friction),
+            ("armature", tendon.armature),
+        ):
+            if value:
+                prim.set(f"mjc:{name}", "double", value, uniform=True)
+        if tendon.spring_length is not None:
+            prim.set("mjc:springlength", "double[]", tendon.spring_length, uniform=True)
+        prim.set("mjc:width", "double", tendon.width, uniform=True)
+        prim.set("mjc:rgba", "color4f", tendon.color, uniform=True)
+        _solver(prim, tendon.limit_solver, "limit")
+        _solver(prim, tendon.friction_solver, "friction")
+        give_back(self._writing, prim, tendon)
+        self._writing.lose(Action.EXTENSION, tendon, "the tendon", "it is an MjcTendon, which MuJoCo knows")
+
+    def _step(self, item: TendonPathItem) -> str | None:
+        known = {
+            TendonPathKind.JOINT: self._joints,
+            TendonPathKind.SITE: self._frames,
+            TendonPathKind.WRAP: self._shapes,
+        }
+        return known[item.kind].get(item.target)
+
+    def _path(self, tendon: Tendon, steps: Sequence[tuple[TendonPathItem, str]], prim: PrimDraft) -> None:
+        """Each target once, and the steps as numbers of targets; pulleys divide the path into segments."""
+        targets = list(dict.fromkeys(path for _, path in steps))
+        prim.relate("mjc:path", targets)
+        prim.set("mjc:path:indices", "int[]", [targets.index(path) for _, path in steps], uniform=True)
+        if tendon.is_fixed:
+            prim.set("mjc:path:coef", "double[]", [item.coefficient for item, _ in steps], uniform=True)
+        pulleys = [item for item in tendon.path if item.kind is TendonPathKind.PULLEY]
+        if pulleys:
+            prim.set("mjc:path:segments", "int[]", _segments(tendon.path), uniform=True)
+            prim.set("mjc:path:divisors", "double[]", [1.0, *(p.coefficient for p in pulleys)], uniform=True)
+        side_of = {path: self._frames.get(item.side, "") for item, path in steps if item.side}
+        sides = list(dict.fromkeys(side for side in side_of.values() if side))
+        if sides:
+            prim.relate("mjc:sideSites", sides)
+            numbers = [sides.index(side_of[t]) if side_of.get(t) else -1 for t in targets]
+            prim.set("mjc:sideSites:indices", "int[]", numbers, uniform=True)
+
+    # -- actuators ----------------------------------------------------------------------------------------------
+
+    def _actuator(self, actuator: Actuator) -> None:
+        known = {
+            Transmission.JOINT: self._joints,
+            Transmission.JOINT_IN_PARENT: self._joints,
+            Transmission.TENDON: self._tendons,
+            Transmission.SITE: self._frames,
+            Transmission.SLIDER_CRANK: self._frames,
+            Transmission.BODY: self._links,
+        }
+        target = known.get(actuator.transmission, {}).get(actuator.target)
+        if target is None:
+            how = f"what it pulls on ({actuator.transmission.value} {actuator.target!r}) has no prim"
+            self._writing.lose(Action.DROPPED, actuator, "the actuator", how)
+            return
+        prim = self._new(actuator, "Actuators", "MjcActuator")
+        prim.relate("mjc:target", [target])
+        self._reference(actuator, prim)
+        if actuator.transmission is Transmission.JOINT_IN_PARENT:
+            prim.set("mjc:jointInParent", "bool", True, uniform=True)
+        for name, kind, law, numbers in (
+            ("gain", "gainType", actuator.gain_type, actuator.gain),
+            ("bias", "biasType", actuator.bias_type, actuator.bias),
+            ("dyn", "dynType", actuator.dynamics_type, actuator.dynamics),
+        ):
+            prim.set(f"mjc:{kind}", "token", law, uniform=True)
+            prim.set(f"mjc:{name}Prm", "double[]", numbers, uniform=True)
+        prim.set("mjc:gear", "double[]", actuator.gear, uniform=True)
+        if actuator.crank_length:
+            prim.set("mjc:crankLength", "double", actuator.crank_length, uniform=True)
+        _range(prim, "mjc:ctrlRange", "mjc:ctrlLimited", actuator.control_range)
+        _range(prim, "mjc:forceRange", "mjc:forceLimited", actuator.force_range)
+        _range(prim, "mjc:actRange", "mjc:actLimited", actuator.activation_range)
+        if any(actuator.length_range):
+            _ends(prim, "mjc:lengthRange", actuator.length_range)
+        self._settings(actuator, prim)
+        give_back(self._writing, prim, actuator)
+        self._writing.lose(Action.EXTENSION, actuator, "the actuator", "it is an MjcActuator, which MuJoCo knows")
+
+    def _reference(self, actuator: Actuator, prim: PrimDraft) -> None:
+        site = self._frames.get(actuator.reference)
+        if site is not None:
+            slides = actuator.transmission is Transmission.SLIDER_CRANK
+            prim.relate("mjc:sliderSite" if slides else "mjc:refSite", [site])
+
+    def _settings(self, actuator: Actuator, prim: PrimDraft) -> None:
+        lost: list[str] = []
+        for name, value in actuator.settings.items():
+            if name in _SETTINGS:
+                prim.set(_SETTINGS[name][0], _SETTINGS[name][1], value, uniform=True)
+            else:
+                lost.append(name)
+        if lost:
+            self._writing.lose(Action.DROPPED, actuator, f"settings: {', '.join(lost)}", "MjcActuator has none of them")
+
+    def _new(self, node: Tendon | Actuator, scope: str, kind: str) -> PrimDraft:
+        path = self._writing.plan.names.child(self._scope(scope), node.name, kind.lower())
+        prim = self._writing.draft.prim(path, kind)
+        author_name(self._writing, prim, node)
+        return prim
+
+
+def _segments(path: Sequence[TendonPathItem]) -> list[int]:
+    """For each step which part of the path it is in."""
+    segments: list[int] = []
+    segment = 0
+    for item in path:
+        if item.kind is TendonPathKind.PULLEY:
+            segment += 1
+        else:
+            segments.append(segment)
+    return segments
+
+
+def _range(prim: PrimDraft, name: str, flag: str, ends: tuple[float, float]) -> None:
+    if math.isinf(ends[0]) and math.isinf(ends[1]):
+        return
+    prim.set(flag, "token", "true", uniform=True)
+    _ends(prim, name, ends)
+
+
+def _ends(prim: PrimDraft, name: str, ends: tuple[float, float]) -> None:
+    prim.set(f"{name}:min", "double", ends[0], uniform=True)
+    prim.set(f"{name}:max", "double", ends[1], uniform=True)
+
+
+def _solver(prim: PrimDraft, solver: SolverParameters, suffix: str) -> None:
+    if solver.solref is not None:
+        prim.set(f"mjc:solref{suffix}", "double[]", solver.solref, uniform=True)
+    if solver.solimp is not None:
+        prim.set(f"mjc:solimp{suffix}", "double[]", solver.solimp, uniform=True)
+    if solver.margin and suffix == "limit":
+        prim.set("mjc:margin", "double", solver.margin, uniform=True)
