@@ -39,11 +39,14 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
 	touch $@
 
-demo: setup  ## look at the example robots
+demo: setup  ## look at the example robots, check and convert them
 	@echo "== A six-joint arm with a gripper, as URDF ==" && $(BIN)/kinema info $(ROBOTS)/arm/arm.urdf
 	@echo "== The same arm, checked ==" && $(BIN)/kinema check $(ROBOTS)/arm/arm.urdf
 	@echo "== A gripper with closed loops, as SDFormat ==" && $(BIN)/kinema info $(ROBOTS)/gripper/gripper.sdf
-	@echo "Coming: converting between the formats, and simulating thousands of copies at once."
+	@echo "== The arm as USD, and what USD has no words for ==" && mkdir -p build/demo && \
+	  $(BIN)/kinema convert $(ROBOTS)/arm/arm.urdf build/demo/arm.usda --report build/demo/losses.json
+	@echo "== What came out, read back ==" && $(BIN)/kinema info build/demo/arm.usda
+	@echo "Coming: simulating thousands of copies at once."
 
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)

@@ -211,6 +211,12 @@ def test_one_run_lists_all_that_is_wrong(tmp_path: Path, diagnostics: ClaimedDia
     assert [a.name for a in robot.actuators] == ["good"]
 
 
+def test_too_much_is_wrong(tmp_path: Path) -> None:
+    """After many wrong elements it gives up, in one sentence."""
+    wrong = "".join(f'<motor joint="gone{i}"/>' for i in range(60))
+    _refused(write(tmp_path, in_body("", f"<actuator>{wrong}</actuator>")), "more than 50 elements are wrong")
+
+
 def test_empty_values(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """MuJoCo fails without a reason on some; here they are as good as absent."""
     rest = '\n<equality><connect body1="b" anchor=""/></equality>'

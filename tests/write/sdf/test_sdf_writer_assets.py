@@ -17,18 +17,29 @@ FILES = [
     *(p for p in all_assets("usd/**/*.usd*") if "Payload" not in p.parts and "Props" not in p.parts),
     *sorted(p for p in EXAMPLES.glob("*/*") if p.suffix in (".urdf", ".sdf", ".usda") or p.stem == p.parent.name),
 ]
+SLOW = 25
+"""Drake takes a second to start: of all files it sees one in so many, beside those of SDFormat and one of a kind."""
+KINDS = ("stacked_joints", "ball_joints", "shadow_hand", "panda.urdf", "cylindrical", "d6_6dof", "pr2.urdf")
+FOR_DRAKE = [f for i, f in enumerate(FILES) if i % SLOW == 0 or f.suffix == ".sdf" or any(k in str(f) for k in KINDS)]
 TOLERANCE = 1e-9
 
 
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_judges_agree(file: Path, tmp_path: Path) -> None:
-    """libsdformat finds no fault, Drake and our reader have the links in their places, and the masses are kept."""
+    """libsdformat finds no fault, our reader has the links in their places, and the masses are kept."""
     written = Written.make(kinema.read(file), tmp_path / "out")
     libsdformat_accepts(written)
     own_reader_agrees(written, TOLERANCE)
     _masses_are_kept(written)
-    if not drake_refuses(written):
-        drake_agrees(written, TOLERANCE)
+
+
+@pytest.mark.parametrize("file", FOR_DRAKE, ids=asset_id)
+def test_drake_agrees(file: Path, tmp_path: Path) -> None:
+    """Drake has the links in their places, at zero and at random configurations."""
+    written = Written.make(kinema.read(file), tmp_path / "out")
+    if drake_refuses(written):
+        pytest.skip("Drake has no loops, no gears and no revolute2")
+    drake_agrees(written, TOLERANCE)
 
 
 def _masses_are_kept(written: Written) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
-
-from kinema.foundation import require
 
 
 def mujoco() -> Any:
-    """The module; its type stubs do not know its enumerations."""
-    return require("mujoco", extra="mjcf", purpose="reading MJCF")
+    """The module, untyped: its stubs do not know its enumerations."""
+    return importlib.import_module("mujoco")

@@ -77,7 +77,8 @@ def compile_model(prepared: Prepared, diagnostics: Diagnostics) -> Compiled:
                 message = _clean(note, prepared)
                 diagnostics.warning("mjcf.mujoco-warning", message, origin=_origin(text.element_at(note), prepared))
         return Compiled(prepared, text, spec, model)
-    raise ReadError(f"{prepared.document.file}: too much of the model is wrong; the last reason: {reason}")
+    last = _clean(reason, prepared)
+    raise ReadError(f"{prepared.document.file}: more than {MAX_ATTEMPTS} elements are wrong; the last reason: {last}")
 
 
 # -- MuJoCo -----------------------------------------------------------------------------------------------------------
@@ -89,20 +90,18 @@ def _run(text: Text, prepared: Prepared, *, ranges: bool) -> tuple[Any, Any, lis
     In a thread of its own: an exception that MuJoCo does not expect leaves its thread's log handler calling itself, and
     the next warning in that thread would never end.
     """
-    done: list[tuple[Any, Any, list[str]] | _Refused] = []
+    done: list[tuple[Any, Any, list[str]] | Exception] = []
 
     def work() -> None:
         try:
             done.append(_parse_and_compile(text, prepared, ranges))
-        except _Refused as refused:
-            done.append(refused)
+        except Exception as error:
+            done.append(error)
 
     thread = threading.Thread(target=work, name="kinema-mjcf")
     thread.start()
     thread.join()
-    if not done:
-        raise _Refused("")
-    if isinstance(done[0], _Refused):
+    if isinstance(done[0], Exception):
         raise done[0]
     return done[0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kinema.foundation import Diagnostics, Origin, ReadError
+from kinema.foundation import Diagnostics, ReadError
 from kinema.read.resolve import Resolved, Resolver
 from kinema.read.source import read_bytes
 from kinema.read.xml_text import MAX_BYTES, MAX_ELEMENTS, XmlElement
@@ -206,8 +206,3 @@ def _directories(root: XmlElement) -> Directories:
 
 def _real(path: Path) -> Path:
     return path.resolve()
-
-
-def origin_of(element: XmlElement | None, file: Path) -> Origin:
-    """An element's place, or the file where the element is not known."""
-    return Origin(str(file)) if element is None else element.origin

@@ -56,10 +56,10 @@ def _without_noise(pose: Pose) -> Pose:
 
 def _inertial(writing: Writing, element: Element, link: Link) -> None:
     inertial = link.inertial
-    if inertial is None or (inertial.mass == 0 and not inertial.inertia.any()):
+    if inertial is None or inertial.mass == 0:
         how = f"it has {SMALL_MASS:g} kg: without a mass it would have 1 kg, and none is refused"
         writing.approximate(link, "that it has no mass", how)
-        inertial = Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
+        inertial = _smallest(inertial)
     elif not is_possible(inertial):
         how = "no body can have them; they are written as they are, and many programs refuse such a file"
         writing.approximate(link, "its mass and inertia", how)
@@ -83,6 +83,12 @@ def _inertial(writing: Writing, element: Element, link: Link) -> None:
     for extra in link.extras:
         if extra.format == "sdf" and extra.tag == "auto_inertia_params":
             made.verbatim(extra.text)
+
+
+def _smallest(inertial: Inertial | None) -> Inertial:
+    """Next to no mass; moments of inertia that a body can have are kept."""
+    kept = None if inertial is None else Inertial(SMALL_MASS, inertial.center, inertial.inertia)
+    return kept if kept and is_possible(kept) else Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
 
 
 def is_possible(inertial: Inertial) -> bool:

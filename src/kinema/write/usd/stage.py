@@ -184,14 +184,15 @@ def _articulate(writing: Writing, parts: RobotPlan) -> None:
         if (edge.parent is None or free) and articulated and edge.child in carries:
             joint = next((j for j in edge.joints if id(j) in parts.joints), None)
             body = parts.links[edge.child]
-            _mark(writing, parts, body if joint is None else parts.joints[id(joint)], body)
+            path = body if joint is None else parts.joints[id(joint)]
+            _mark(writing, parts, path, body, implied=edge.parent is not None)
 
 
-def _mark(writing: Writing, parts: RobotPlan, path: str, link: str) -> None:
+def _mark(writing: Writing, parts: RobotPlan, path: str, link: str, *, implied: bool = False) -> None:
     stacked = any(len(e.joints) > 1 for e in parts.tree.edges)
     prim = writing.draft.prims[path]
     prim.apply("PhysicsArticulationRootAPI")
-    if parts.robot.root is None and writing.described.format == "usd":
+    if implied or (parts.robot.root is None and writing.described.format == "usd"):
         prim.keep("implied", "token[]", ["articulationRoot"])
     if stacked:
         prim.apply("NewtonArticulationRootAPI")
