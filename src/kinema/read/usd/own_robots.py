@@ -80,6 +80,9 @@ class OwnRobots:
         robot.name = str(own(self.index, prim, "robot"))
         if str(own(self.index, prim, "base") or "") == Base.UNSPECIFIED.value:
             robot.base = Base.UNSPECIFIED
+        roots = [self.index.bodies.get(str(t)) for t in self.index.targets(prim, "kinema:root")]
+        if roots and roots[0] is not None:
+            robot.root = roots[0].name
         place = rigid(self.index.world(prim))
         if not place.is_close(Pose(), 0.0):
             _stand_at(robot, place)

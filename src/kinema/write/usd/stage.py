@@ -173,6 +173,9 @@ def _link(writing: Writing, parts: RobotPlan, link: Link) -> None:
 
 def _articulate(writing: Writing, parts: RobotPlan) -> None:
     """Fix bases that are to be fixed, and mark the root of every tree: the joint to the world, or the body."""
+    if parts.tree.roots and any(is_free(e) and e.parent is not None for e in parts.tree.edges):
+        # what hangs on the root by nothing else looks like another root
+        writing.draft.prims[parts.path].relate("kinema:root", [parts.links[parts.tree.roots[0]]], custom=True)
     carries = {e.parent for e in parts.tree.edges if not is_free(e)}
     articulated = writing.is_articulated(parts)
     for root in parts.tree.roots:
