@@ -91,7 +91,7 @@ def collision_rules(described: Robot | World) -> list[ScopedRules]:
 def colliding_pairs(described: Robot | World) -> Iterator[tuple[Collider, Collider]]:
     """All pairs of shapes that may collide."""
     items, neighbours = colliders(described)
-    rules = collision_rules(described)
+    rules = [r for r in collision_rules(described) if r.rules.pairs or r.rules.groups]  # the others have no say
     for a, b in combinations(items, 2):
         if may_collide(a, b, rules, neighbours):
             yield a, b

@@ -14,6 +14,7 @@ from kinema import shapes
 from kinema.description import Mesh, mesh_data
 from kinema.foundation import clean_name, unique_name
 
+from .sidecars import sidecars
 from .text import number
 
 FOLDER = "meshes"
@@ -35,6 +36,8 @@ class MeshStore:
     """`copy` files as they are; `bake` scale into new ones; `reference` the original files where they lie."""
     _made: dict[object, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    left_behind: list[tuple[str, str]] = field(default_factory=list)
+    """Mesh files, and the textures and material libraries they refer to that could not be put beside them."""
 
     def place(self, mesh: Mesh, name: str, suffixes: Collection[str] | None = None) -> tuple[str, np.ndarray] | None:
         """The reference to write for a mesh and the scale to write with it; None where there is nothing to refer to.
@@ -60,7 +63,18 @@ class MeshStore:
             place = self.draft / self._made[key]
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, place)
+            for name in sidecars(source):
+                self._copy_sidecar(source, name)
         return self._made[key]
+
+    def _copy_sidecar(self, mesh: Path, name: str) -> None:
+        """Put a file that a mesh refers to beside its copy, under the name that the mesh calls it by."""
+        place = self.draft / FOLDER / name
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(mesh.parent / name, place)
+        elif place.read_bytes() != (mesh.parent / name).read_bytes():
+            self.left_behind.append((str(mesh), name))
 
     def _baked(self, mesh: Mesh, name: str) -> tuple[str, np.ndarray] | None:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +172,12 @@ def in_body(inside: str, rest: str = "") -> str:
 
 
 def oracle(path: Path) -> Any:
-    """What MuJoCo itself reads from a file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """What MuJoCo itself reads from a file, without its log file in the working folder."""
+    mujoco.set_mju_user_warning(lambda _: None)
+    try:
         return mujoco.MjModel.from_xml_path(str(path))
+    finally:
+        mujoco.set_mju_user_warning(None)
 
 
 def random_positions(model: Any, generator: np.random.Generator) -> Array:

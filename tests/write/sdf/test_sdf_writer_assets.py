@@ -6,7 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sdf_judges import Written, drake_agrees, drake_refuses, libsdformat_accepts, own_reader_agrees
+from sdf_judges import (
+    Written,
+    drake_agrees,
+    drake_refuses,
+    libsdformat_accepts,
+    own_reader_agrees,
+    stands_where_it_stood,
+)
 
 import kinema
 from kinema.description import Link
@@ -26,9 +33,10 @@ TOLERANCE = 1e-9
 
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_judges_agree(file: Path, tmp_path: Path) -> None:
-    """libsdformat finds no fault, our reader has the links in their places, and the masses are kept."""
+    """There is no fault for libsdformat, our reader has the links in their places, and the masses are kept."""
     written = Written.make(kinema.read(file), tmp_path / "out")
     libsdformat_accepts(written)
+    stands_where_it_stood(written, TOLERANCE)
     own_reader_agrees(written, TOLERANCE)
     _masses_are_kept(written)
 

@@ -193,6 +193,40 @@ def test_collada_is_for_seeing_only(tmp_path: Path) -> None:
     assert len(_triangles(seen)) == len(_triangles(collides)) == 12
 
 
+def test_material_libraries_and_textures_go_with_their_meshes(tmp_path: Path) -> None:
+    """Under the names that the mesh calls them by; the report tells of two that share one."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{folder}.obj").write_text(f"mtllib look.mtl\nmtllib ../secret.mtl\n{TETRAHEDRON}")
+        (tmp_path / folder / "look.mtl").write_text(f"newmtl a\nKd 1 0 0 # {folder}\nmap_Kd -s 1 wood.png\n")
+        (tmp_path / folder / "wood.png").write_bytes(b"wood")
+    (tmp_path / "secret.mtl").write_text("not to be copied")
+    meshes = [Mesh(path=str(tmp_path / folder / f"{folder}.obj")) for folder in ("one", "two")]
+    written = Written.make(_robot(*(_collision(m) for m in meshes)), tmp_path / "out")
+    made = sorted(p.name for p in (tmp_path / "out" / "meshes").iterdir())
+    assert made == ["look.mtl", "one.obj", "two.obj", "wood.png"]
+    assert [(x.kind, x.name, x.what) for x in written.report] == [
+        ("mesh", meshes[1].path, "the file 'look.mtl' that it refers to")
+    ]
+
+
+def test_text_stl_is_for_seeing_only(tmp_path: Path) -> None:
+    """MuJoCo cannot collide with it."""
+    corners = ["0 0 0", "1 0 0", "0 1 0", "0 0 1"]
+    triangles = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]
+    facets = "".join(
+        f"facet normal 0 0 0 outer loop {' '.join(f'vertex {corners[i]}' for i in t)} endloop endfacet\n"
+        for t in triangles
+    )
+    file = tmp_path / "text.stl"
+    file.write_text(f"solid t\n{facets}endsolid t\n")
+    written = Written.make(_robot(Shape(name="s", geometry=Mesh(path=str(file)))), tmp_path / "out")
+    assert [Path(m.path).name for s in _shapes(written) if isinstance(m := s.geometry, Mesh)] == [
+        "text.stl",
+        "text_1.obj",
+    ]
+
+
 def test_a_missing_mesh_keeps_its_reference(tmp_path: Path) -> None:
     """So that it is found where the file is used; the report tells. Without one it is left out."""
     written = Written.make(_robot(_collision(Mesh(uri="package://p/m.stl")), _collision(Mesh())), tmp_path)

@@ -17,6 +17,8 @@ from .schema import FORMAT
 
 TOLERANCE = 1e-5
 """Metres, and radians, that a measured pose may be off."""
+_NOISE = 1e-9
+"""Metres, and radians, by which one of several possible axes must fit better to be preferred."""
 _APART = 1e-6
 """Metres that the CAD program's own frames may be apart."""
 
@@ -65,13 +67,14 @@ def _settle(
     """Choose the origin, and for a ball joint the order of its angles, that fit all measurements, if any do."""
     for order in _orders(model):
         trial = replace(model, names=[model.names[i] for i in order], axes=[model.axes[i] for i in order])
-        fitting = [o for o in model.origins if all(_fits(trial, o, p, one, two) for p in probes)]
-        if not fitting:
+        errors = [max(max(_error(trial, o, p, one, two)) for p in probes) for o in model.origins]
+        if min(errors) > TOLERANCE:
             continue
+        best = next(o for o, e in zip(model.origins, errors, strict=True) if e <= min(errors) + _NOISE)
         if trial.names != model.names:
             message = f'joint "{element.name}" was measured to turn by {", then ".join(trial.names)}'
             diagnostics.note(f"{FORMAT}.order-of-angles", message, origin=element.place)
-        model.names, model.axes, model.origins = trial.names, trial.axes, [fitting[0]]
+        model.names, model.axes, model.origins = trial.names, trial.axes, [best]
         return True
     return False
 
@@ -105,10 +108,6 @@ def _predicted(model: JointModel, origin: Array, values: dict[str, float], one: 
 def _error(model: JointModel, origin: Array, probe: ProbeElement, one: Pose, two: Pose) -> tuple[float, float]:
     values = {name: value for name, value in probe.values.items() if name in model.values}
     return _predicted(model, origin, values, one, two).distance(_relative(probe.pose1, probe.pose2))
-
-
-def _fits(model: JointModel, origin: Array, probe: ProbeElement, one: Pose, two: Pose) -> bool:
-    return max(_error(model, origin, probe, one, two)) <= TOLERANCE
 
 
 def _report(

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from kinema.description import Robot, World
 from kinema.foundation import Diagnostics
 from kinema.read.resolve import Resolver
@@ -36,7 +38,8 @@ def read_usd(
     """
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     file = Path(source)
-    with openusd_messages(file, diagnostics), _no_collecting():
+    # what a stranger's numbers come to is looked at where it matters
+    with openusd_messages(file, diagnostics), _no_collecting(), np.errstate(all="ignore"):
         stage = open_stage(file, Resolver() if resolve is None else resolve, diagnostics, variants)
         return convert_stage(stage, str(file), diagnostics, stack_joints)
 

@@ -21,8 +21,9 @@ from .masses import body_density, body_inertial
 from .mimic import apply_mimic
 from .mjc import MjcParts, read_mjc
 from .names import unique_names
-from .own_names import mark_generated, own, own_names, own_order, restore_link
+from .own_names import mark_generated, own_names, own_order, restore_link
 from .own_robots import OwnRobots
+from .own_settings import own
 from .own_worlds import restore_self_collision, restore_shape_names, restore_world, static_robots
 from .polar import polar
 from .scenery import OPTION_SETTINGS, read_cameras, read_lights, read_options
@@ -53,10 +54,10 @@ def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack: 
     """One robot, or a world of several robots and scenery."""
     index = index_stage(stage, file, stage_units(stage), diagnostics)
     _say_units(index)
-    instances = expand_instancers(index)
+    instanced = expand_instancers(index)
     _name_bodies(index)
     parts = _Parts()
-    parts.shapes = [*read_shapes(index), *(s for i in instances for s in i.shapes)]
+    parts.shapes = [*read_shapes(index), *instanced]
     _name_shapes(index, parts.shapes)
     parts.links = _links(index, parts.shapes)
     parts.robots, parts.joints, parts.articulated = _joints(index, list(parts.links), stack)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kinema.description import CollisionGroup, CollisionPair
 
 from . import pxr
-from .own_names import own
+from .own_settings import own
 from .shapes_on_links import StageShape
 from .stage_index import StageIndex
 

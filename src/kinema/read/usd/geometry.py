@@ -171,6 +171,23 @@ def _plane(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
 
 
 def _mesh(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
+    """A mesh with its scale baked in; copies of one mesh that are scaled alike share their points."""
+    rotation, scale = polar(into.linear)
+    source = prim.GetPrimInPrototype() if prim.IsInstanceProxy() else prim
+    exponent = math.frexp(float(np.abs(scale).max()))[1]
+    key = (str(source.GetPath()), exponent, np.round(np.ldexp(scale, -exponent), 13).tobytes())
+    mesh = index.meshes.get(key)
+    if mesh is None:
+        data = _mesh_data(index, prim)
+        index.points_left -= data.n_vertices
+        if index.points_left < 0:
+            raise GeometryError("the meshes of the stage have too many points together")
+        baked = shapes.apply_linear(data, scale)
+        mesh = index.meshes[key] = Mesh(vertices=baked.vertices, faces=baked.faces)
+    return Placed(mesh, Pose(into.offset, rotation))
+
+
+def _mesh_data(index: StageIndex, prim: pxr.Prim) -> shapes.MeshData:
     points = np.asarray(index.value(prim, "points") or (), dtype=np.float64).reshape(-1, 3)
     counts = np.asarray(index.value(prim, "faceVertexCounts") or (), dtype=np.int64)
     indices = np.asarray(index.value(prim, "faceVertexIndices") or (), dtype=np.int64)
@@ -183,9 +200,11 @@ def _mesh(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
     if not np.isfinite(points).all():
         raise GeometryError("points hold NaN or infinity")
     faces = _triangulate(counts, indices)
+    if len(faces) == 0:
+        raise GeometryError("none of its faces has three corners")
     if index.value(prim, "orientation") == "leftHanded":
         faces = faces[:, ::-1]
-    return _meshed(shapes.MeshData(points, faces), into, "")
+    return shapes.MeshData(points, faces)
 
 
 def _triangulate(counts: np.ndarray, indices: np.ndarray) -> np.ndarray:

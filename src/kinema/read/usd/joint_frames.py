@@ -83,9 +83,8 @@ def read_sides(index: StageIndex, joints: Sequence[tuple[pxr.Prim, int | None]])
             ends += [_end(index, prim, number, axis) for number in (0, 1)]
         except JointTargetError as error:
             failures[i] = error
-    with np.errstate(all="ignore"):  # what a stranger's numbers come to is looked at below
-        positions, rotations = _frames(ends)
-        gap_positions, gap_rotations = _gaps(ends, positions, rotations)
+    positions, rotations = _frames(ends)
+    gap_positions, gap_rotations = _gaps(ends, positions, rotations)
     finite = np.isfinite(positions).all(axis=1) & np.isfinite(rotations).all(axis=(1, 2))
     unsound = {int(i) for i in np.flatnonzero(~finite)}
     result: list[Sides | JointTargetError] = []

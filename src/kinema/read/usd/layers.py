@@ -41,6 +41,11 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}[{self.inner}]" if self.inner else str(self.file)
 
+    @property
+    def tag(self) -> str:
+        """What the copy is called; OpenUSD looks at how a name ends."""
+        return f"{self.file}/{self.inner}" if self.inner else str(self.file)
+
 
 class _Refused(Exception):
     """Why a reference is not followed."""
@@ -60,7 +65,8 @@ def _broken(reason: str) -> _Refused:
 
 def place_of(layer: Any) -> str:
     """The file, or `archive[file]`, that a layer of ours was read from."""
-    return str(layer.GetDisplayName())
+    outer, inside, inner = str(layer.GetDisplayName()).partition(".usdz/")
+    return f"{outer}.usdz[{inner}]" if inside else outer
 
 
 def beside(place: str, path: str) -> str:
@@ -107,7 +113,7 @@ class Layers:
             raise ReadError(f"{self.file}: the stage is composed of more than {MAX_LAYERS} layers")
         is_plain = self._check_bytes(place)
         try:
-            layer = pxr.Sdf.Layer.OpenAsAnonymous(str(place), False, str(place))
+            layer = pxr.Sdf.Layer.OpenAsAnonymous(str(place), False, place.tag)
         except pxr.Tf.ErrorException as error:
             raise _broken(first_message(error)) from None
         if not layer:

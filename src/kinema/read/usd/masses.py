@@ -17,7 +17,8 @@ from kinema.description import Inertial, Mesh, geometry_mass, is_solid
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 
 from . import pxr
-from .own_names import own, weightless
+from .own_names import weightless
+from .own_settings import own
 from .polar import Affine, polar
 from .shapes_on_links import StageShape
 from .stage_index import Body, StageIndex

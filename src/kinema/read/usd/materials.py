@@ -10,7 +10,7 @@ from kinema.description import PhysicsMaterial, VisualMaterial
 
 from . import pxr
 from .layers import beside, place_of
-from .own_names import own
+from .own_settings import own
 from .own_shapes import kept_texture, restore_surface
 from .stage_index import StageIndex
 from .vendor import CONTACT_SETTINGS, MATERIAL_SETTINGS, contact_settings, keep_vendor_data, material_settings

@@ -12,7 +12,8 @@ from kinema.foundation import Origin
 from . import pxr
 from .geometry import GeometryError, place_geometry
 from .names import unique_names
-from .own_names import own, own_names
+from .own_names import own_names
+from .own_settings import own
 from .polar import rigid
 from .shapes_on_links import SITE_SCHEMAS, into_link
 from .stage_index import StageIndex

@@ -22,7 +22,8 @@ from kinema.description import (
 from kinema.foundation import Array, Origin, Pose, quaternion_to_matrix
 
 from . import pxr
-from .own_names import mark_generated, own
+from .own_names import mark_generated
+from .own_settings import own
 from .stage_index import Body, StageIndex
 
 SIX = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")

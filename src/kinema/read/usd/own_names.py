@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from kinema.description import Inertial, Link, Node
 from kinema.foundation import vector
 
 from . import pxr
+from .own_settings import own
 from .stage_index import StageIndex
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ def own_names(index: StageIndex, prims: Mapping[str, pxr.Prim], derived: dict[st
     """Path -> name: the one that is kept on the prim where nothing else is called so, else the derived one."""
     if index.values.stamp is None:
         return derived
-    kept = {path: index.authored(prim, "kinema:name") for path, prim in prims.items()}
+    kept = {path: own(index, prim, "name") for path, prim in prims.items()}
     wanted = {path: kept[path] or derived[path] for path in prims}
     counts = Counter(wanted.values())
     taken = set(derived.values())
@@ -36,7 +37,7 @@ def own_order(index: StageIndex, items: Sequence[T], prims: Sequence[pxr.Prim]) 
     """The items in the order that their prims keep; those that keep none stay as they are, behind the others."""
     if index.values.stamp is None:
         return list(items)
-    numbers = [index.authored(prim, "kinema:order") for prim in prims]
+    numbers = [own(index, prim, "order") for prim in prims]
     last = len(items)
     return [item for _, item in sorted(zip(numbers, items, strict=True), key=lambda p: last if p[0] is None else p[0])]
 
@@ -44,11 +45,6 @@ def own_order(index: StageIndex, items: Sequence[T], prims: Sequence[pxr.Prim]) 
 def mark_generated(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
     """Whether the name was made up by a reader."""
     node.name_is_generated = bool(own(index, prim, "nameIsGenerated"))
-
-
-def own(index: StageIndex, prim: pxr.Prim, name: str) -> Any:
-    """One of Kinema's own settings; None where the stage is not Kinema's or does not say it."""
-    return None if index.values.stamp is None else index.authored(prim, f"kinema:{name}")
 
 
 def restore_link(index: StageIndex, prim: pxr.Prim, link: Link) -> None:

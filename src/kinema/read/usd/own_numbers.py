@@ -38,7 +38,7 @@ def read_stamp(stage: pxr.Stage) -> Stamp | None:
     return Stamp(any(bool(s.get("decimals")) for s in found), is_world)
 
 
-def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any) -> Any:
+def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any, decimals: bool) -> Any:
     """The number that an attribute stands for.
 
     Args:
@@ -46,15 +46,24 @@ def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any) -> Any:
         attribute: the attribute, for its type.
         value: what it says.
         twin: what the exact attribute beside it says; None where there is none.
+        decimals: whether the prim says that lists of numbers in single precision stand for decimals.
     """
     if twin is not None and _rounds_to(twin, value):
         return twin
+    if decimals and isinstance(value, pxr.Vt.Vec3fArray):
+        numbers = np.array(value, dtype=np.float32)
+        return pxr.Vt.Vec3dArray.FromNumpy(np.array([[_decimal(v) for v in row] for row in numbers.tolist()]))
     return _shortest(value) if stamp.decimals and str(attribute.GetTypeName()) in _SINGLE else value
 
 
 def _rounds_to(twin: Any, value: Any) -> bool:
+    gf, vt = pxr.Gf, pxr.Vt
+    doubles = {float: float, gf.Vec3f: gf.Vec3d, gf.Quatf: gf.Quatd, vt.Vec3fArray: vt.Vec3dArray}
+    if type(twin) is not doubles.get(type(value)):
+        return False
     given, exact = _flat(value), _flat(twin)
-    return given.shape == exact.shape and np.array_equal(exact.astype(np.float32), given.astype(np.float32))
+    with np.errstate(all="ignore"):
+        return given.shape == exact.shape and np.array_equal(exact.astype(np.float32), given.astype(np.float32))
 
 
 def _flat(value: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from kinema.foundation import Pose
 
 from . import pxr
 from .own_joints import as_constraint, following, free_joint
-from .own_names import own
+from .own_settings import own
 from .polar import rigid
 from .stage_index import StageIndex
 

@@ -11,6 +11,7 @@ from kinema.description import Ellipsoid, Geometry, HeightField, PhysicsMaterial
 from kinema.foundation import Array, Pose
 
 from . import pxr
+from .own_settings import own
 from .polar import Affine, polar
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def stood_for(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> tuple[Geo
     """What a mesh or a slab stands for; None where it is itself, was changed, or is scaled."""
     if index.values.stamp is None:
         return None
-    kind = index.authored(prim, "kinema:solid")
-    numbers = index.authored(prim, "kinema:solid:numbers")
+    kind = own(index, prim, "solid")
+    numbers = own(index, prim, "solid:numbers")
     if kind is None or numbers is None:
         return None
     values = np.array(numbers, dtype=np.float64)
@@ -77,9 +78,9 @@ def restore_surface(index: StageIndex, prim: pxr.Prim, surface: PhysicsMaterial)
     if index.values.stamp is None:
         return surface
     fields = {"staticFriction": "static_friction", "dynamicFriction": "dynamic_friction", "restitution": "restitution"}
-    unset = {fields[str(t)]: None for t in index.authored(prim, "kinema:unset") or () if str(t) in fields}
-    second = index.authored(prim, "kinema:dynamicFriction2")
-    name = index.authored(prim, "kinema:name")
+    unset = {fields[str(t)]: None for t in own(index, prim, "unset") or () if str(t) in fields}
+    second = own(index, prim, "dynamicFriction2")
+    name = own(index, prim, "name")
     return dataclasses.replace(
         surface,
         **unset,
@@ -90,5 +91,5 @@ def restore_surface(index: StageIndex, prim: pxr.Prim, surface: PhysicsMaterial)
 
 def kept_texture(index: StageIndex, material: pxr.Prim) -> str:
     """The texture of a material whose shapes have no coordinates to place it by."""
-    asset = None if index.values.stamp is None else index.authored(material, "kinema:texture")
+    asset = own(index, material, "texture")
     return "" if asset is None else str(asset.resolvedPath or asset.path)

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from kinema.description import Base, CollisionRules, Joint, JointKind, Link, Robot, World
 from kinema.foundation import Origin, Pose
 
-from .own_names import own, weightless
+from .own_names import weightless
 from .own_robots import OwnRobots
+from .own_settings import own
 from .polar import rigid
 from .shapes_on_links import StageShape
 from .stage_index import StageIndex

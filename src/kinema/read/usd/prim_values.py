@@ -158,7 +158,8 @@ class PrimValues:
 
     def _exact(self, prim: pxr.Prim, name: str, facts: PrimFacts, attribute: Any, value: Any) -> Any:
         twin = prim.GetAttribute(EXACT + name).Get(self.time) if EXACT + name in facts.authored else None
-        return exact_number(self.stamp, attribute, value, twin) if self.stamp is not None else value
+        decimals = "kinema:decimals" in facts.authored
+        return value if self.stamp is None else exact_number(self.stamp, attribute, value, twin, decimals)
 
     def _complain(self, prim: pxr.Prim, name: str, attribute: Any, value: Any) -> None:
         key = (str(prim.GetPath()), name)

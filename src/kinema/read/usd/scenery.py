@@ -8,7 +8,7 @@ from typing import Any
 from kinema.description import Camera, Light
 
 from . import pxr
-from .own_names import own
+from .own_settings import own
 from .polar import rigid
 from .scenes import GRAVITY_SWITCHES
 from .stage_index import StageIndex

@@ -100,9 +100,8 @@ def _into_links(index: StageIndex, owners: Sequence[Body | None]) -> Iterator[Af
     upright, centre = np.eye(3), np.zeros(3)
     turns = np.array([upright if body is None else body.pose.rotation for body in owners]).reshape(-1, 3, 3)
     places = np.array([centre if body is None else body.pose.position for body in owners]).reshape(-1, 3)
-    with np.errstate(all="ignore"):
-        linears = np.swapaxes(turns, 1, 2) @ linears
-        offsets = ((offsets - places)[:, None, :] @ turns)[:, 0, :]
+    linears = np.swapaxes(turns, 1, 2) @ linears
+    offsets = ((offsets - places)[:, None, :] @ turns)[:, 0, :]
     return map(Affine, linears, offsets)
 
 

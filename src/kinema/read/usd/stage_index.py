@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from kinema.description import Mesh
 from kinema.foundation import Array, Diagnostics, Origin, Pose
 
 from . import pxr
 from .polar import Affine, from_gf, is_singular, polar_many
 from .prim_values import PrimValues
 from .units import Units
+
+MAX_POINTS = 30_000_000
+"""Points of all meshes together; a layer of the greatest size holds a third of that, copies of it any number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +68,10 @@ class StageIndex:
     instancers: list[pxr.Prim] = field(default_factory=list)
     owner_of: dict[str, str | None] = field(default_factory=dict)
     """Prim path -> path of the closest enabled body at or above it."""
+    meshes: dict[Any, Mesh] = field(default_factory=dict)
+    """Meshes with a scale baked in, by their source and that scale."""
+    points_left: int = MAX_POINTS
+    """How many points meshes may still have."""
     value: Callable[[pxr.Prim, str], Any] = field(init=False)
     """An attribute's value at the index's time, its fallback, or None."""
     authored: Callable[[pxr.Prim, str], Any] = field(init=False)
@@ -79,16 +87,22 @@ class StageIndex:
     def world(self, prim: pxr.Prim) -> Affine:
         """A prim's world transform in metres, Z up."""
         self.values.note_motion(prim)
-        return from_gf(self.cache.GetLocalToWorldTransform(prim) * self.to_si)
+        return from_gf(self._local_to_world(prim) * self.to_si)
+
+    def _local_to_world(self, prim: pxr.Prim) -> Any:
+        """In the stage's units; not a number where the stage's own transform is none."""
+        try:
+            return self.cache.GetLocalToWorldTransform(prim)
+        except pxr.Tf.ErrorException:  # an operation holds a value of the wrong type
+            return pxr.Gf.Matrix4d(math.nan)
 
     def worlds(self, prims: Sequence[pxr.Prim]) -> tuple[Array, Array]:
         """The world transforms of many prims: linear parts, shape (n, 3, 3), and offsets, shape (n, 3)."""
         matrices = np.zeros((len(prims), 4, 4))
         for i, prim in enumerate(prims):
             self.values.note_motion(prim)
-            matrices[i] = self.cache.GetLocalToWorldTransform(prim)
-        with np.errstate(all="ignore"):  # what a stranger's numbers come to is looked at later
-            matrices = matrices @ np.array(self.to_si)
+            matrices[i] = self._local_to_world(prim)
+        matrices = matrices @ np.array(self.to_si)
         return np.ascontiguousarray(np.swapaxes(matrices[:, :3, :3], 1, 2)), matrices[:, 3, :3]
 
     def schemas(self, prim: pxr.Prim) -> frozenset[str]:

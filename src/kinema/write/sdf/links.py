@@ -25,7 +25,7 @@ _SHAPE_SAID = (*SETTINGS, "max_convex_hulls", "meta")
 def add_link(writing: Writing, model: Element, link: Link, name: str, *, with_masks: bool) -> Element:
     """The `<link>` of a link of the lowered robot, without what is mounted on it."""
     element = model.child("link", name=name)
-    add_pose(element, _without_noise(link.pose or Pose()), f'link "{link.name}"')
+    add_pose(element, link.pose or Pose(), f'link "{link.name}"')
     if link.gravity_scale != 1:
         element.child("gravity", flag(link.gravity_scale))
         if link.gravity_scale:
@@ -44,11 +44,6 @@ def add_link(writing: Writing, model: Element, link: Link, name: str, *, with_ma
     inside = ("auto_inertia_params",)
     give_back(writing, link, element, said=("velocity_decay", "fluid_added_mass"), skip=inside, simple=_SIMPLE)
     return element
-
-
-def _without_noise(pose: Pose) -> Pose:
-    """The pose without the last digits that many products of poses leave behind."""
-    return Pose(np.where(np.abs(pose.position) < 1e-15, 0.0, pose.position), pose.rotation)
 
 
 # -- inertia ----------------------------------------------------------------------------------------------------------

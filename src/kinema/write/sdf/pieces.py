@@ -84,7 +84,8 @@ def pieces_of(joint: Joint) -> list[Piece]:
     usable = [(i, a) for i, a in enumerate(moving) if a.direction.any()]
     if joint.kind is JointKind.UNIVERSAL and len(usable) == 2:
         first, second = (a.direction for _, a in usable)
-        if abs(float(first @ second)) < 1e-12:  # the format has it square
+        is_own = joint.attributes.get("sdf:type") in ("universal", "revolute2")
+        if is_own or abs(float(first @ second)) < 1e-12:  # programs take it to be square
             return [Piece(joint, JointKind.UNIVERSAL, moving, (0, 1))]
     if joint.kind is JointKind.SCREW and usable and joint.pitch:
         return [Piece(joint, JointKind.SCREW, [usable[0][1]], (0,))]

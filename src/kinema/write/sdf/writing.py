@@ -21,6 +21,8 @@ VERSIONS = ("1.9", "1.10", "1.11", "1.12")
 PLAIN, WITH_MIMIC = "1.9", "1.11"
 """The version that is written where nothing needs a newer one, and the first that has mimics and cones."""
 SCOPE = "::"
+NOISE = 1e-15
+"""Positions [m] and angles [rad] below are zero."""
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -111,8 +113,8 @@ def finite(value: float, owner: str, what: str) -> float:
 
 
 def add_pose(element: Element, pose: Pose, owner: str) -> None:
-    """A `<pose>`, left out where it is the identity."""
-    values = [*pose.position.tolist(), *pose.rpy.tolist()]
+    """A `<pose>`, left out where it is the identity; what products of poses leave in the last digits is no number."""
+    values = [0.0 if abs(v) < NOISE else v for v in (*pose.position.tolist(), *pose.rpy.tolist())]
     if any(values):
         element.child("pose", numbers(finite(v, owner, "pose") for v in values))
 

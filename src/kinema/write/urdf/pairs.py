@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from kinema.description import Robot, World, colliding_pairs
+from kinema.description import CollisionRules, Robot, Shape, World, colliding_pairs
 
 from .lower import Lowered
 from .writing import Writing
@@ -18,9 +18,9 @@ def report_pairs(writing: Writing, lowered: Lowered, described: Robot | World) -
     robot = writing.robot
     if _is_usual(robot, described) and len(lowered.robot.joints) == len(robot.joints):
         return
-    alone: Robot | World = robot
+    alone: Robot | World = _thinned(robot, [robot.collision, described.collision])
     if isinstance(described, World):
-        alone = World(robots=[robot], collision=described.collision)
+        alone = World(robots=[alone], collision=described.collision)
     before, after = _pairs(alone), _pairs(_as_read(lowered))
     _report(writing, robot, after - before, "it may collide with {} here", "URDF cannot say that they do not")
     _report(writing, robot, before - after, "it does not collide with {} here", "links next to each other do not")
@@ -60,11 +60,25 @@ def _as_read(lowered: Lowered) -> Robot:
     for link in lowered.robot.links:
         plain = copy.copy(link)
         plain.kinematic, plain.self_collide, plain.pose = False, None, None
-        plain.shapes = [copy.copy(s) for s in link.shapes if s.enabled and s.collision]
-        for shape in plain.shapes:
-            shape.contype = shape.conaffinity = 1
+        shapes = [s for s in link.shapes if s.enabled and s.collision]
+        plain.shapes = [Shape(geometry=shapes[0].geometry)] if shapes else []  # all of them collide alike
         robot.links.append(plain)
     return robot
+
+
+def _thinned(robot: Robot, rules: list[CollisionRules]) -> Robot:
+    """The robot with only one of the shapes of a link that the rules cannot tell apart."""
+    named = {name for r in rules for g in r.groups for name in g.members}
+    named |= {name for r in rules for p in r.pairs for name in (p.a, p.b)}
+    thin = copy.copy(robot)
+    thin.links = []
+    for link in robot.links:
+        plain = copy.copy(link)
+        shapes = [s for s in link.shapes if s.enabled and s.collision]
+        alike = {(s.contype, s.conaffinity, s.name if s.name in named else ""): s for s in shapes}
+        plain.shapes = list(alike.values())
+        thin.links.append(plain)
+    return thin
 
 
 def _pairs(described: Robot | World) -> set[frozenset[str]]:

@@ -31,7 +31,7 @@ from ..text import Element, number, numbers
 from .extras import give_back
 from .materials import Materials
 from .placing import add_origin
-from .writing import Writing, finite
+from .writing import Writing, finite, xml_name
 
 VISUAL_SUFFIXES = (".stl", ".obj", ".dae")
 COLLISION_SUFFIXES = (".stl", ".obj")
@@ -65,10 +65,12 @@ class ShapeWriter:
             for part in self._parts(called, shape, use):
                 made = self._element(element, shape, use, part)
                 first = first or made
+        if xml_name(shape.name) != shape.name:
+            self.writing.approximate(called, "its name", f'it is called "{xml_name(shape.name)}"')
         give_back(self.writing, called, first, self.root)
 
     def _element(self, element: Element, shape: Shape, use: str, part: _Part) -> Element:
-        name = f"{shape.name}{part.suffix}" if shape.name else None
+        name = f"{xml_name(shape.name)}{part.suffix}" if shape.name else None
         made = element.child(use, name=name)
         add_origin(made, shape.pose @ part.pose, f'shape "{shape.name}"', computed=part.suffix != "")
         self._geometry(made.child("geometry"), part.geometry, part.file, shape)
@@ -132,12 +134,14 @@ class ShapeWriter:
         elif mesh.uri:
             how = f"the file {mesh.uri!r} was not found; the reference is written as it was"
             self.writing.approximate(called, "the mesh", how)
-            yield _Part(mesh, file=(mesh.uri, mesh.scale))
+            yield _Part(mesh, file=(xml_name(mesh.uri), mesh.scale))
         else:
             self.writing.drop(called, "the mesh", "there is no file with its triangles, or it cannot be read")
 
     def _file(self, mesh: Mesh, name: str, use: str) -> Iterator[_Part]:
         suffixes = VISUAL_SUFFIXES if use == "visual" else COLLISION_SUFFIXES
+        if use != "visual" and _is_text_stl(mesh):
+            suffixes = ()  # MuJoCo reads the binary form only
         placed = self.writing.meshes.place(mesh, name, suffixes)
         if placed is not None:
             reference = self.writing.reference(placed[0])
@@ -199,3 +203,13 @@ def named_shape(link: Link, shape: Shape) -> Shape:
     named = copy.copy(shape)
     named.name = f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
     return named
+
+
+def _is_text_stl(mesh: Mesh) -> bool:
+    """Whether a mesh is an STL file in the text form: a binary one has 50 bytes per triangle after 84."""
+    path = Path(mesh.path)
+    if not mesh.path or path.suffix.lower() != ".stl":
+        return False
+    with path.open("rb") as file:
+        head = file.read(84)
+    return len(head) < 84 or path.stat().st_size != 84 + 50 * int.from_bytes(head[80:], "little")

@@ -80,7 +80,7 @@ def _class_groups(writing: Writing) -> None:
 def _is_a_robot(writing: Writing, one: ColliderClass) -> bool:
     """Whether a class is all colliders of a robot whose links do not collide with each other."""
     robots = {c.robot for c in one.members}
-    every = [c for c in writing.filters.colliders if c.robot in robots and not writing.filters.is_off(c)]
+    every = [c for c in writing.filters.colliders if c.robot in robots and not writing.filters.is_off(c.shape)]
     plain = all(c.shape.contype == c.shape.conaffinity == 1 and not c.self_collide for c in one.members)
     return len(robots) == 1 and len(every) == len(one.members) and plain and one.members[0].link is not None
 

@@ -25,6 +25,8 @@ _TWIN = {"float": "double", "point3f": "point3d", "vector3f": "vector3d", "float
 """Single-precision type -> the type of the exact value beside it."""
 _LOST = 1e-12
 """Relative rounding that is not worth an exact value of its own: that of computing a pose."""
+_LONG = 15_000
+"""How many numbers of a list are looked at one by one."""
 _NOISE = 1e-15
 """Parts of a vector [m] below this are what is left of a zero, not a number to be kept exactly."""
 
@@ -114,13 +116,26 @@ class PrimDraft:
     def _loses(self, kind: str, numbers: Array) -> bool:
         """Whether what a reader makes of the single-precision numbers is not what was meant."""
         if kind.endswith("[]"):
-            return _is_off(numbers, numbers.astype(np.float32).astype(np.float64), _NOISE)
+            return self._list_loses(numbers)
         doubtful = [v for v in numbers.reshape(-1).tolist() if not _is_short(v)]
         if not doubtful:
             return False
         single = [np.float32(v) for v in doubtful]
         read = [float(str(v)) if self.draft.decimals else float(v) for v in single]
         return _is_off(np.array(doubtful), np.array(read), _NOISE if numbers.ndim else 0.0)
+
+    def _list_loses(self, numbers: Array) -> bool:
+        """The same for a list: it says by itself where its numbers stand for decimals."""
+        single = numbers.astype(np.float32)
+        if not _is_off(numbers, single.astype(np.float64), _NOISE):
+            return False
+        if numbers.size > _LONG:
+            return True
+        decimals = np.array([float(str(v)) for v in single.reshape(-1)]).reshape(numbers.shape)
+        if _is_off(numbers, decimals, _NOISE):
+            return True
+        self.keep("decimals", "bool", True)
+        return False
 
     def relate(self, name: str, targets: Iterable[str], *, custom: bool = False, relative: bool = False) -> None:
         """A relationship; `relative` where its one target reads better as a path from this prim."""

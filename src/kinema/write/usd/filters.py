@@ -22,6 +22,7 @@ from kinema.description import (
     Neighbours,
     Robot,
     ScopedRules,
+    Shape,
     World,
     colliders,
     collision_rules,
@@ -113,14 +114,14 @@ class Filters:
         """The fewest classes of colliders whose masks and self-collision differ; none where all meet all."""
         found: dict[Hashable, ColliderClass] = {}
         for collider in self.colliders:
-            if not self.is_off(collider):
+            if not self.is_off(collider.shape):
                 found.setdefault(self._key(collider), ColliderClass([])).members.append(collider)
         merged = _merge_alike(list(found.values()), self._meet)
         return merged if any(not all(c.row) for c in merged) else []
 
-    def is_off(self, collider: Collider) -> bool:
+    def is_off(self, shape: Shape) -> bool:
         """Whether a collider can be switched off: its masks let it touch nothing, and no pair says otherwise."""
-        return id(collider.shape) in self._off
+        return id(shape) in self._off
 
     def _touches_nothing(self, collider: Collider) -> bool:
         shape = collider.shape
@@ -192,22 +193,44 @@ def _unforced(scoped: ScopedRules) -> CollisionRules:
 
 
 def _merge_alike(classes: list[ColliderClass], meet: Callable[[Collider, Collider], bool]) -> list[ColliderClass]:
-    """Classes that meet the same others become one, until all differ."""
-    while True:
-        for c in classes:
-            c.row = [_classes_meet(c, d, meet) for d in classes]
-        alike: dict[tuple[bool, ...], ColliderClass] = {}
-        for c in classes:
-            same = alike.setdefault(tuple(c.row), c)
-            if same is not c:
-                same.members += c.members
-        if len(alike) == len(classes):
-            return classes
-        classes = list(alike.values())
+    """Classes that meet the same others become one; the order decides where there is a choice."""
+    table = {(id(c), id(d)): _classes_meet(c, d, meet) for c in classes for d in classes}
+    merged: list[ColliderClass] = []
+    for c in classes:
+        same = next((m for m in merged if _alike(m, c, classes, table)), None)
+        if same is None:
+            merged.append(c)
+            continue
+        answers = [table[id(x), id(y)] for x, y in ((same, same), (same, c), (c, c))]
+        table[id(same), id(same)] = next((a for a in answers if a is not None), None)
+        for d in classes:
+            if d is not same and table[id(same), id(d)] is None:
+                table[id(same), id(d)] = table[id(d), id(same)] = table[id(c), id(d)]
+        same.members += c.members
+    for c in merged:
+        c.row = [table[id(c), id(d)] is not False for d in merged]
+    return merged
 
 
-def _classes_meet(c: ColliderClass, d: ColliderClass, meet: Callable[[Collider, Collider], bool]) -> bool:
-    if c is not d:
-        return meet(c.members[0], d.members[0])
-    two = c.two_bodies()
-    return two is None or meet(*two)
+def _alike(
+    c: ColliderClass, d: ColliderClass, classes: list[ColliderClass], table: dict[tuple[int, int], bool | None]
+) -> bool:
+    """Whether two classes meet the same others and, if they meet at all, each other as their own."""
+    inner = {table[id(x), id(y)] for x, y in ((c, c), (c, d), (d, d))}
+    if {True, False} <= inner:
+        return False
+    return all(
+        None in (table[id(c), id(e)], table[id(d), id(e)]) or table[id(c), id(e)] == table[id(d), id(e)]
+        for e in classes
+        if e is not c and e is not d
+    )
+
+
+def _classes_meet(c: ColliderClass, d: ColliderClass, meet: Callable[[Collider, Collider], bool]) -> bool | None:
+    """Whether colliders of two classes meet; None where all of them are on one body and the question does not arise."""
+    if c is d:
+        two = c.two_bodies()
+        return None if two is None else meet(*two)
+    if len({x.body for x in c.members} | {x.body for x in d.members}) == 1:
+        return None
+    return meet(c.members[0], d.members[0])

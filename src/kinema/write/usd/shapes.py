@@ -36,7 +36,7 @@ def author_shape(writing: Writing, parent: str, shape: Shape, *, moves: bool) ->
     offset = Pose() if solid.offset is None else Pose.translation(solid.offset)
     prim.place(shape.pose @ offset, solid.scale)
     author_geometry(writing, shape, solid, prim)
-    _collision(shape, prim)
+    _collision(writing, shape, prim)
     writing.materials.bind(prim, shape)
     if shape.group:
         prim.apply("MjcImageableAPI")
@@ -52,13 +52,13 @@ def _role(shape: Shape) -> str:
     return "visual" if shape.visual else "collision"
 
 
-def _collision(shape: Shape, prim: PrimDraft) -> None:
+def _collision(writing: Writing, shape: Shape, prim: PrimDraft) -> None:
     if not shape.collision:
         return
     prim.apply("PhysicsCollisionAPI")
     if not shape.visual:
         prim.set("purpose", "token", "guide", uniform=True)
-    if not shape.enabled or not (shape.contype or shape.conaffinity):
+    if not shape.enabled or writing.filters.is_off(shape):
         prim.set("physics:collisionEnabled", "bool", False)
     if shape.mass is not None or shape.density is not None:
         prim.apply("PhysicsMassAPI")

@@ -1,0 +1,157 @@
+"""Take every robot to every format and back, and write the table docs/round-trips.md.
+
+    python tools/round_trips.py [FOLDER or FILE ...]     # default: examples/robots and ../shared/assets
+
+What is compared, and what counts as explained by the loss reports, is in tests/round_trip.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from round_trip import Difference, differences, round_trips  # noqa: E402
+
+from kinema.apps.cli.find_robots import find_robots  # noqa: E402
+from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all  # noqa: E402
+from kinema.foundation import WriteError  # noqa: E402
+from kinema.read import detect_format  # noqa: E402
+from kinema.write import FORMATS  # noqa: E402
+
+TABLE = ROOT / "docs" / "round-trips.md"
+STATES = ("exact", "explained", "unexplained", "failed")
+MOST_SECONDS = 300
+MANY = 5
+"""How many reasons of a cell are listed."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One file to one format and back."""
+
+    file: Path
+    name: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a cell's trip found."""
+
+    n_explained: int
+    unexplained: tuple[str, ...]
+    by_aspect: dict[str, int]
+
+
+def main(places: Sequence[Path], jobs: int) -> int:
+    cells = [
+        Cell(file, str(file.relative_to(place) if place.is_dir() else file.name), _format(file), target)
+        for place in places
+        for file in (find_robots(place) if place.is_dir() else [place])
+        for target in FORMATS
+    ]
+    if not cells:
+        print("there are no robot files in:", *places, file=sys.stderr)
+        return 1
+    working = work_on_all(travel, cells, jobs=jobs, seconds=MOST_SECONDS, preload=["round_trip", "pxr.UsdPhysics"])
+    outcomes = list(track(working, "travelling", total=len(cells), console=Console(stderr=True)))
+    outcomes.sort(key=lambda o: cells.index(o.task))
+    temporary = TABLE.with_suffix(".tmp")
+    temporary.write_text(table(outcomes), encoding="utf-8")
+    temporary.replace(TABLE)
+    counts = Counter(map(state, outcomes))
+    print(", ".join(f"{counts[s]} {s}" for s in STATES), "->", TABLE.relative_to(ROOT))
+    return 0 if counts["unexplained"] + counts["failed"] == 0 else 1
+
+
+def _format(file: Path) -> str:
+    return detect_format(file.read_bytes(), file)
+
+
+def travel(cell: Cell) -> Found:
+    """Make the trip, or the trips of several robots, and compare."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            trips = round_trips(cell.file, cell.target, Path(folder))
+            found: list[Difference] = [d for trip in trips for d in differences(trip)]
+        except WriteError as error:
+            raise RuntimeError(str(error).replace(folder, "")) from error
+    return Found(
+        sum(d.loss is not None for d in found),
+        tuple(str(d) for d in found if d.loss is None),
+        dict(Counter(d.aspect for d in found if d.loss is None)),
+    )
+
+
+def state(outcome: Outcome[Cell, Found]) -> str:
+    found = outcome.result
+    if found is None:
+        return "failed"
+    if found.unexplained:
+        return "unexplained"
+    return "explained" if found.n_explained else "exact"
+
+
+def table(outcomes: Sequence[Outcome[Cell, Found]]) -> str:
+    lines = [
+        "# Round trips",
+        "",
+        "Every robot of the corpus, from its own format to another and back, as `make matrix` found it: generated, not",
+        "edited. Compared are the links and joints, the poses of all links at 20 random configurations (1e-7 m and",
+        "rad), masses, centres and inertias (1e-6), limits, and which pairs of links may collide. *Exact*: all of it is",
+        "as it was. *Explained*: every difference is of an element that the loss reports of the two writings name.",
+        "*Unexplained*: a difference that they do not name, which is a defect. *Failed*: there was nothing to compare.",
+        "",
+        "| from | through | files | exact | explained | unexplained | failed |",
+        "|---|---|---|---|---|---|---|",
+        *_matrix(outcomes),
+        "",
+    ]
+    for wanted in ("unexplained", "failed"):
+        chosen = [o for o in outcomes if state(o) == wanted]
+        if chosen:
+            lines += [f"## {wanted.capitalize()}", "", *(line for o in chosen for line in _reasons(o)), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _matrix(outcomes: Sequence[Outcome[Cell, Found]]) -> list[str]:
+    counts = Counter((o.task.source, o.task.target, state(o)) for o in outcomes)
+    rows = []
+    for source in [*dict.fromkeys(o.task.source for o in outcomes), "all"]:
+        for target in FORMATS:
+            sources = {o.task.source for o in outcomes} if source == "all" else {source}
+            row = [sum(counts[s, target, wanted] for s in sources) for wanted in STATES]
+            rows.append(f"| {source} | {target} | {sum(row)} | " + " | ".join(map(str, row)) + " |")
+    total = [sum(state(o) == wanted for o in outcomes) for wanted in STATES]
+    rows.append(f"| **all** | **all** | {sum(total)} | " + " | ".join(map(str, total)) + " |")
+    return rows
+
+
+def _reasons(outcome: Outcome[Cell, Found]) -> list[str]:
+    cell, found = outcome.task, outcome.result
+    head = f"- `{cell.name}` through {cell.target}"
+    if found is None:
+        return [f"{head}: {outcome.failure.replace(str(cell.file), cell.file.name)}"]
+    counts = ", ".join(f"{n} of {aspect}" for aspect, n in found.by_aspect.items())
+    return [f"{head} ({counts})", *(f"  - {reason}" for reason in found.unexplained[:MANY])]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("places", nargs="*", type=Path)
+    parser.add_argument("--jobs", type=int, default=default_jobs(), help="processes at the same time")
+    default = [p for p in (ROOT / "examples" / "robots", ROOT.parent / "shared" / "assets") if p.is_dir()]
+    given = parser.parse_args()
+    sys.exit(main(given.places or default, given.jobs))
