@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ oracles:  ## install the outside programs that tests compare with
 
 corpus: setup  ## read every robot of the corpus and report
 	$(BIN)/python tools/corpus.py
+
+matrix: setup  ## take every robot of the corpus to every format and back, and report
+	$(BIN)/python tools/round_trips.py
 
 fuzz: setup  ## feed damaged files to the readers
 	$(BIN)/python tools/fuzz.py

@@ -109,6 +109,7 @@ def work(pipe: multiprocessing.connection.Connection) -> None:
     """The worker's side: read cases until the pipe closes."""
     faulthandler.enable()
     import mujoco  # noqa: F401 (so that loading it is not counted)
+    import pxr.UsdPhysics  # noqa: F401
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     pipe.send("ready")

@@ -16,9 +16,16 @@ _NUMBER = re.compile(rb"(?<=[\s\">])-?\d+\.?\d*(?:e-?\d+)?(?=[\s\"<])")
 def mutate(data: bytes, seed: int) -> bytes:
     """The document with one to four random damages."""
     rng = random.Random(seed)
+    damages = _damages_for(data)
     for _ in range(rng.randint(1, 4)):
-        data = rng.choice(_DAMAGES)(data, rng)
+        data = rng.choice(damages)(data, rng)
     return data
+
+
+def _damages_for(data: bytes) -> list[Callable[[bytes, random.Random], bytes]]:
+    if data.startswith(b"#usda"):
+        return _USDA_DAMAGES
+    return _BINARY_DAMAGES if data.startswith((b"PXR-USDC", b"PK")) else _DAMAGES
 
 
 def _truncate(data: bytes, rng: random.Random) -> bytes:
@@ -119,4 +126,83 @@ _DAMAGES: list[Callable[[bytes, random.Random], bytes]] = [
     _drop_element,
     _drop_element,
     _nest,
+]
+
+# -- USD --------------------------------------------------------------------------------------------------------------
+
+_USDA_NUMBER = re.compile(rb"(?<=[\s(\[,])-?\d+\.?\d*(?:e-?\d+)?(?=[\s,)\]])")
+_USDA_PATH = re.compile(rb"<[^<>\n]*>")
+_USDA_STRING = re.compile(rb'"([^"\n]*)"')
+_USDA_WORD = re.compile(rb"\b[A-Za-z_:]{3,}\b")
+_USDA_BLOCK = re.compile(rb"\n[ \t]*(?:def|over|class)[^\n]*")
+_PATHS = [b"<>", b"</>", b"</nowhere>", b"<..>", b"<../..>", b"</World.x>", b"<" + b"/a" * 2000 + b">", b"</a{v=b}c>"]
+
+
+def _usda_number(data: bytes, rng: random.Random) -> bytes:
+    return _replace_one(data, _USDA_NUMBER, rng, lambda _: rng.choice(_NUMBERS).encode())
+
+
+def _usda_path(data: bytes, rng: random.Random) -> bytes:
+    return _replace_one(data, _USDA_PATH, rng, lambda _: rng.choice(_PATHS))
+
+
+def _usda_string(data: bytes, rng: random.Random) -> bytes:
+    value = rng.choice(_NAMES).encode()
+    return _replace_one(data, _USDA_STRING, rng, lambda _: b'"' + value + b'"')
+
+
+def _swapped(pattern: re.Pattern[bytes]) -> Callable[[bytes, random.Random], bytes]:
+    """Put what one match of a pattern is where another was: names, targets, schemas, types, keywords."""
+
+    def swap(data: bytes, rng: random.Random) -> bytes:
+        found = pattern.findall(data) if pattern.groups == 0 else [m.group() for m in pattern.finditer(data)]
+        return _replace_one(data, pattern, rng, lambda _: rng.choice(found)) if found else data
+
+    return swap
+
+
+def _drop_line(data: bytes, rng: random.Random) -> bytes:
+    lines = data.split(b"\n")
+    del lines[rng.randrange(len(lines))]
+    return b"\n".join(lines)
+
+
+def _move_line(data: bytes, rng: random.Random) -> bytes:
+    """An attribute, or a brace, in another prim."""
+    lines = data.split(b"\n")
+    line = lines.pop(rng.randrange(len(lines)))
+    lines.insert(rng.randrange(len(lines) + 1), line)
+    return b"\n".join(lines)
+
+
+def _nest_prims(data: bytes, rng: random.Random) -> bytes:
+    found = list(_USDA_BLOCK.finditer(data))
+    if not found:
+        return data
+    at = rng.choice(found).start()
+    depth = rng.choice([3, 50, 3000])
+    return data[:at] + b'\ndef Xform "p"\n{' * depth + b"\n}" * depth + data[at:]
+
+
+_USDA_DAMAGES: list[Callable[[bytes, random.Random], bytes]] = [
+    _truncate,
+    _flip_bytes,
+    _cut_slice,
+    _repeat_slice,
+    *[_usda_number] * 4,
+    *[_usda_path] * 2,
+    *[_swapped(_USDA_PATH)] * 3,
+    _usda_string,
+    *[_swapped(_USDA_STRING)] * 2,
+    *[_swapped(_USDA_WORD)] * 3,
+    *[_drop_line] * 3,
+    *[_move_line] * 3,
+    _nest_prims,
+]
+
+_BINARY_DAMAGES: list[Callable[[bytes, random.Random], bytes]] = [
+    _truncate,
+    *[_flip_bytes] * 6,
+    _cut_slice,
+    _repeat_slice,
 ]

@@ -128,9 +128,8 @@ class RoundTrip:
         later = []
         for unique, node in before.items():
             names = [n for first in _renamed(self.there, kind, node.name) for n in _renamed(self.back, kind, first)]
-            if len(set(names)) > 1 or node.name != names[0]:
-                later.append((unique, names))
-            elif not self._take(unique, [unique, node.name], left, result):
+            is_renamed = len(set(names)) > 1
+            if is_renamed or not self._take(unique, [unique, node.name], left, result):
                 later.append((unique, names))
         for unique, names in later:
             scope = unique.rpartition("::")[0]
@@ -164,9 +163,9 @@ class RoundTrip:
             middle = {n for kind in ("link", "joint", "shape") for n in _renamed(self.there, kind, name)}
             for called in {name, name.rpartition("::")[2], *middle}:
                 for loss in self._named.get(called, ()):
-                    if loss.kind not in _OTHER_KINDS and not unrelated.search(loss.what):
-                        if not kinds or loss.kind in kinds:
-                            return loss
+                    may_be_of = loss.kind in kinds if kinds else loss.kind not in _OTHER_KINDS
+                    if may_be_of and not unrelated.search(loss.what):
+                        return loss
         return None
 
     def base_loss(self) -> Loss | None:

@@ -19,16 +19,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from kinema.apps.cli.find_robots import find_robots
 from kinema.check import check
 from kinema.description import Robot, World
 from kinema.foundation import Diagnostic, ReadError, Severity, collect
-from kinema.read import FORMATS, read
-from kinema.read.detect import detect_format
+from kinema.read import read
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "corpus.md"
-SUFFIXES = {".urdf", ".xacro", ".sdf", ".world", ".xml", ".mjcf"}
-NOT_ROBOTS = {"package.xml"}
 
 
 @dataclass
@@ -45,7 +43,7 @@ class Row:
 
 def main(folders: Sequence[Path]) -> int:
     rows: list[Row] = []
-    files = [(folder, file) for folder in folders for file in corpus_files(folder)]
+    files = [(folder, file) for folder in folders for file in find_robots(folder)]
     for folder, file in track(files, "reading", console=Console(stderr=True)):
         rows.append(read_row(file, str(file.relative_to(folder))))
     if not rows:
@@ -57,20 +55,6 @@ def main(folders: Sequence[Path]) -> int:
     temporary.replace(TABLE)
     print(f"{len(rows)} files, {sum(bool(r.failure) for r in rows)} not read -> {TABLE.relative_to(ROOT)}")
     return 0
-
-
-def corpus_files(folder: Path) -> list[Path]:
-    """The robot descriptions in a folder: what a reader would be given, not what such files include."""
-    result = []
-    for file in sorted(folder.rglob("*")):
-        if file.suffix.lower() not in SUFFIXES or file.name in NOT_ROBOTS or not file.is_file():
-            continue
-        try:
-            if detect_format(file.read_bytes(), file) in FORMATS:
-                result.append(file)
-        except ReadError:
-            continue
-    return result
 
 
 def read_row(file: Path, name: str) -> Row:

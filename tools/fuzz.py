@@ -14,16 +14,15 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from corpus import corpus_files  # noqa: E402
-
 from fuzz_harness import Case, run  # noqa: E402
+from kinema.apps.cli.find_robots import find_robots  # noqa: E402
 from mutate import mutate  # noqa: E402
 
 KEPT = ROOT / "build" / "fuzz"
 
 
 def main(arguments: argparse.Namespace) -> int:
-    files = [f for folder in arguments.folders for f in corpus_files(folder)]
+    files = [f for folder in arguments.folders for f in find_robots(folder)]
     if not files:
         print("there are no robot files in:", *arguments.folders, file=sys.stderr)
         return 1

@@ -21,13 +21,12 @@ from rich.progress import track
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from round_trip import Difference, differences, round_trips  # noqa: E402
-
 from kinema.apps.cli.find_robots import find_robots  # noqa: E402
 from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all  # noqa: E402
 from kinema.foundation import WriteError  # noqa: E402
 from kinema.read import detect_format  # noqa: E402
 from kinema.write import FORMATS  # noqa: E402
+from round_trip import Difference, differences, round_trips  # noqa: E402
 
 TABLE = ROOT / "docs" / "round-trips.md"
 STATES = ("exact", "explained", "unexplained", "failed")
@@ -110,8 +109,8 @@ def table(outcomes: Sequence[Outcome[Cell, Found]]) -> str:
         "",
         "Every robot of the corpus, from its own format to another and back, as `make matrix` found it: generated, not",
         "edited. Compared are the links and joints, the poses of all links at 20 random configurations (1e-7 m and",
-        "rad), masses, centres and inertias (1e-6), limits, and which pairs of links may collide. *Exact*: all of it is",
-        "as it was. *Explained*: every difference is of an element that the loss reports of the two writings name.",
+        "rad), masses, centres and inertias (1e-6), limits, and which pairs of links may collide. *Exact*: all of it",
+        "is as it was. *Explained*: every difference is of an element that the loss reports of the two writings name.",
         "*Unexplained*: a difference that they do not name, which is a defect. *Failed*: there was nothing to compare.",
         "",
         "| from | through | files | exact | explained | unexplained | failed |",

@@ -39,7 +39,21 @@ _HOME = {
 _VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
 
-__all__ = [*_HOME, *_VERBS]
+__all__ = [
+    "Diagnostic",
+    "Diagnostics",
+    "KinemaError",
+    "Loss",
+    "LossReport",
+    "ReadError",
+    "Robot",
+    "Severity",
+    "World",
+    "WriteError",
+    "check",
+    "read",
+    "write",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -44,6 +44,8 @@ def nearest_motion(joint: Joint, relative: Pose) -> Nearest:
 def _solve(joint: Joint, relative: Pose) -> Array:
     """Gauss-Newton; one step is exact for a single axis, and a few are enough for several."""
     q = np.array([a.reference for a in joint.moving_axes], dtype=np.float64)
+    if joint.state is not None and joint.state.shape == q.shape and np.isfinite(joint.state).all():
+        q = joint.state.astype(np.float64)  # where the file shows it: from afar, several turns may not be found
     if not q.size:
         return q
     best, left = q, _difference(joint, q, relative)

@@ -5,16 +5,26 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from urdf_judges import Written, agree, check_urdf, mujoco_poses, pinocchio_poses, random_coordinates
+from urdf_judges import (
+    Written,
+    agree,
+    check_urdf,
+    mujoco_poses,
+    pinocchio_configuration,
+    pinocchio_poses,
+    random_coordinates,
+)
 from urdf_robots import poses, robots
 
 import kinema
 from kinema.description import JointKind, Robot
 from kinema.foundation import Array, Pose
+from mass_matrix import mass_matrix
 from oracles import OracleMissing, drake
 
 TOLERANCE = 1e-9
@@ -51,6 +61,38 @@ def test_a_random_robot_is_where_it_was(robot: Robot, on_world: bool) -> None:
             agree(again.forward_kinematics(q), ours, TOLERANCE)
         if on_world:
             assert written.root_pose(robot.link_poses()).is_close(Pose())
+
+
+@given(robots())
+@settings(max_examples=15)
+def test_a_random_robot_is_as_heavy_as_it_was(robot: Robot) -> None:
+    """Pinocchio's mass matrix is that of the description, but for the little mass between the joints of a chain."""
+    pin: Any = pytest.importorskip("pinocchio")
+    with tempfile.TemporaryDirectory() as folder:
+        written = Written.make(robot, Path(folder))
+        configuration = random_coordinates(robot, np.random.default_rng(3), 0.5)
+        model = pin.buildModelFromUrdf(str(written.file))
+        q = pinocchio_configuration(model, written, written.in_file(configuration))
+        theirs = pin.crba(model, model.createData(), q)
+    joints = list(written.lowered.coordinates)  # those whose velocities mean the same in the file
+    theirs = np.triu(theirs) + np.triu(theirs, 1).T
+    columns = [_moves_in_file(model, written, name, i) for name in joints for i in range(robot.joint(name).n_dofs)]
+    along = np.array(columns).reshape(len(columns), model.nv)
+    ours = mass_matrix(robot, joints, configuration)
+    size = max(1.0, float(np.abs(ours).max(initial=0.0)))
+    np.testing.assert_allclose(along @ theirs @ along.T, ours, rtol=0, atol=size * 1e-5)
+
+
+def _moves_in_file(model: Any, written: Written, joint: str, coordinate: int) -> Array:
+    """Which velocities of Pinocchio's belong to one coordinate of a joint."""
+    result = np.zeros(model.nv)
+    lowered = written.lowered
+    own = lowered.coordinates[joint][coordinate]
+    result[model.joints[model.getJointId(own)].idx_v] = 1.0
+    if joint in lowered.travels:
+        (travel,) = (n for n in lowered.chains[joint] if n != own)
+        result[model.joints[model.getJointId(travel)].idx_v] = lowered.travels[joint]
+    return result
 
 
 @given(robots())

@@ -140,13 +140,7 @@ def pinocchio_poses(written: Written, configurations: list[dict[str, Array]]) ->
     data = model.createData()
     result = []
     for coordinates in configurations:
-        q = pin.neutral(model)
-        for name, values in coordinates.items():
-            index = model.getJointId(name)
-            assert index < model.njoints, f"Pinocchio has no joint {name}"
-            start, size = model.joints[index].idx_q, model.joints[index].nq
-            q[start : start + size] = _pinocchio_layout(written.joints[name].kind, values, size)
-        pin.framesForwardKinematics(model, data, q)
+        pin.framesForwardKinematics(model, data, pinocchio_configuration(model, written, coordinates))
         result.append(
             {
                 link.name: data.oMf[model.getFrameId(link.name, pin.FrameType.BODY)].homogeneous.copy()
@@ -154,6 +148,18 @@ def pinocchio_poses(written: Written, configurations: list[dict[str, Array]]) ->
             }
         )
     return result
+
+
+def pinocchio_configuration(model: Any, written: Written, coordinates: Coordinates) -> Array:
+    """Coordinates of the file's joints in Pinocchio's layout."""
+    pin: Any = pytest.importorskip("pinocchio")
+    q = pin.neutral(model)
+    for name, values in coordinates.items():
+        index = model.getJointId(name)
+        assert index < model.njoints, f"Pinocchio has no joint {name}"
+        start, size = model.joints[index].idx_q, model.joints[index].nq
+        q[start : start + size] = _pinocchio_layout(written.joints[name].kind, values, size)
+    return q
 
 
 def _pinocchio_layout(kind: JointKind, q: Array, size: int) -> Array:

@@ -67,9 +67,20 @@ def check(
 
 
 @app.command()
-def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The robot to read, in any format.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .usda, .usdc, .usd or .usdz.")],
+def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The robot to read, in any format, or a folder.")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="The file to write: .usda, .usdc, .usd, .usdz, .urdf, .sdf or MJCF .xml; or a folder."
+        ),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="FORMAT", help="usda, usdc, usdz, urdf, sdf or mjcf; by the suffix of OUT when not given."
+        ),
+    ] = None,
     layout: Annotated[
         str, typer.Option("--layout", metavar="nested|flat", help="Links inside each other, or side by side (USD).")
     ] = "nested",
@@ -84,17 +95,27 @@ def convert(
     layered: Annotated[
         bool, typer.Option("--layered", help="A small file that loads geometry and physics from others (USD).")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, help="How many files of a folder to convert at once; else one per CPU."),
+    ] = None,
 ) -> None:
     """Convert a robot file to another format or layout, and list what could not be carried over.
+
+    Of a folder, every robot in it and below is converted; a failure does not stop the others.
 
     Exit status: 0 fine, also where something was lost, 1 the input has errors (all listed; the output was written), 2
     it could not be read or the output not be written.
     """
-    from .convert import WriteSettings, run
+    from . import convert as single, convert_batch as batch
 
-    settings = WriteSettings(layout, meshes, layered)
+    settings, paths = single.WriteSettings(layout, meshes, layered), package_path or []
+    if source.is_dir():
+        raise typer.Exit(
+            batch.run(source, target, to=to, jobs=jobs, search_paths=paths, report=report, settings=settings)
+        )
     raise typer.Exit(
-        run(source, target, format=format, search_paths=package_path or [], report=report, settings=settings)
+        single.run(source, target, format=format, search_paths=paths, report=report, settings=settings, to=to)
     )
 
 

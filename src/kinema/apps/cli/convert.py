@@ -13,8 +13,9 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from kinema.description import Robot, World
 from kinema.foundation import KinemaError, ReadError, WriteError
-from kinema.write import Loss, LossReport, format_of, write
+from kinema.write import FORMATS, Loss, LossReport, format_of, write
 
 from .diagnostics_table import output_console, print_diagnostics
 from .reading import UNREADABLE, read_file, report_unreadable, status
@@ -37,6 +38,22 @@ class WriteSettings:
     meshes: str = "embed"
     layered: bool = False
 
+    def write(self, described: Robot | World, target: Path, format: str) -> LossReport:
+        """Write a description so."""
+        return write(described, target, format=format, layout=self.layout, meshes=self.meshes, layered=self.layered)
+
+
+def format_named(to: str) -> tuple[str, str]:
+    """The format and the suffix that `--to` asks for: `usd`, `.usda`, `mjcf`, `xml`, ...; a `WriteError` otherwise."""
+    word = to.lower().removeprefix(".")
+    if word in FORMATS:
+        return word, FORMATS[word][0]
+    for format, suffixes in FORMATS.items():
+        if f".{word}" in suffixes:
+            return format, f".{word}"
+    words = dict.fromkeys(w for f, suffixes in FORMATS.items() for w in (f, *(s.removeprefix(".") for s in suffixes)))
+    raise WriteError(f"--to {to}: this cannot be written; these can: {', '.join(words)}")
+
 
 def run(
     source: Path,
@@ -46,15 +63,16 @@ def run(
     search_paths: Sequence[Path],
     report: Path | None,
     settings: WriteSettings,
+    to: str | None = None,
 ) -> int:
     """Convert a file; the exit status."""
     console = output_console()
     try:
-        format_of(target)
+        chosen = format_of(target) if to is None else format_named(to)[0]
         with Status("reading", console=Console(stderr=True)) as progress:
             described = read_file(source, format, search_paths)
             progress.update("writing")
-            losses = write(described, target, layout=settings.layout, meshes=settings.meshes, layered=settings.layered)
+            losses = settings.write(described, target, chosen)
         if report is not None:
             _save(losses, report)
     except ReadError as error:

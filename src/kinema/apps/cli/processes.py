@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +13,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
+from kinema.foundation import KinemaError
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+_GRACE = 2.0
+"""How long a process that is asked to stop may clean up [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,9 @@ def work_on_all(
     finally:
         for one in running:
             one.process.terminate()
-            one.process.join()
+        for one in running:
+            one.process.join(_GRACE)
+            one.process.kill()
 
 
 def _start(context: Any, function: Callable[[Any], Any], task: Any, seconds: float) -> _Running:
@@ -104,8 +112,11 @@ def _outcome(one: _Running, seconds: float) -> Outcome[Any, Any] | None:
 
 
 def _work(function: Callable[[Any], Any], task: Any, connection: Connection) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that drafts of files are removed
     try:
         answer = (function(task), "")
+    except KinemaError as error:
+        answer = (None, str(error))
     except Exception as error:  # whatever went wrong is the outcome of this task alone
         answer = (None, f"{type(error).__name__}: {error}")
     connection.send(answer)

@@ -142,6 +142,11 @@ class Layers:
             raise _broken(getattr(error, "strerror", None) or str(error)) from None
         if not data.startswith(b"#usda"):
             return False  # binary, which the survey looks through
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise _broken(f"line {line} holds the byte {data[error.start]:#04x}, which is not UTF-8") from None
         if _depth(data) > MAX_DEPTH:
             raise _broken(f"it is nested more than {MAX_DEPTH} levels deep")
         return not any(word in data for word in _ARCS)
@@ -245,8 +250,12 @@ def _depth(data: bytes) -> int:
 
 def first_message(error: Exception) -> str:
     """The first thing OpenUSD says, without where in OpenUSD it was said."""
-    quoted = re.search(r": '(.*?)'\s*(?:\n|$)", str(error), re.DOTALL)
-    return one_line(quoted.group(1) if quoted else str(error))
+    try:
+        text = str(error)
+    except UnicodeDecodeError:  # it quotes bytes of a binary layer
+        return "OpenUSD cannot read it"
+    quoted = re.search(r": '(.*?)'\s*(?:\n|$)", text, re.DOTALL)
+    return one_line(quoted.group(1) if quoted else text)
 
 
 def one_line(text: str) -> str:

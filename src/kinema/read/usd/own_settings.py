@@ -41,11 +41,22 @@ def own(index: StageIndex, prim: pxr.Prim, name: str) -> Any:
     value = index.authored(prim, f"kinema:{name}")
     if value is None:
         return None
-    kind = _TYPE_OF.get(name) or _TYPE_OF[f"{name.partition(':')[0]}:*"]
-    return value if _fits(value, kind) else None
+    kind = _TYPE_OF.get(name)
+    if kind is not None:
+        return value if _has_type(value, kind) and _is_finite(value) else None
+    # what is said of one axis may be infinite
+    return value if _has_type(value, _TYPE_OF[f"{name.partition(':')[0]}:*"]) else None
 
 
-def _fits(value: Any, kind: str) -> bool:
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, pxr.Gf.Quatd):
+        value = [value.GetReal(), *value.GetImaginary()]
+    elif isinstance(value, str | pxr.Sdf.AssetPath | pxr.Vt.TokenArray):
+        return True
+    return bool(np.isfinite(np.array(value)).all())
+
+
+def _has_type(value: Any, kind: str) -> bool:
     gf, vt = pxr.Gf, pxr.Vt
     match kind:
         case "string":
@@ -55,14 +66,13 @@ def _fits(value: Any, kind: str) -> bool:
         case "int":
             return isinstance(value, int) and not isinstance(value, bool)
         case "double":
-            return isinstance(value, float) and bool(np.isfinite(value))
+            return isinstance(value, float)
         case "double2" | "double3":
-            return isinstance(value, gf.Vec2d if kind == "double2" else gf.Vec3d) and bool(np.isfinite(value).all())
+            return isinstance(value, gf.Vec2d if kind == "double2" else gf.Vec3d)
         case "quatd":
-            return isinstance(value, gf.Quatd) and bool(np.isfinite([value.GetReal(), *value.GetImaginary()]).all())
+            return isinstance(value, gf.Quatd)
         case "double[]" | "double3[]":
-            array = vt.DoubleArray if kind == "double[]" else vt.Vec3dArray
-            return isinstance(value, array) and bool(np.isfinite(np.array(value)).all())
+            return isinstance(value, vt.DoubleArray if kind == "double[]" else vt.Vec3dArray)
         case "token[]":
             return isinstance(value, vt.TokenArray)
     return isinstance(value, pxr.Sdf.AssetPath)

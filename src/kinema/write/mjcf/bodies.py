@@ -16,7 +16,7 @@ MAX_DEPTH = 480
 """Bodies inside each other: MuJoCo's XML parser takes no more than 500 elements."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BodyPlan:
     """A body of the file: a link, or one that only carries joints."""
 

@@ -13,6 +13,7 @@ from ..text import number, numbers
 
 NOISE = 1e-15
 """Parts of a vector [m] or of a unit vector below this are what is left of a zero."""
+_HARDLY_ANY = 1e-12
 
 
 def vector_text(values: Iterable[float]) -> str:
@@ -52,11 +53,11 @@ def pose_attributes(pose: Pose) -> dict[str, str | None]:
 def proper_range(low: float, high: float) -> tuple[float, float] | None:
     """A range that MuJoCo accepts, or None where there is none to write.
 
-    It takes a range of no width for none at all; one that is a single step of the number wide is as good as that.
+    It takes a range of no width for none at all; one that is hardly wider is as good as that.
     """
     if math.isnan(low) or math.isnan(high) or low > high or (math.isinf(low) and math.isinf(high)):
         return None
-    return (low, math.nextafter(low, math.inf)) if low == high else (low, high)
+    return (low, math.nextafter(low, math.inf) if low else _HARDLY_ANY) if low == high else (low, high)
 
 
 def text_or_none(value: float, default: float = 0.0) -> str | None:

@@ -60,7 +60,7 @@ class Document:
         return root
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Writing:
     """One run of the writer."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Mimic, Robot, spherical_axes
@@ -70,7 +71,9 @@ def _gear(writing: Writing, lowered: Lowered, constraint: Constraint, poses: dic
     if constraint.b is None or constraint.a == constraint.b or any(e is not None and e not in poses for e in ends):
         writing.drop(constraint, "the gear constraint", "its second link is none that can turn")
         return
-    lowered.robot.constraints.append(constraint)
+    named = copy.copy(constraint)
+    named.name = constraint.name or "gear"
+    lowered.robot.constraints.append(named)
     lowered.said.add(id(constraint))
 
 

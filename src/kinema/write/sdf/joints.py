@@ -11,7 +11,7 @@ from kinema.foundation import Pose
 
 from ..text import Element, number, numbers
 from .extras import give_back, setting
-from .writing import Names, Writing, add_pose, finite, plain_text
+from .writing import NOISE, Names, Writing, add_pose, finite, plain_text
 
 _TYPES = {
     JointKind.FIXED: "fixed",
@@ -87,7 +87,7 @@ _NOT_OF_A_BALL = ("lower", "upper", "effort", "velocity", "stiffness", "spring_r
 def _axis(names: Names, element: Element, tag: str, joint: Joint, axis: Axis) -> None:
     owner = f'joint "{joint.name}"'
     made = element.child(tag)
-    made.child("xyz", numbers(finite(x, owner, "axis") for x in axis.direction.tolist()))
+    made.child("xyz", numbers(_unit(axis.direction.tolist(), owner)))
     limit = Element("limit")
     limits = {"lower": axis.lower, "upper": axis.upper, "effort": axis.effort, "velocity": axis.velocity}
     for name, value in limits.items():
@@ -133,6 +133,10 @@ def add_gear(writing: Writing, names: Names, model: Element, constraint: Constra
         ("axis2", poses[constraint.b], constraint.gear_axis_b),
     ):
         direction = frame.rotation.T @ link.rotation @ axis
-        element.child(tag).child("xyz", numbers(finite(x, owner, "axis") for x in direction.tolist()))
+        element.child(tag).child("xyz", numbers(_unit(direction.tolist(), owner)))
     give_back(writing, constraint, element, said=("type",), skip=("joint",))
     return element
+
+
+def _unit(direction: list[float], owner: str) -> list[float]:
+    return [0.0 if abs(x) < NOISE else finite(x, owner, "axis") for x in direction]

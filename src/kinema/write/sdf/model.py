@@ -65,7 +65,6 @@ def _names(lowered: Lowered) -> Names:
     for joint in lowered.robot.joints:
         names.joints.add(joint.name)
     for constraint in lowered.robot.constraints:
-        constraint.name = constraint.name or "gear"
         names.constraints.add(constraint.name)
     return names
 

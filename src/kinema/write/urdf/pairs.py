@@ -21,21 +21,20 @@ def report_pairs(writing: Writing, lowered: Lowered, described: Robot | World) -
     alone: Robot | World = _thinned(robot, [robot.collision, described.collision])
     if isinstance(described, World):
         alone = World(robots=[alone], collision=described.collision)
-    before, after = _pairs(alone), _pairs(_as_read(lowered))
+    order = {link.name: i for i, link in enumerate(robot.links)}
+    before, after = _pairs(alone, order), _pairs(_as_read(lowered), order)
     _report(writing, robot, after - before, "it may collide with {} here", "URDF cannot say that they do not")
     _report(writing, robot, before - after, "it does not collide with {} here", "links next to each other do not")
 
 
-def _report(writing: Writing, robot: Robot, pairs: set[frozenset[str]], words: str, why: str) -> None:
-    order = {link.name: i for i, link in enumerate(robot.links)}
-    partners: dict[str, list[str]] = {}
-    for pair in pairs:
-        first, second = sorted(pair, key=order.__getitem__)
-        partners.setdefault(first, []).append(second)
-    for link in robot.links:
-        if link.name in partners:
-            names = ", ".join(f'"{n}"' for n in sorted(partners[link.name], key=order.__getitem__))
-            writing.approximate(link, "which links it collides with", f"{words.format(names)}: {why}")
+def _report(writing: Writing, robot: Robot, pairs: set[int], words: str, why: str) -> None:
+    count = len(robot.links)
+    partners: dict[int, list[int]] = {}
+    for pair in sorted(pairs):
+        partners.setdefault(pair // count, []).append(pair % count)
+    for number, others in partners.items():
+        names = ", ".join(f'"{robot.links[o].name}"' for o in others)
+        writing.approximate(robot.links[number], "which links it collides with", f"{words.format(names)}: {why}")
 
 
 def _is_usual(robot: Robot, described: Robot | World) -> bool:
@@ -81,5 +80,11 @@ def _thinned(robot: Robot, rules: list[CollisionRules]) -> Robot:
     return thin
 
 
-def _pairs(described: Robot | World) -> set[frozenset[str]]:
-    return {frozenset((a.link, b.link)) for a, b in colliding_pairs(described) if a.link and b.link}
+def _pairs(described: Robot | World, order: dict[str, int]) -> set[int]:
+    """Pairs of links that may collide, each as one number: there may be millions."""
+    found: set[int] = set()
+    for a, b in colliding_pairs(described):
+        if a.link is not None and b.link is not None:
+            first, second = sorted((order[a.link], order[b.link]))
+            found.add(first * len(order) + second)
+    return found

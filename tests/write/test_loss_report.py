@@ -1,0 +1,108 @@
+"""The loss report: what a format cannot say, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+import kinema as km
+from kinema.description import (
+    Actuator,
+    Base,
+    Ellipsoid,
+    Extra,
+    Inertial,
+    Joint,
+    JointKind,
+    Keyframe,
+    Link,
+    Mesh,
+    Robot,
+    Sensor,
+    Shape,
+    Transmission,
+    rotation,
+)
+from kinema.foundation import Origin
+from kinema.write import Loss, LossReport
+from kinema.write.report import Action
+
+
+def test_a_report_counts_and_lists() -> None:
+    """It is a sequence of losses, with counts by what was done."""
+    report = LossReport("usd", "robot.usda")
+    assert not report
+    first = Loss(Action.DROPPED, "sensor", "imu", "the sensor", "USD has none", Origin("robot.xml", 7))
+    report.add(first)
+    report.add(Loss(Action.EXTENSION, "joint", "elbow", "damping"))
+    assert (len(report), report[0], report.dropped) == (2, first, [first])
+    assert [x.name for x in report.extensions] == ["elbow"]
+    assert report.approximated == []
+    assert str(first) == 'robot.xml:7: dropped: sensor "imu": the sensor: USD has none'
+
+
+def test_a_report_is_plain_json() -> None:
+    """Programs read the counts and each loss with its place."""
+    report = LossReport("usd", "robot.usda")
+    report.add(Loss(Action.DROPPED, "sensor", "imu", "the sensor", "USD has none", Origin("robot.xml", 7)))
+    data = json.loads(json.dumps(report.to_json()))
+    assert data["counts"] == {"dropped": 1, "approximated": 0, "extension": 0}
+    assert data["losses"][0] == {
+        "action": "dropped",
+        "kind": "sensor",
+        "name": "imu",
+        "what": "the sensor",
+        "how": "USD has none",
+        "file": "robot.xml",
+        "line": 7,
+        "path": None,
+    }
+
+
+def test_nothing_is_lost_without_a_word(tmp_path: Path) -> None:
+    """Everything that USD has no word for is on record, with the element it belongs to."""
+    links = [
+        Link(name="a", inertial=Inertial(1.0, np.zeros(3), np.eye(3))),
+        Link(
+            name="b",
+            inertial=Inertial(1.0, np.zeros(3), np.eye(3)),
+            gravity_scale=0.5,
+            extras=[Extra("urdf", "gazebo", "<gazebo/>")],
+            shapes=[
+                Shape(name="egg", geometry=Ellipsoid(np.array([0.1, 0.2, 0.3]))),
+                Shape(name="gone", geometry=Mesh(uri="package://nowhere/x.stl")),
+                Shape(name="ghost", geometry=Ellipsoid(np.ones(3)), visual=False, collision=False),
+            ],
+        ),
+    ]
+    axis = rotation([0, 0, 1], damping=0.1, velocity=2.0)
+    screw = Joint(name="screw", kind=JointKind.SCREW, parent="a", child="b", axes=[axis], pitch=0.1)
+    robot = Robot(name="r", links=links, joints=[screw], base=Base.UNSPECIFIED)
+    robot.sensors = [Sensor(name="imu", kind="imu")]
+    robot.keyframes = [Keyframe(name="home")]
+    robot.actuators = [Actuator(name="motor", transmission=Transmission.JOINT, target="nowhere")]
+    robot.options = {"wind": 3.0}
+    report = km.write(robot, tmp_path / "r.usda")
+    lost = {(x.action.value, x.kind, x.name) for x in report}
+    assert lost >= {
+        ("approximated", "robot", "r"),
+        ("extension", "link", "b"),
+        ("dropped", "link", "b"),
+        ("approximated", "shape", "egg"),
+        ("dropped", "shape", "gone"),
+        ("dropped", "shape", "ghost"),
+        ("approximated", "joint", "screw"),
+        ("extension", "joint", "screw"),
+        ("dropped", "sensor", "imu"),
+        ("dropped", "keyframe", "home"),
+        ("dropped", "actuator", "motor"),
+        ("dropped", "option", "wind"),
+    }
+
+
+def test_a_plain_robot_loses_nothing(tmp_path: Path) -> None:
+    """What UsdPhysics can say in full needs no report."""
+    link = Link(name="a", inertial=Inertial(1.0, np.zeros(3), np.eye(3)))
+    assert list(km.write(Robot(name="r", links=[link], base=Base.FREE), tmp_path / "r.usda")) == []
