@@ -5,7 +5,7 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup-done
 WORKERS ?= 2
 ROBOTS  := examples/robots
-SOURCES := $(wildcard src tests tools examples)
+SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types format oracles corpus matrix fuzz clean

@@ -39,7 +39,8 @@ class _Settings:
 def _write_usd(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
     from .usd import UsdOptions, write_usd
 
-    write_usd(described, file, report, UsdOptions(settings.layout, settings.meshes, settings.layered, settings.exact))
+    options = UsdOptions(settings.layout, settings.meshes, settings.layered, settings.exact, settings.base)
+    write_usd(described, file, report, options)
 
 
 def _write_mjcf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:

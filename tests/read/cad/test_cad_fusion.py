@@ -408,6 +408,20 @@ def test_a_joint_inside_a_sub_assembly_to_that_sub_assembly(tmp_path: Path, diag
     assert_as_in_design(robot, design, {"hinge": 0.6})
 
 
+def test_a_pinned_part_inside_a_moving_one(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """Each is held already, by the ground and by a joint: the nesting does not hold them together."""
+    design = FakeDesign()
+    base = design.root.add(part(design, "base"), A_POSE, grounded=True)
+    arm = part(design, "arm")
+    arm.add(part(design, "post"), A_POSE, grounded=True)
+    held = design.root.add(arm, B_POSE)
+    data = make_joint(design.root, "J", "revolute", held, base, JOINT_FRAME)
+    robot = exported_robot(design, tmp_path, diagnostics)
+    assert [link.name for link in robot.links] == ["base:1", "arm:1", "post:1"]
+    drive(design, data, {"rotation": 0.5})
+    assert_as_in_design(robot, design, {"J": 0.5})
+
+
 def test_parts_that_nothing_holds(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """A part inside a sub-assembly goes with the jointed part beside it; one at the top stays by itself."""
     design = FakeDesign()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,7 @@ from kinema.description import (
     World,
     rotation,
     spherical_axes,
+    translation,
 )
 from kinema.foundation import Pose, ReadError, Severity, collect
 from kinema.read import openusd_validation, read
@@ -185,6 +187,49 @@ def test_stacked_joints_add_their_motion(tmp_path: Path, layout: str) -> None:
     assert_same_robot(robot, back)
 
 
+def test_stacked_joints_to_the_world(tmp_path: Path) -> None:
+    """A base on two slides, which nothing hangs on."""
+    slides = [
+        Joint(name=f"slide {i}", kind=JointKind.PRISMATIC, parent=None, child="a", axes=[translation(e)], stacked=i > 0)
+        for i, e in enumerate(np.eye(3)[:2])
+    ]
+    robot = Robot(name="r", links=[solid("a")], joints=slides, base=Base.FREE)
+    assert_same_robot(robot, rewritten_robot(robot, tmp_path))
+
+
+def test_a_kinematic_link_fixed_to_the_world_can_be_moved(tmp_path: Path) -> None:
+    """What the user moves is held by no joint in the stage (MJCF's mocap bodies)."""
+    hold = Joint(name="hold", kind=JointKind.FIXED, parent=None, child="a", implicit=True)
+    robot = Robot(name="r", links=[solid("a")], joints=[hold], base=Base.FREE)
+    robot.links[0].kinematic = True
+    assert_same_robot(robot, rewritten_robot(robot, tmp_path))
+    assert "physics:jointEnabled = 0" in (tmp_path / "robot_nested.usda").read_text()
+
+
+def test_a_base_that_is_left_open_can_be_fixed(tmp_path: Path) -> None:
+    """URDF does not say what holds a robot; who writes may."""
+    robot = Robot(name="r", links=[solid("a")], base=Base.UNSPECIFIED)
+    report = write(robot, tmp_path / "r.usda", base="world")
+    assert list(report) == []
+    back = read(tmp_path / "r.usda", policy=collect)
+    assert isinstance(back, Robot)
+    assert back.base is Base.FIXED
+
+
+def test_numbers_that_are_none_do_not_stop_the_writer(tmp_path: Path) -> None:
+    """NaN and infinity are written as they are; reading complains of them."""
+    robot = two_links(Joint(name="j", kind=JointKind.REVOLUTE, parent="a", child="b", axes=[rotation([0, 0, 1])]))
+    robot.joints[0].axes[0].direction = np.zeros(3)
+    robot.joints[0].axes[0].lower = math.nan
+    robot.links[1].inertial = Inertial(math.nan, np.full(3, math.inf), np.full((3, 3), math.nan))
+    robot.links[1].shapes[0].pose = Pose(np.full(3, math.nan))
+    robot.links[0].shapes[0].geometry = Box(np.array([0.0, math.nan, 1.0]))
+    for layout in LAYOUTS:
+        report = write(robot, tmp_path / "r.usda", layout=layout)
+        assert report
+        read(tmp_path / "r.usda", policy=collect)
+
+
 def test_a_ball_joint_limited_as_a_whole(tmp_path: Path) -> None:
     """MuJoCo's limit of the whole rotation is approximated for others, and kept."""
     cone = ConeLimit(angle_y=1.0, angle_z=1.0, total=True)
@@ -226,7 +271,7 @@ def test_a_world_with_robots_of_the_same_link_names(tmp_path: Path, layout: str)
     assert_same_described(world, back)
     assert isinstance(back.shapes[0].geometry, Plane)
     assert back.shapes[0].geometry.size is None
-    np.testing.assert_allclose(back.gravity, world.gravity)
+    np.testing.assert_allclose(np.array(back.gravity), [0, 0, -1.6])
     first, second = world.forward_kinematics({"left::hinge": 0.5}), back.forward_kinematics({"left::hinge": 0.5})
     for name, pose in first.items():
         np.testing.assert_allclose(second[name], pose, atol=1e-9)

@@ -72,10 +72,24 @@ def is_snapshot(folder: str) -> bool:
         return False
 
 
+def format_json(value: object, indent: str = "") -> str:
+    """JSON text in which lists of numbers, such as matrices, stand on one line each."""
+    inner = indent + " "
+    if isinstance(value, dict) and value:
+        lines = [f"{json.dumps(k, ensure_ascii=False)}: {format_json(v, inner)}" for k, v in value.items()]
+        ends = "{}"
+    elif isinstance(value, list) and any(isinstance(v, (dict, list)) for v in value):
+        lines = [format_json(v, inner) for v in value]
+        ends = "[]"
+    else:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return f"{ends[0]}\n{inner}" + f",\n{inner}".join(lines) + f"\n{indent}{ends[1]}"
+
+
 def write_json(folder: str, value: object) -> None:
     """The snapshot's text; numbers with all their digits, and never NaN."""
     try:
-        text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+        text = format_json(value)
     except ValueError as error:
         raise ExportError(f"The program gave a number that is none: {error}.") from error
     with open(os.path.join(folder, SNAPSHOT), "w", encoding="utf-8", newline="\n") as file:

@@ -111,9 +111,8 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
 
     settings, paths = single.WriteSettings(layout, meshes, layered), package_path or []
     if source.is_dir():
-        raise typer.Exit(
-            batch.run(source, target, to=to, jobs=jobs, search_paths=paths, report=report, settings=settings)
-        )
+        options = batch.Options(to, jobs, format, paths, report, settings)
+        raise typer.Exit(batch.run(source, target, options))
     raise typer.Exit(
         single.run(source, target, format=format, search_paths=paths, report=report, settings=settings, to=to)
     )

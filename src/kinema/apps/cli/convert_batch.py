@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -34,6 +34,7 @@ class Job:
     source: Path
     target: Path
     format: str
+    read_as: str | None
     search_paths: tuple[Path, ...]
     settings: WriteSettings
 
@@ -55,22 +56,26 @@ class Converted:
         return dict(counts) if isinstance(counts, dict) else {}
 
 
-def run(
-    folder: Path,
-    out: Path,
-    *,
-    to: str | None,
-    jobs: int | None,
-    search_paths: Sequence[Path],
-    report: Path | None,
-    settings: WriteSettings,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line asks for."""
+
+    to: str | None = None
+    """What to write, as format or as suffix."""
+    jobs: int | None = None
+    format: str | None = None
+    """What to read all files as; found out where not given."""
+    search_paths: Sequence[Path] = ()
+    report: Path | None = None
+    settings: WriteSettings = field(default_factory=WriteSettings)
+
+
+def run(folder: Path, out: Path, options: Options) -> int:
     """Convert every robot of a folder; the exit status, which is the worst of all."""
     try:
-        work = plan(folder, out, to=to, search_paths=search_paths, settings=settings)
-        outcomes = _convert_all(work, jobs or default_jobs())
-        if report is not None:
-            _save(outcomes, folder, report)
+        outcomes = _convert_all(plan(folder, out, options), options.jobs or default_jobs())
+        if options.report is not None:
+            _save(outcomes, folder, options.report)
     except KinemaError as error:
         Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
         return UNREADABLE
@@ -78,13 +83,11 @@ def run(
     return max((_status(o) for o in outcomes), default=FINE)
 
 
-def plan(
-    folder: Path, out: Path, *, to: str | None, search_paths: Sequence[Path], settings: WriteSettings
-) -> list[Job]:
+def plan(folder: Path, out: Path, options: Options) -> list[Job]:
     """What to convert, and where to: the folders are kept, the suffix is the new one."""
-    if to is None:
+    if options.to is None:
         raise WriteError(f"{folder}: this is a folder; say what its robots are to become, as in --to usda")
-    format, suffix = format_named(to)
+    format, suffix = format_named(options.to)
     if out.exists() and not out.is_dir():
         raise WriteError(f"{out}: this is a file; the robots of a folder need a folder to go to")
     inside = out.resolve() if out.resolve() != folder.resolve() else None
@@ -95,9 +98,10 @@ def plan(
     sources = {f.resolve() for f in files}
     for target in targets:
         if (out / target).resolve() in sources:
-            raise WriteError(f"{out / target}: this would be written over the file it is made from")
+            raise WriteError(f"{out / target}: this would be written over a file that is to be read")
+    paths = tuple(options.search_paths)
     return [
-        Job(file, out / target, format, tuple(search_paths), settings)
+        Job(file, out / target, format, options.format, paths, options.settings)
         for file, target in zip(files, targets, strict=True)
     ]
 
@@ -121,7 +125,7 @@ def target_names(files: Sequence[Path], suffix: str, *, apart: bool) -> list[Pat
 def convert_one(job: Job) -> Converted:
     """Convert one file, in a process of its own."""
     begin = time.perf_counter()
-    described = read_file(job.source, None, job.search_paths)
+    described = read_file(job.source, job.read_as, job.search_paths)
     job.target.parent.mkdir(parents=True, exist_ok=True)
     losses = job.settings.write(described, job.target, job.format)
     n_errors = sum(d.severity is Severity.ERROR for d in described.diagnostics)
@@ -154,7 +158,9 @@ def print_table(console: Console, outcomes: Sequence[Outcome[Job, Converted]], f
         name = str(outcome.task.source.relative_to(folder))
         result = outcome.result
         if result is None:
-            why = outcome.failure.replace(str(outcome.task.source), outcome.task.source.name)
+            why = outcome.failure
+            for place in (outcome.task.source, outcome.task.target):
+                why = why.replace(str(place), place.name)
             table.add_row(Text(name), Text.assemble(("✗ ", "bold red"), why), "", "")
             continue
         counts = ", ".join(f"{n} {action}" for action, n in result.n_losses.items() if n)

@@ -73,6 +73,9 @@ class Grouping:
         for joint in self.joints:
             self.reach.unite(joint.two, joint.one)
             self.hangs_on.setdefault(joint.one, set()).add(joint.two)
+        for occurrence in self.snapshot.occurrences:
+            if is_grounded(occurrence):
+                self.reach.unite(ROOT, occurrence.path)
         self._carry_clusters()
         self._carry_loose_parts()
         result = []

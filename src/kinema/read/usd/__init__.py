@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics
+from kinema.foundation import Diagnostics, ReadError
 from kinema.read.resolve import Resolver
 
+from . import pxr
 from .convert import convert_stage
+from .layers import first_message
 from .open_stage import open_stage, openusd_messages
 
 
@@ -41,7 +43,12 @@ def read_usd(
     # what a stranger's numbers come to is looked at where it matters
     with openusd_messages(file, diagnostics), _no_collecting(), np.errstate(all="ignore"):
         stage = open_stage(file, Resolver() if resolve is None else resolve, diagnostics, variants)
-        return convert_stage(stage, str(file), diagnostics, stack_joints)
+        try:
+            return convert_stage(stage, str(file), diagnostics, stack_joints)
+        except pxr.Tf.ErrorException as error:
+            raise ReadError(f"{file}: OpenUSD fails on this stage: {first_message(error)}") from None
+        except UnicodeDecodeError:
+            raise ReadError(f"{file}: a name or text in it is not UTF-8") from None
 
 
 @contextmanager

@@ -136,9 +136,14 @@ def _velocities(index: StageIndex, body: Body, link: Link) -> None:
         frame = index.units.length * index.units.up
     else:
         frame = index.world(parent).linear
-    link.linear_velocity = frame @ np.array(linear, dtype=np.float64)
+    velocity = frame @ np.array(linear, dtype=np.float64)
     # an angular velocity turns with its frame but is not stretched by it
-    link.angular_velocity = polar(frame)[0] @ (np.array(angular, dtype=np.float64) * DEGREE)
+    spin = polar(frame)[0] @ (np.array(angular, dtype=np.float64) * DEGREE)
+    if np.isfinite(velocity).all() and np.isfinite(spin).all():
+        link.linear_velocity, link.angular_velocity = velocity, spin
+    else:
+        message = f"the velocities of body {link.name!r} hold NaN or infinity; it starts at rest"
+        index.complain_once(body.prim, "usd.velocity-not-finite", message)
 
 
 # -- joints -----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from kinema.foundation import Array, Pose
 
 from . import pxr
 from .own_shapes import stood_for
-from .polar import Affine, mirrors, polar, similarity
+from .polar import Affine, is_singular, mirrors, polar, similarity
 
 if TYPE_CHECKING:
     from .stage_index import StageIndex
@@ -68,7 +68,14 @@ def place_geometry(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> Plac
     if original is not None:
         return Placed(*original)
     make = _MAKERS.get(index.values.facts(prim).kind.type)
-    return None if make is None else make(index, prim, into_link)
+    if make is None:
+        return None
+    if not into_link.is_finite or is_singular(into_link.linear):
+        raise GeometryError("its transform is not finite, or flattens it")
+    try:
+        return make(index, prim, into_link)
+    except shapes.ShapeError as error:
+        raise GeometryError(str(error)) from None
 
 
 def _cube(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
@@ -153,8 +160,7 @@ def _tapered(top: float, bottom: float, height: float, *, rounded: bool) -> shap
 
 
 def _plane(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
-    axis = str(index.value(prim, "axis") or "Z")
-    turned = into.linear @ _ALONG[axis]
+    turned = into.linear @ _ALONG[_axis(index, prim)]
     # a plane's normal is carried by the inverse transpose, so that it stays normal under shear
     normal = np.linalg.inv(turned).T @ np.array([0.0, 0.0, 1.0])
     normal *= np.sign(np.linalg.det(turned)) or 1.0
@@ -245,7 +251,14 @@ def _meshed(mesh: shapes.MeshData, into: Affine, kind: str) -> Placed:
 
 def _along_axis(index: StageIndex, prim: pxr.Prim, into: Affine) -> Affine:
     """The map, for a shape that was made along z instead of along the prim's axis."""
-    return Affine(into.linear @ _ALONG[str(index.value(prim, "axis") or "Z")], into.offset)
+    return Affine(into.linear @ _ALONG[_axis(index, prim)], into.offset)
+
+
+def _axis(index: StageIndex, prim: pxr.Prim) -> str:
+    axis = str(index.value(prim, "axis") or "Z")
+    if axis not in _ALONG:
+        raise GeometryError(f"its axis is {axis!r}")
+    return axis
 
 
 def _axial(index: StageIndex, prim: pxr.Prim, into: Affine) -> tuple[Array, tuple[float, float] | None]:

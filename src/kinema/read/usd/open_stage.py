@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kinema.foundation import Diagnostics, Origin, ReadError
 from kinema.read.resolve import Resolver
@@ -50,8 +51,15 @@ def openusd_messages(file: Path, diagnostics: Diagnostics) -> Iterator[None]:
     try:
         yield
     finally:
-        for message in _grouped(one_line(str(d.commentary)) for d in collector.TakeUncoalescedDiagnostics()):
+        for message in _grouped(map(_commentary, collector.TakeUncoalescedDiagnostics())):
             diagnostics.warning("usd.openusd", f"OpenUSD says: {message}", origin=Origin(str(file)))
+
+
+def _commentary(item: Any) -> str:
+    try:
+        return one_line(str(item.commentary))
+    except UnicodeDecodeError:
+        return "something that quotes bytes which are no text"
 
 
 def _grouped(messages: Iterable[str]) -> Iterator[str]:

@@ -49,8 +49,11 @@ def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) ->
         return gap
     mark_generated(index, prim, joint)
     joint.implicit = bool(own(index, prim, "implicit"))
-    if "excludeFromArticulation" in (own(index, prim, "implied") or ()):
+    implied = own(index, prim, "implied") or ()
+    if "excludeFromArticulation" in implied:
         joint.closes_loop = False
+    if "jointEnabled" in implied:
+        joint.enabled = True
     if joint.cone is not None and own(index, prim, "coneIsTotal"):
         joint.cone = dataclasses.replace(joint.cone, total=True)
     _kind(index, prim, joint)

@@ -34,11 +34,13 @@ def polar(linear: Array) -> tuple[Array, Array]:
     """Right polar decomposition `linear = Q @ S`: Q a proper rotation, S symmetric.
 
     S is positive definite, or negative definite where the map mirrors: then Q stays proper and the mirror is `-I`,
-    folded into S. A singular map still gives a rotation, one of several.
+    folded into S. A singular map still gives a rotation, one of several, and one that is not finite the identity.
     """
     size = similarity(linear)
     if size:
         return linear / size, np.array([[size, 0.0, 0.0], [0.0, size, 0.0], [0.0, 0.0, size]])
+    if not np.isfinite(linear).all():
+        return np.eye(3), linear
     u, s, vt = np.linalg.svd(linear)
     rotation = u @ vt
     scale = (vt.T * s) @ vt
@@ -100,7 +102,9 @@ def from_gf(matrix: object) -> Affine:
 
 
 def rigid(affine: Affine) -> Pose:
-    """The rigid part."""
+    """The rigid part; the identity where there is none, because a number is not finite."""
+    if not affine.is_finite:
+        return Pose()
     return Pose(affine.offset, polar(affine.linear)[0])
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from kinema.foundation import Diagnostics, Origin
 
 from . import pxr
+from .layers import first_message
 from .own_numbers import EXACT, exact_number, read_stamp
 from .schemas import applied
 
@@ -134,13 +135,19 @@ class PrimValues:
     def targets(self, prim: pxr.Prim, name: str) -> list[Any]:
         """The paths that an authored relationship names."""
         relationship = prim.GetRelationship(name)
-        return list(relationship.GetTargets()) if relationship else []
+        try:
+            return list(relationship.GetTargets()) if relationship else []
+        except RuntimeError as error:
+            self._cannot_be_read(prim, name, error)
+            return []
 
     def _authored_value(self, prim: pxr.Prim, name: str, facts: PrimFacts) -> Any:
         attribute = prim.GetAttribute(name)
         try:
             value = attribute.Get(self.time)
-        except RuntimeError:  # a relationship has the name
+        except RuntimeError as error:
+            if not prim.GetRelationship(name):
+                self._cannot_be_read(prim, name, error)
             return None
         if self._may_be_animated and attribute.ValueMightBeTimeVarying():
             self.animated[f"{prim.GetPath()}.{name}"] = None
@@ -160,6 +167,13 @@ class PrimValues:
         twin = prim.GetAttribute(EXACT + name).Get(self.time) if EXACT + name in facts.authored else None
         decimals = "kinema:decimals" in facts.authored
         return value if self.stamp is None else exact_number(self.stamp, attribute, value, twin, decimals)
+
+    def _cannot_be_read(self, prim: pxr.Prim, name: str, error: Exception) -> None:
+        path = str(prim.GetPath())
+        if (path, name) not in self._complained:
+            self._complained.add((path, name))
+            message = f"{name} of {prim.GetName()!r} cannot be read: {first_message(error)}"
+            self._diagnostics.error("usd.unreadable", message, origin=Origin(self._file, None, path))
 
     def _complain(self, prim: pxr.Prim, name: str, attribute: Any, value: Any) -> None:
         key = (str(prim.GetPath()), name)

@@ -68,6 +68,8 @@ class StageIndex:
     instancers: list[pxr.Prim] = field(default_factory=list)
     owner_of: dict[str, str | None] = field(default_factory=dict)
     """Prim path -> path of the closest enabled body at or above it."""
+    complained: set[tuple[str, str]] = field(default_factory=set)
+    """Prims and codes of errors that are reported once."""
     meshes: dict[Any, Mesh] = field(default_factory=dict)
     """Meshes with a scale baked in, by their source and that scale."""
     points_left: int = MAX_POINTS
@@ -87,7 +89,19 @@ class StageIndex:
     def world(self, prim: pxr.Prim) -> Affine:
         """A prim's world transform in metres, Z up."""
         self.values.note_motion(prim)
-        return from_gf(self._local_to_world(prim) * self.to_si)
+        affine = from_gf(self._local_to_world(prim) * self.to_si)
+        if not affine.is_finite:
+            self.complain_once(
+                prim, "usd.transform-not-finite", f"the transform of {prim.GetName()!r} holds NaN or infinity"
+            )
+        return affine
+
+    def complain_once(self, prim: pxr.Prim, code: str, message: str) -> None:
+        """Report an error of a prim that is met whenever the prim is looked at."""
+        origin = self.origin(prim)
+        if (origin.path, code) not in self.complained:
+            self.complained.add((origin.path, code))
+            self.diagnostics.error(code, message, origin=origin)
 
     def _local_to_world(self, prim: pxr.Prim) -> Any:
         """In the stage's units; not a number where the stage's own transform is none."""

@@ -77,6 +77,10 @@ def write_collisions(writing: Writing) -> None:
     chosen = plain
     if not _is_native(writing):
         wanted = _wanted(writing, geoms)
+        for key in [k for k in plain.pairs if k not in wanted]:
+            rule = plain.pairs.pop(key)
+            assert rule is not None  # so far there are only the description's own
+            writing.drop(("pair", rule.name or f"{rule.a} {rule.b}"), "the pair", "its shapes never move apart")
         structure = _Structure(geoms, parents_collide=parents_collide(writing))
         chosen = _mended(plain, structure, wanted)
         made = None if chosen.cost == plain.cost else _made_masks(writing, structure, geoms, wanted, plain)

@@ -39,7 +39,7 @@ def add_joint(writing: Writing, names: Names, model: Element, joint: Joint) -> E
         kind = "revolute2"
     element = model.child("joint", name=names.joints[joint.name], type=kind)
     owner = f'joint "{joint.name}"'
-    add_pose(element, joint.child_pose, owner)
+    add_pose(element, joint.child_pose, owner, computed=True)
     element.child("parent", "world" if joint.parent is None else names.links[joint.parent])
     assert joint.child is not None  # the lowering sees to that
     element.child("child", names.links[joint.child])

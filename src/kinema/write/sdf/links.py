@@ -25,7 +25,7 @@ _SHAPE_SAID = (*SETTINGS, "max_convex_hulls", "meta")
 def add_link(writing: Writing, model: Element, link: Link, name: str, *, with_masks: bool) -> Element:
     """The `<link>` of a link of the lowered robot, without what is mounted on it."""
     element = model.child("link", name=name)
-    add_pose(element, link.pose or Pose(), f'link "{link.name}"')
+    add_pose(element, link.pose or Pose(), f'link "{link.name}"', computed=True)
     if link.gravity_scale != 1:
         element.child("gravity", flag(link.gravity_scale))
         if link.gravity_scale:

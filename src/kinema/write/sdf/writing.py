@@ -112,9 +112,11 @@ def finite(value: float, owner: str, what: str) -> float:
     return float(value)
 
 
-def add_pose(element: Element, pose: Pose, owner: str) -> None:
-    """A `<pose>`, left out where it is the identity; what products of poses leave in the last digits is no number."""
-    values = [0.0 if abs(v) < NOISE else v for v in (*pose.position.tolist(), *pose.rpy.tolist())]
+def add_pose(element: Element, pose: Pose, owner: str, *, computed: bool = False) -> None:
+    """A `<pose>`, left out where it is the identity; of a computed one the dust of the last digits is swept away."""
+    angles = [0.0 if abs(v) < NOISE else v for v in pose.rpy.tolist()]
+    position = [0.0 if computed and abs(v) < NOISE else v for v in pose.position.tolist()]
+    values = [*position, *angles]
     if any(values):
         element.child("pose", numbers(finite(v, owner, "pose") for v in values))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +117,10 @@ class Materials:
             self.writing.drop(_called(material), ", ".join(unsaid), "URDF's materials are a colour and a texture")
 
 
-def _called(material: VisualMaterial) -> VisualMaterial | tuple[str, str]:
-    """The material, or where it stands if it has no name."""
-    return material if material.name else ("visualmaterial", f"without a name {material.origin}".strip())
+def _called(material: VisualMaterial) -> VisualMaterial:
+    """The material, by a name that says so if it has none."""
+    if material.name:
+        return material
+    named = copy.copy(material)
+    named.name = "(without a name)"
+    return named

@@ -51,7 +51,8 @@ def _save_text(writing: Writing, file: Path) -> None:
             spec.targetPathList.explicitItems = [f"{_PLACEHOLDER}{len(relative)}"]
             relative.append(str(pxr.Sdf.Path(target).MakeRelativePath(pxr.Sdf.Path(prim))))
     text = layer.ExportToString()
-    file.write_text(re.sub(f"<{_PLACEHOLDER}([0-9]+)>", lambda m: f"<{relative[int(m.group(1))]}>", text))
+    text = re.sub(f"<{_PLACEHOLDER}([0-9]+)>", lambda m: f"<{relative[int(m.group(1))]}>", text)
+    file.write_text(text, encoding="utf-8")
 
 
 def _pack(writing: Writing, file: Path) -> None:

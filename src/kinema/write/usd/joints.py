@@ -263,8 +263,11 @@ def _unit(axis: Axis) -> float:
 
 
 def _flags(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft) -> None:
-    if not joint.enabled:
+    moved_by_hand = _holds_kinematic(parts, joint)
+    if not joint.enabled or moved_by_hand:
         prim.set("physics:jointEnabled", "bool", False)
+    if joint.enabled and moved_by_hand:
+        prim.keep("implied", "token[]", ["jointEnabled"])
     if writing.filters.joint_collides(parts, joint):
         prim.set("physics:collisionEnabled", "bool", True)
     closes = id(joint) in parts.loops and writing.is_articulated(parts)
@@ -277,6 +280,14 @@ def _flags(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft) ->
             prim.number(f"physics:break{name}", "float", value)
     if joint.implicit:
         prim.keep("implicit", "bool", True)
+
+
+def _holds_kinematic(parts: RobotPlan, joint: Joint) -> bool:
+    """Whether the joint fixes a kinematic link to the world, which in USD would keep it from being moved."""
+    if joint.kind is not JointKind.FIXED or (joint.parent is not None and joint.child is not None):
+        return False
+    link = parts.link_by_name.get(joint.child or joint.parent or "")
+    return link is not None and link.kinematic
 
 
 def hold_base(writing: Writing, parts: RobotPlan, root: str) -> str:

@@ -49,6 +49,7 @@ class RobotPlan:
     joint_scope: str = ""
     """Where flat joints stand."""
     joint_by_name: dict[str, Joint] = field(default_factory=dict)
+    link_by_name: dict[str, Link] = field(default_factory=dict)
     loops: frozenset[int] = frozenset()
     """ids of the joints that are not in the tree."""
 
@@ -99,6 +100,7 @@ def _robot(plan: Plan, robot: Robot, path: str) -> RobotPlan:
     parts = RobotPlan(robot, path, tree, shown_poses(robot, tree))
     parts.loops = frozenset(id(j) for j in tree.loops)
     parts.joint_by_name = {j.name: j for j in reversed(robot.joints)}
+    parts.link_by_name = {link.name: link for link in reversed(robot.links)}
     if plan.layout == "nested":
         _nest(plan, parts)
     else:

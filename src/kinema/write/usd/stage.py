@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from kinema.description import Assembly, Base, Joint, Link, Robot, World
+from kinema.description import Assembly, Base, Link, Robot, World
 
 from ..report import Action, LossReport
 from . import pxr
@@ -128,7 +128,7 @@ def _robot(writing: Writing, parts: RobotPlan) -> None:
     prim.tell(kind="component")
     prim.place(robot.pose)
     prim.keep("robot", "string", robot.name)
-    if robot.base is Base.UNSPECIFIED and parts.tree.roots and not robot.static:
+    if robot.base is Base.UNSPECIFIED and parts.tree.roots and not robot.static and not _is_fixed(writing, robot):
         prim.keep("base", "token", Base.UNSPECIFIED.value)
         how = "it is free to fall in USD, as its file does not say that it is fixed"
         writing.lose(Action.APPROXIMATED, robot, "what holds its base", how)
@@ -179,33 +179,39 @@ def _articulate(writing: Writing, parts: RobotPlan) -> None:
     carries = {e.parent for e in parts.tree.edges if not is_free(e)}
     articulated = writing.is_articulated(parts)
     for root in parts.tree.roots:
-        fixed = hold_base(writing, parts, root) if parts.robot.base is Base.FIXED else ""
+        fixed = hold_base(writing, parts, root) if _is_fixed(writing, parts.robot) else ""
         if articulated and root in carries:
-            _mark(writing, parts, fixed or parts.links[root], parts.links[root])
+            _mark(writing, parts, fixed or parts.links[root])
     for edge in parts.tree.edges:
         free = is_free(edge)
         if (edge.parent is None or free) and articulated and edge.child in carries:
             joint = next((j for j in edge.joints if id(j) in parts.joints), None)
             body = parts.links[edge.child]
             path = body if joint is None else parts.joints[id(joint)]
-            _mark(writing, parts, path, body, implied=edge.parent is not None)
+            _mark(writing, parts, path, implied=edge.parent is not None)
+    _stack(writing, parts)
 
 
-def _mark(writing: Writing, parts: RobotPlan, path: str, link: str, *, implied: bool = False) -> None:
-    stacked = any(len(e.joints) > 1 for e in parts.tree.edges)
+def _is_fixed(writing: Writing, robot: Robot) -> bool:
+    """Whether the base is fixed, by the description or, where that leaves it open, by who writes."""
+    return robot.base is Base.FIXED or (robot.base is Base.UNSPECIFIED and writing.options.base == "world")
+
+
+def _mark(writing: Writing, parts: RobotPlan, path: str, *, implied: bool = False) -> None:
     prim = writing.draft.prims[path]
     prim.apply("PhysicsArticulationRootAPI")
     if implied or (parts.robot.root is None and writing.described.format == "usd"):
         prim.keep("implied", "token[]", ["articulationRoot"])
-    if stacked:
+    if any(len(e.joints) > 1 for e in parts.tree.edges):
         prim.apply("NewtonArticulationRootAPI")
         prim.set("newton:jointsAddMobility", "bool", True, uniform=True)
-        body = writing.draft.prims[link]  # the schema may be on a joint; it is said on the body as well
-        body.set("newton:jointsAddMobility", "bool", True, uniform=True)
-        root = _first_stacked(parts)
-        how = "several joints between two links add their motion; only who knows newton:jointsAddMobility reads it so"
-        writing.lose(Action.EXTENSION, root, "that joints are stacked", how)
 
 
-def _first_stacked(parts: RobotPlan) -> Joint:
-    return next(e.joints[1] for e in parts.tree.edges if len(e.joints) > 1)
+def _stack(writing: Writing, parts: RobotPlan) -> None:
+    """Say that joints between two links add their motion, on the links too: the articulation may be on a joint."""
+    for edge in parts.tree.edges:
+        if len(edge.joints) > 1:
+            prim = writing.draft.prims[parts.links[edge.child]]
+            prim.set("newton:jointsAddMobility", "bool", True, uniform=True)
+            how = "several joints between two links add their motion only for who knows newton:jointsAddMobility"
+            writing.lose(Action.EXTENSION, edge.joints[1], "that it is stacked on another joint", how)

@@ -25,6 +25,7 @@ class UsdOptions:
     meshes: str = "embed"
     layered: bool = False
     exact: bool = True
+    base: str = "auto"
 
 
 @dataclass(slots=True, eq=False)
