@@ -31,6 +31,10 @@ from round_trip import Difference, differences, round_trips  # noqa: E402
 TABLE = ROOT / "docs" / "round-trips.md"
 STATES = ("exact", "explained", "unexplained", "failed")
 MOST_SECONDS = 300
+PRELOAD = [
+    *("round_trip", "mujoco", "pxr.UsdPhysics", "pxr.UsdShade", "scipy.spatial", "trimesh", "collada"),
+    *(f"kinema.{way}.{format}" for way in ("read", "write") for format in FORMATS),
+]
 MANY = 5
 """How many reasons of a cell are listed."""
 
@@ -64,8 +68,7 @@ def main(places: Sequence[Path], jobs: int) -> int:
     if not cells:
         print("there are no robot files in:", *places, file=sys.stderr)
         return 1
-    working = work_on_all(travel, cells, jobs=jobs, seconds=MOST_SECONDS, preload=["round_trip", "pxr.UsdPhysics"])
-    outcomes = list(track(working, "travelling", total=len(cells), console=Console(stderr=True)))
+    outcomes = travel_all(cells, jobs)
     outcomes.sort(key=lambda o: cells.index(o.task))
     temporary = TABLE.with_suffix(".tmp")
     temporary.write_text(table(outcomes), encoding="utf-8")
@@ -73,6 +76,19 @@ def main(places: Sequence[Path], jobs: int) -> int:
     counts = Counter(map(state, outcomes))
     print(", ".join(f"{counts[s]} {s}" for s in STATES), "->", TABLE.relative_to(ROOT))
     return 0 if counts["unexplained"] + counts["failed"] == 0 else 1
+
+
+def travel_all(cells: Sequence[Cell], jobs: int) -> list[Outcome[Cell, Found]]:
+    """Make all trips, small files first; what is wrong is printed as it is found."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    outcomes = []
+    by_size = sorted(cells, key=lambda cell: cell.file.stat().st_size)
+    working = work_on_all(travel, by_size, jobs=jobs, seconds=MOST_SECONDS, preload=PRELOAD)
+    for outcome in track(working, "travelling", total=len(cells), console=console):
+        outcomes.append(outcome)
+        if state(outcome) in ("unexplained", "failed"):
+            console.print("\n".join([f"{state(outcome)}:", *_reasons(outcome)]), markup=False)
+    return outcomes
 
 
 def _format(file: Path) -> str:

@@ -90,7 +90,9 @@ class Filters:
         if id(parts) not in self._body_of:
             self._body_of[id(parts)] = rigid_bodies(parts.robot)
         body_of = self._body_of[id(parts)]
-        bodies = [-1 if end is None else body_of[end] for end in (joint.parent, joint.child)]
+        bodies = [body_of.get(end) for end in (joint.parent, joint.child)]
+        if None in bodies:
+            return False  # it names a link that does not exist, and is not written
         # what hangs on the ground may touch it, as in the description's own rule
         return parts.robot.collision.neighbours_collide or (-1 in bodies and bodies[0] != bodies[1])
 
