@@ -36,10 +36,10 @@ _RENAMED = re.compile(r"it is called (?:\"(.*)\"|'(.*?)' in the file)")
 _BASE = re.compile(r"\b(base|root)\b")
 _OF_ANOTHER_FORMAT = re.compile(r"^(settings? of its own format|the setting|<|its name$)")
 _OF_OTHER_MATTERS = {
-    "pose": r"velocit|effort|damp|friction|armature|drive|stiffness|spring|solver|surface|mass|inertia|limit|gravity",
+    "pose": r"velocit|effort|damp|friction|armature|drive|stiff|spring|solver|surface|mass|inertia|limit|gravity|colli",
     "inertia": r"surface|friction|gravity|velocit|colour|texture|material|collide|solver|drawn",
     "limit": r"damp|friction|armature|spring|stiffness|solver|break|inertia",
-    "collision": r"surface|friction|density|mass|inertia|effort|velocit|damp|colour|texture|material|armature|solver",
+    "collision": r"^(?!.*(collide|collision|contact|pair|mask|shape|plane|mesh|joint|kind|disabled)).*$",
 }
 """What a loss may be about, of an element, that cannot be why this aspect of it differs."""
 _OTHER_KINDS = {"robot", "world", "actuator", "sensor", "frame", "camera", "light", "keyframe", "option"}
@@ -126,9 +126,16 @@ class RoundTrip:
         left = dict.fromkeys(after)
         result: dict[str, str] = {}
         later = []
+        alike = Counter(node.name for node in before.values())
         for unique, node in before.items():
-            names = [n for first in _renamed(self.there, kind, node.name) for n in _renamed(self.back, kind, first)]
-            is_renamed = len(set(names)) > 1
+            alike[node.name] -= 1
+            first_names = _renamed(self.there, kind, node.name)
+            if 0 <= alike[node.name] < len(first_names) - 1:  # of several that were called alike, the last ones change
+                first_names = [first_names[-2 - alike[node.name]]]
+            elif len(first_names) > 1:
+                first_names = [node.name]
+            names = [n for first in first_names for n in _renamed(self.back, kind, first)]
+            is_renamed = set(names) != {node.name}
             if is_renamed or not self._take(unique, [unique, node.name], left, result):
                 later.append((unique, names))
         for unique, names in later:
@@ -163,7 +170,8 @@ class RoundTrip:
             middle = {n for kind in ("link", "joint", "shape") for n in _renamed(self.there, kind, name)}
             for called in {name, name.rpartition("::")[2], *middle}:
                 for loss in self._named.get(called, ()):
-                    may_be_of = loss.kind in kinds if kinds else loss.kind not in _OTHER_KINDS
+                    is_quoted = loss.name != called
+                    may_be_of = loss.kind in kinds if kinds else is_quoted or loss.kind not in _OTHER_KINDS
                     if may_be_of and not unrelated.search(loss.what):
                         return loss
         return None
@@ -181,6 +189,13 @@ def _renamed(report: LossReport, kind: str, name: str) -> list[str]:
         if loss.kind == kind and loss.name == name and loss.what == "its name" and (match := _RENAMED.search(loss.how))
     ]
     return [*found, name]
+
+
+def _former(report: LossReport, name: str) -> list[str]:
+    """What was called otherwise before a writer gave it this name."""
+    plain = name.rpartition("::")[2]
+    called = [(loss, _RENAMED.search(loss.how)) for loss in report if loss.what == "its name"]
+    return [loss.name for loss, match in called if match and plain in (match[1], match[2])]
 
 
 # -- the trip ---------------------------------------------------------------------------------------------------------
@@ -230,7 +245,7 @@ def structure(trip: RoundTrip) -> Iterator[Difference]:
                 loss = trip.base_loss()
             yield Difference("structure", f'the joint "{name}" is gone', loss)
     for name in trip.after.links.keys() - set(trip.links.values()):
-        loss = trip.loss_of("pose", [name, trip.after.robot_of[name].name])
+        loss = trip.loss_of("pose", [name, *_former(trip.back, name), trip.after.robot_of[name].name])
         yield Difference("structure", f'the link "{name}" came in addition', loss)
 
 
@@ -291,7 +306,8 @@ def collisions(trip: RoundTrip) -> Iterator[Difference]:
     after = _pairs(trip.after, {there: name for name, there in trip.links.items()})
     for pair in sorted(before.symmetric_difference(after), key=sorted):
         names = sorted(pair)
-        loss = trip.loss_of("collision", [*names, *_shapes(trip, names), *_joints_between(trip, names)])
+        loss = trip.loss_of("collision", [*names, *_shapes(trip, names)], ("link", "shape", "collisionpair", "pair"))
+        loss = loss or trip.loss_of("collision", _joints_between(trip, names), ("joint",))
         if loss is None and any(_is_held(trip, name) for name in names):
             loss = trip.base_loss()
         what = "may collide no more" if pair in before else "may collide now"

@@ -11,6 +11,8 @@ from kinema.foundation import Diagnostic, Diagnostics, Severity
 ROOT = Path(__file__).parent.parent
 SHARED_ASSETS = ROOT.parent / "shared" / "assets"
 EXAMPLES = ROOT / "examples" / "robots"
+HANG = 60.0
+"""Seconds after which something hangs; tests measure no speed, machines differ."""
 
 
 def assets(relative: str) -> Path:

@@ -8,6 +8,7 @@ What is compared, and what counts as explained by the loss reports, is in tests/
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -35,6 +36,7 @@ PRELOAD = [
     *("round_trip", "mujoco", "pxr.UsdPhysics", "pxr.UsdShade", "scipy.spatial", "trimesh", "collada"),
     *(f"kinema.{way}.{format}" for way in ("read", "write") for format in FORMATS),
 ]
+QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 MANY = 5
 """How many reasons of a cell are listed."""
 
@@ -53,9 +55,11 @@ class Cell:
 class Found:
     """What a cell's trip found."""
 
-    n_explained: int
+    explained: dict[tuple[str, str, str], int]
+    """How often a loss, by its kind and what it says, is why an aspect differs: (aspect, kind, what) -> count."""
     unexplained: tuple[str, ...]
     by_aspect: dict[str, int]
+    """How many of the unexplained differences there are of each aspect."""
 
 
 def main(places: Sequence[Path], jobs: int) -> int:
@@ -104,7 +108,7 @@ def travel(cell: Cell) -> Found:
         except WriteError as error:
             raise RuntimeError(str(error).replace(folder, "")) from error
     return Found(
-        sum(d.loss is not None for d in found),
+        dict(Counter((d.aspect, d.loss.kind, QUOTED.sub("…", d.loss.what)) for d in found if d.loss is not None)),
         tuple(str(d) for d in found if d.loss is None),
         dict(Counter(d.aspect for d in found if d.loss is None)),
     )
@@ -116,7 +120,7 @@ def state(outcome: Outcome[Cell, Found]) -> str:
         return "failed"
     if found.unexplained:
         return "unexplained"
-    return "explained" if found.n_explained else "exact"
+    return "explained" if found.explained else "exact"
 
 
 def table(outcomes: Sequence[Outcome[Cell, Found]]) -> str:
@@ -134,6 +138,7 @@ def table(outcomes: Sequence[Outcome[Cell, Found]]) -> str:
         *_matrix(outcomes),
         "",
     ]
+    lines += ["## What the reports say where something differs", "", *_explanations(outcomes), ""]
     for wanted in ("unexplained", "failed"):
         chosen = [o for o in outcomes if state(o) == wanted]
         if chosen:
@@ -152,6 +157,16 @@ def _matrix(outcomes: Sequence[Outcome[Cell, Found]]) -> list[str]:
     total = [sum(state(o) == wanted for o in outcomes) for wanted in STATES]
     rows.append(f"| **all** | **all** | {sum(total)} | " + " | ".join(map(str, total)) + " |")
     return rows
+
+
+def _explanations(outcomes: Sequence[Outcome[Cell, Found]]) -> list[str]:
+    """Which losses explain how many differences, so that one can judge whether they do."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    for outcome in outcomes:
+        for (aspect, kind, what), n in (outcome.result.explained if outcome.result else {}).items():
+            counts[outcome.task.target, aspect, kind, what] += n
+    rows = [f"| {target} | {a} | {kind} | {what} | {n} |" for (target, a, kind, what), n in sorted(counts.items())]
+    return ["| through | what differs | loss of a | what of it | differences |", "|---|---|---|---|---|", *rows]
 
 
 def _reasons(outcome: Outcome[Cell, Found]) -> list[str]:

@@ -121,7 +121,7 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
             SDFormat: 1.9 to 1.12).
         robot: the robot of a world to write, where the format can hold one only (URDF).
         base: `world` hangs the robot on a link `world`, `auto` only where its base cannot be said otherwise (URDF);
-            `world` fixes a base of which nothing is said (SDFormat).
+            `world` fixes a base of which nothing is said (SDFormat, USD).
         frames: write named frames as links without mass (URDF).
         package: the ROS package that meshes are referred to in; relative to the file when not given (URDF).
 

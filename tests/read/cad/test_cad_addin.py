@@ -18,8 +18,8 @@ from fake_fusion import FakeDesign
 from fake_math import Matrix3D, shift
 from test_cad_fusion import A_POSE, part, two_parts
 
-from conftest import ClaimedDiagnostics
 from kinema.read.cad import read_cad
+from support import ClaimedDiagnostics
 
 ADDIN = FOLDER / "KinemaExport"
 

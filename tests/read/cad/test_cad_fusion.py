@@ -14,8 +14,8 @@ from fake_fusion import ComponentData, FakeDesign, LinkData, box_body
 from fake_joints import DIRECTIONS, JointData, X, Z, make_joint, unit
 from fake_math import shift, turn
 
-from conftest import ClaimedDiagnostics
 from kinema.description import Base, JointKind, joint_motion
+from support import ClaimedDiagnostics
 
 MOVING = ["revolute", "slider", "cylindrical", "pin_slot", "planar", "ball"]
 KINDS = {

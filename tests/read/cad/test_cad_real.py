@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import ClaimedDiagnostics
 from kinema.description import JointKind, Robot
 from kinema.foundation import Pose
 from kinema.read.cad import read_cad
 from kinema.shapes import inertia_from_second_moment, second_moment_from_inertia
-from support import assets
+from support import ClaimedDiagnostics, assets
 
 Extraction = dict[str, Any]
 

@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import kinema
-from conftest import ClaimedDiagnostics
 from kinema.description import JointKind, Robot
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.cad import read_cad
-from support import ROOT
+from support import HANG, ROOT, ClaimedDiagnostics
 
 IDENTITY = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
 
@@ -109,7 +108,7 @@ def test_unreadable_files(tmp_path: Path, data: bytes, message: str) -> None:
         read_cad(file)
     assert str(caught.value).startswith(str(file))
     assert "\n" not in str(caught.value)
-    assert time.perf_counter() - start < 3.0
+    assert time.perf_counter() - start < HANG
 
 
 def test_missing_files(tmp_path: Path) -> None:
@@ -294,7 +293,7 @@ def test_many_parts_and_mistakes_take_little_time(tmp_path: Path) -> None:
     ]
     start = time.perf_counter()
     robot = read(tmp_path, value, Diagnostics())
-    assert time.perf_counter() - start < 8.0
+    assert time.perf_counter() - start < HANG
     assert len({j.name for j in robot.joints}) == len(robot.joints) > 0
 
 

@@ -10,10 +10,9 @@ import mujoco
 import pytest
 from mjcf_files import BALL, INLINE, oracle, read_text, write
 
-from conftest import ClaimedDiagnostics
 from kinema.description import World, colliding_pairs
 from kinema.read.mjcf import read_mjcf
-from support import all_assets, asset_id
+from support import ClaimedDiagnostics, all_assets, asset_id
 
 FILTERS = f"""
 <mujoco>

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from mjcf_files import BALL, FREE_AND_MOCAP, in_body, oracle, read_text, write
 
-from conftest import ClaimedDiagnostics
 from kinema.description import (
     Approximation,
     Box,
@@ -25,6 +24,7 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.read.mjcf import read_mjcf
+from support import ClaimedDiagnostics
 
 TWO_BODIES = """
 <mujoco model="two">

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from mjcf_files import BALL, STL, VERTICES, in_body, oracle, read_text, write
 
-from conftest import ClaimedDiagnostics
 from kinema.description import HeightField, Mesh, Robot, World
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.mjcf import read_mjcf
 from kinema.read.resolve import Resolver
+from support import ClaimedDiagnostics
 
 MESH_BODY = '<worldbody><body name="b"><joint/><geom name="g" type="mesh" mesh="a"/></body></worldbody>'
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from urdf_files import LIMIT, LINKS, joint, read_text
 
-from conftest import ClaimedDiagnostics
 from kinema.description import AxisMotion, Joint, JointKind
 from kinema.foundation import Severity
+from support import ClaimedDiagnostics
 
 
 def _read(tmp_path: Path, inside: str, diagnostics: ClaimedDiagnostics, version: str = "1.0") -> Joint:

@@ -204,6 +204,7 @@ def test_drake_joints_are_drakes(tmp_path: Path) -> None:
         np.testing.assert_allclose(ours[name], poses[name], rtol=0, atol=1e-9)
 
 
+@pytest.mark.benchmark
 def test_the_largest_robot_is_read_at_once() -> None:
     """PR2, with 82 links and 98 gazebo elements."""
     file = assets("urdf/pr2/example-robot-data/robots/pr2_description/urdf/pr2.urdf")

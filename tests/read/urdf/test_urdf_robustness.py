@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from urdf_files import LIMIT, joint, read_text, write
 
-from conftest import ClaimedDiagnostics
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
-from support import EXAMPLES
+from support import EXAMPLES, HANG, ClaimedDiagnostics
 
 # -- files that cannot be read ----------------------------------------------------------------------------------------
 
@@ -68,7 +67,7 @@ def test_many_mistakes_take_little_time(tmp_path: Path, inside: str) -> None:
     file = write(tmp_path, inside)
     start = time.perf_counter()
     robot = read_urdf(file)
-    assert time.perf_counter() - start < 3.0
+    assert time.perf_counter() - start < HANG
     assert len({x.name for x in robot.links}) == len(robot.links)
     assert len({j.name for j in robot.joints}) == len(robot.joints)
 

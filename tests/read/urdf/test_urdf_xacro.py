@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 from urdf_files import write
 
-from conftest import ClaimedDiagnostics
 from kinema.description import Mesh, Robot
 from kinema.foundation import ReadError
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf, xacro_expand, xacro_worker
 from kinema.read.urdf.xacro_expression import RefusedExpression, evaluate
+from support import ClaimedDiagnostics
 
 XMLNS = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 

@@ -140,7 +140,14 @@ def geometry(rng: Generator) -> Geometry:
     mesh = box([a, b, c])
     scale = np.ones(3) if rng.random() < 0.5 else np.array([0.5, -1.5, 2.0])
     made: list[Geometry] = [
-        *(Box(np.array([a, b, c])), Sphere(a), Ellipsoid(np.array([a, b, c])), Capsule(a, b), Cylinder(a, b), Cone(a, b)),
+        *(
+            Box(np.array([a, b, c])),
+            Sphere(a),
+            Ellipsoid(np.array([a, b, c])),
+            Capsule(a, b),
+            Cylinder(a, b),
+            Cone(a, b),
+        ),
         Mesh(vertices=mesh.vertices + rng.normal(size=3), faces=mesh.faces, scale=scale),
     ]
     return made[rng.integers(len(made))]
@@ -156,7 +163,9 @@ def shape(rng: Generator, name: str) -> Shape:
     if rng.random() < 0.4:
         made.material = VisualMaterial(name=str(rng.choice(["steel", ""])), color=(*rng.random(3).tolist(), 1.0))  # type: ignore[arg-type]
     if made.collision and rng.random() < 0.4:
-        made.surface = PhysicsMaterial(dynamic_friction=float(rng.random()), contact_dimension=int(rng.choice([1, 4, 6])))
+        made.surface = PhysicsMaterial(
+            dynamic_friction=float(rng.random()), contact_dimension=int(rng.choice([1, 4, 6]))
+        )
     return made
 
 

@@ -142,7 +142,9 @@ def assert_poses(written: Written, values: list[dict[str, Array]], tolerance: fl
 
 def assert_masses(written: Written, tolerance: float = 1e-9) -> None:
     """Masses, centres and inertias, but for those that are reported."""
-    reported = {loss.name for loss in written.report if loss.kind == "link" and ("inertia" in loss.what or "mass" in loss.what)}
+    reported = {
+        loss.name for loss in written.report if loss.kind == "link" and ("inertia" in loss.what or "mass" in loss.what)
+    }
     for number, body in enumerate(written.bodies, start=1):
         model, link = written.model, body.link
         if link is None or link.name in reported:

@@ -197,7 +197,8 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     for scene in index.scenes:
         keep_vendor_data(index, scene, described, OPTION_SETTINGS)
     for prim in index.articulations:
-        if index.values.facts(prim).path not in index.bodies:
+        facts = index.values.facts(prim)
+        if facts.path not in index.bodies and not facts.kind.is_joint:
             keep_vendor_data(index, prim, described, ARTICULATION_SETTINGS)
     described.format, described.source = "usd", index.file
     described.diagnostics = index.diagnostics

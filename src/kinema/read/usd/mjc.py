@@ -12,7 +12,7 @@ from kinema.foundation import Origin
 from . import pxr
 from .geometry import GeometryError, place_geometry
 from .names import unique_names
-from .own_names import own_names
+from .own_names import own_names, own_order
 from .own_settings import own
 from .polar import rigid
 from .shapes_on_links import SITE_SCHEMAS, into_link
@@ -50,6 +50,7 @@ def read_mjc(index: StageIndex, joints: list[Joint], shapes: Mapping[str, str]) 
         shapes: prim path -> name, of all shapes.
     """
     sites = [prim for prim in index.gprims if index.schemas(prim) & SITE_SCHEMAS]
+    sites = own_order(index, sites, sites)
     kinds = {kind: [p for p in index.others if index.values.facts(p).kind.type == kind] for kind in _READ}
     names = Names(
         joints={joint.origin.path: joint.name for joint in joints},

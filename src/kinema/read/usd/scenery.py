@@ -8,6 +8,7 @@ from typing import Any
 from kinema.description import Camera, Light
 
 from . import pxr
+from .own_names import own_order
 from .own_settings import own
 from .polar import rigid
 from .scenes import GRAVITY_SWITCHES
@@ -50,7 +51,7 @@ def read_options(index: StageIndex) -> dict[str, Any]:
 def read_cameras(index: StageIndex) -> list[Camera]:
     """The stage's cameras; a USD camera looks along -z with +y up, as ours do."""
     result = []
-    for prim in index.cameras:
+    for prim in own_order(index, index.cameras, index.cameras):
         camera = pxr.UsdGeom.Camera(prim).GetCamera(index.time)
         body = index.owner(prim)
         pose = rigid(index.world(prim))
@@ -80,7 +81,7 @@ def _field_of_view(index: StageIndex, prim: pxr.Prim, camera: Any) -> float:
 def read_lights(index: StageIndex) -> list[Light]:
     """The stage's lights; a USD light shines along -z, as ours do."""
     result = []
-    for prim in index.lights:
+    for prim in own_order(index, index.lights, index.lights):
         body = index.owner(prim)
         pose = rigid(index.world(prim))
         color = index.value(prim, "inputs:color")

@@ -21,9 +21,8 @@ _DEFAULT_INPUT = {"position": 1, "velocity": 2, "motor": 0}
 
 def write_actuators(writing: Writing) -> None:
     """All actuators of the description, in order."""
-    for home in writing.homes:
-        for actuator in home.actuators:
-            _actuator(writing, home, actuator)
+    for home, actuator in writing.parts("actuators"):
+        _actuator(writing, home, actuator)
 
 
 def _actuator(writing: Writing, home: Assembly, actuator: Actuator) -> None:

@@ -32,9 +32,8 @@ _CLOSED = 1e-9
 
 def write_constraints(writing: Writing) -> None:
     """All constraints of the description, then mimicry and screws."""
-    for home in writing.homes:
-        for constraint in home.constraints:
-            _constraint(writing, home, constraint)
+    for home, constraint in writing.parts("constraints"):
+        _constraint(writing, home, constraint)
     for robot in writing.robots:
         for joint in robot.joints:
             _follow(writing, robot, joint)

@@ -49,9 +49,28 @@ def _grow(
                 gain = sum(1 for o in opposite if _pair(c, o) in open_pairs and not _covered(c, o, one, other))
                 if gain and (best is None or gain > best[0]):
                     best = (gain, c, side)
-        if best is None:
+        if best is not None:
+            (one if best[2] == 0 else other).add(best[1])
+            continue
+        both = _another(one, other, wanted, open_pairs)
+        if both is None:
             return one, other
-        (one if best[2] == 0 else other).add(best[1])
+        one.add(both[0])
+        other.add(both[1])
+
+
+def _another(
+    one: set[int], other: set[int], wanted: Wanted, open_pairs: set[tuple[int, int]]
+) -> tuple[int, int] | None:
+    """A pair that is not covered and of which a class can go to each side."""
+    for pair in sorted(open_pairs):
+        if _covered(*pair, one, other):
+            continue
+        for i, j in (pair, pair[::-1]):
+            fits = all(wanted(i, o) is not False for o in other) and all(wanted(j, o) is not False for o in one)
+            if fits:
+                return i, j
+    return None
 
 
 def _covered(i: int, j: int, one: set[int], other: set[int]) -> bool:

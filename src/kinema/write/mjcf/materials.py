@@ -60,6 +60,10 @@ class Materials:
                 writing.approximate(material, "its colour", how)
             element.set({"rgba": numbers(material.color)})
 
+    def color_of(self, name: str) -> tuple[float, ...] | None:
+        """The colour of a material by its name in the file; None where there is none."""
+        return next((own for written, own in self._made.values() if written == name), None)
+
     @staticmethod
     def _is_asset(material: VisualMaterial) -> bool:
         """Whether there is more to it than a colour."""

@@ -68,14 +68,14 @@ def _site(writing: Writing, home: Assembly, frame: Frame) -> Element:
     element.set(marker_attributes(writing, frame, frame.marker))
     group, user = writing.take(frame, "group", 0), writing.take(frame, "user")
     material = writing.take(frame, "material", "")
-    known = material in writing.names.taken.get("material", ())
-    if material and not known:
+    look = writing.materials.color_of(material)
+    if material and look is None:
         writing.drop(frame, f"its material {material!r}", "no shape has it")
     color = frame.color
     element.set(
         {
-            "material": material if known else None,
-            "rgba": None if color is None or color == _DEFAULT_COLOR or known else numbers(color),
+            "material": None if look is None else material,
+            "rgba": None if color is None or color in (_DEFAULT_COLOR, look) else numbers(color),
             "group": str(group) if group else None,
             "user": None if user is None else trimmed(user),
             "class": writing.take(frame, "class", "") or None,

@@ -48,12 +48,11 @@ _ELSEWHERE = {
 
 def write_sensors(writing: Writing) -> None:
     """All sensors of the description, in order."""
-    for home in writing.homes:
-        for sensor in home.sensors:
-            if home.format == FORMAT or _is_own(sensor):
-                _own(writing, home, sensor)
-            else:
-                _foreign(writing, home, sensor)
+    for home, sensor in writing.parts("sensors"):
+        if home.format == FORMAT or _is_own(sensor):
+            _own(writing, home, sensor)
+        else:
+            _foreign(writing, home, sensor)
 
 
 def _is_own(sensor: Sensor) -> bool:

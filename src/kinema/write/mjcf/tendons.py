@@ -26,9 +26,8 @@ def joint_part(writing: Writing, name: str, home: Assembly, axis: int = 0) -> Jo
 
 def write_tendons(writing: Writing) -> None:
     """All tendons."""
-    for home in writing.homes:
-        for tendon in home.tendons:
-            _tendon(writing, home, tendon)
+    for home, tendon in writing.parts("tendons"):
+        _tendon(writing, home, tendon)
 
 
 def _tendon(writing: Writing, home: Assembly, tendon: Tendon) -> None:
@@ -108,8 +107,8 @@ def _spring_length(tendon: Tendon) -> str | None:
 def _look(writing: Writing, tendon: Tendon, element: Element) -> None:
     group, user = writing.take(tendon, "group", 0), writing.take(tendon, "user")
     material = writing.take(tendon, "material", "")
-    known = material in writing.names.taken.get("material", ())
-    if material and not known:
+    look = writing.materials.color_of(material)
+    if material and look is None:
         writing.drop(tendon, f"its material {material!r}", "no shape has it")
     element.set({"group": str(group) if group else None, "user": None if user is None else trimmed(user)})
     if tendon.is_fixed:
@@ -117,8 +116,8 @@ def _look(writing: Writing, tendon: Tendon, element: Element) -> None:
     element.set(
         {
             "width": text_or_none(tendon.width, 0.003),
-            "material": material if known else None,
-            "rgba": None if tendon.color == _DEFAULT_COLOR or known else numbers(tendon.color),
+            "material": None if look is None else material,
+            "rgba": None if tendon.color in (_DEFAULT_COLOR, look) else numbers(tendon.color),
         }
     )
 

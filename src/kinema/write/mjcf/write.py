@@ -122,7 +122,7 @@ def _body(writing: Writing, body: BodyPlan, parent: Element) -> None:
     if body.mocap:
         element.set({"mocap": "true"})
     if body.link is not None:
-        _link_settings(writing, body.link, element)
+        _link_settings(writing, body, body.link, element)
         writing.names.by_node["body", id(body.link)].element = element
     inertial = Element("body")
     write_joints(writing, body, element)
@@ -135,10 +135,14 @@ def _body(writing: Writing, body: BodyPlan, parent: Element) -> None:
         _body(writing, child, element)
 
 
-def _link_settings(writing: Writing, link: Link, element: Element) -> None:
+def _link_settings(writing: Writing, body: BodyPlan, link: Link, element: Element) -> None:
     user, sleep = writing.take(link, "user"), writing.take(link, "sleep", "")
     if link.starts_asleep and not sleep:
         sleep = "init"
+    begins_tree = bool(body.parts) and (body.parent is None or body.parent.weld is None)
+    if sleep and not begins_tree:
+        writing.drop(link, "how it sleeps", "MuJoCo asks that of the first moving body of a tree only")
+        sleep = ""
     element.set(
         {
             "childclass": writing.take(link, "childclass", "") or None,

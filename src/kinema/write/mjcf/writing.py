@@ -101,6 +101,17 @@ class Writing:
         """The world's own shapes."""
         return self.described.shapes if isinstance(self.described, World) else []
 
+    def parts(self, kind: str) -> list[tuple[Assembly, Any]]:
+        """All `actuators`, `sensors`, ... with the robot or world that has each.
+
+        Their order is that of MuJoCo's vectors of controls and measurements, so that those of a file stay as they were.
+        """
+        found = [(home, item) for home in self.homes for item in getattr(home, kind)]
+        places = [item.origin for _, item in found]
+        if self.described.format == FORMAT and len({p.file for p in places}) == 1 and all(p.line for p in places):
+            found.sort(key=lambda part: part[1].origin.line)
+        return found
+
     def section(self, tag: str) -> Element:
         """A section of the document."""
         return self.document.section(tag)

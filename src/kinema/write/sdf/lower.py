@@ -218,6 +218,8 @@ class _Lowering:
         link.inertial = Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
         self.between.setdefault(child, []).append(link)
         self.poses[link.name] = pose
+        how = f'it is added: it is between the joints that hold "{child}", and has {SMALL_MASS:g} kg'
+        self.writing.approximate(("link", link.name), "the link", how)
         return link.name
 
     def _pose(self, link: str | None) -> Pose:

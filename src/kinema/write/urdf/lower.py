@@ -79,6 +79,7 @@ class _Lowering:
             raise WriteError(f'robot "{self.source.name}" has no links, and URDF needs one')
         if self._needs_world():
             self.world = unique_name("world", self.link_names)
+            self._say_added(self.world, "it stands for the world, on which the robot hangs")
         for name in self.tree.roots:
             self._root(name)
         for edge in self.tree.edges:
@@ -197,8 +198,7 @@ class _Lowering:
             if is_last and absorbed is not None:
                 child = edge.child
             else:
-                # where the link itself is fixed to it, it needs no mass of its own
-                child = self._frame_link(edge.child, f"{name}_frame", has_mass=not is_last)
+                child = self._frame_link(edge.child, step, name, is_last=is_last)
             pose = step.before if number else self._from_world(edge, step.before)
             self._join(_joint(step, name, parent, child, pose), step.joint)
             parent = child
@@ -230,12 +230,20 @@ class _Lowering:
         self.result.chains.setdefault(source.name, []).append(name)
         self.writing.source_of[name] = source
 
-    def _frame_link(self, child: str, name: str, *, has_mass: bool) -> str:
-        link = Link(name=unique_name(name, self.link_names))
-        if has_mass:
-            link.inertial = Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
+    def _frame_link(self, child: str, step: Step, joint: str, *, is_last: bool) -> str:
+        """A link after a step that cannot end at the link it is for; the last one is fixed to it and has no mass."""
+        link = Link(name=unique_name(f"{joint}_frame", self.link_names))
         self.before.setdefault(child, []).append(link)
+        if is_last:
+            how = f'the axis of "{step.joint.name}" does not pass through the origin of "{child}"; it has no mass'
+        else:
+            link.inertial = Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
+            how = f'it is between the joints that hold "{child}", and has {SMALL_MASS:g} kg'
+        self._say_added(link.name, how)
         return link.name
+
+    def _say_added(self, link: str, how: str) -> None:
+        self.writing.approximate(("link", link), "the link", f"it is added: {how}")
 
     def _fixed(self, edge: TreeEdge, tail: Pose) -> None:
         source = edge.joints[0]

@@ -33,4 +33,7 @@ def place_on_link(
     prim = writing.draft.prim(writing.plan.names.child(parent, node.name, kind.lower()), kind)
     author_name(writing, prim, node)
     prim.place(base @ node.pose, scale)
+    kind_of_node = type(node).__name__
+    prim.keep("order", "int", writing.placed[kind_of_node])
+    writing.placed[kind_of_node] += 1
     return prim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ class Writing:
     """Link's prim -> the prims of its colliders."""
     loose: list[tuple[str, str]] = field(default_factory=list)
     """Bodies that a free joint, which has no prim, keeps from colliding."""
+    placed: Counter[str] = field(default_factory=Counter)
+    """How many cameras, lights and frames there are already."""
     scene: PrimDraft | None = None
     """The physics scene, where there is one."""
     filtered: dict[str, list[str]] = field(default_factory=dict)
