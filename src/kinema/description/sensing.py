@@ -16,7 +16,7 @@ class Frame(Node):
     """A named frame on a link (an MJCF site, an SDFormat frame)."""
 
     link: str | None
-    """None for the world."""
+    """None for the robot's base frame, as for joints; for the world where a world holds the frame."""
     pose: Pose = field(default_factory=Pose)
     marker: Geometry | None = None
     """What it is drawn as; also the volume of a touch sensor."""

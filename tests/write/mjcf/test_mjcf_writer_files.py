@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from pathlib import Path
 
 import mujoco
@@ -30,7 +31,6 @@ from kinema.description import (
     Sphere,
     VisualMaterial,
     World,
-    posed_meshes,
     rotation,
     translation,
 )
@@ -60,7 +60,7 @@ ARM = """\
       <geom name="base_seen" class="visual" type="box" size="0.1 0.2 0.05" material="red"/>
       <geom name="base_felt" class="collision" size="0.1"/>
       <body name="link" pos="0 0 0.2" quat="1 1 0 0">
-        <inertial mass="1.25" pos="0 0 0" fullinertia="0.1 0.2 0.3 0.01 0.02 0.03"/>
+        <inertial mass="1.25" pos="0 0 0" fullinertia="0.2 0.25 0.3 0.01 0.02 0.03"/>
         <joint name="turn" axis="0 1 0" range="-1.5 1.5" actuatorfrcrange="-20 20"/>
         <geom name="link_seen" class="visual" type="cylinder" size="0.05 0.2" pos="0 0 0.2"/>
         <geom name="link_felt" class="collision" type="capsule" size="0.05 0.2" pos="0 0 0.2"/>
@@ -86,7 +86,7 @@ def arm() -> Robot:
         Shape(name="base_seen", geometry=Box(np.array([0.2, 0.4, 0.1])), collision=False, material=red),
         Shape(name="base_felt", geometry=Sphere(0.1), visual=False, surface=rubber),
     ]
-    tensor = np.array([[0.1, 0.01, 0.02], [0.01, 0.2, 0.03], [0.02, 0.03, 0.3]])
+    tensor = np.array([[0.2, 0.01, 0.02], [0.01, 0.25, 0.03], [0.02, 0.03, 0.3]])
     link = Link(name="link", inertial=Inertial(1.25, np.zeros(3), tensor))
     link.shapes = [
         Shape(name="link_seen", geometry=kinema.description.Cylinder(0.05, 0.4), pose=up, collision=False),
@@ -165,9 +165,8 @@ def test_ranges_that_mujoco_takes() -> None:
 
 # -- meshes -----------------------------------------------------------------------------------------------------------
 
-FLAT = Mesh(
-    vertices=np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], float), faces=np.array([[0, 1, 2], [0, 2, 3]])
-)
+SQUARE = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], float)
+FLAT = Mesh(vertices=SQUARE, faces=np.array([[0, 1, 2], [0, 2, 3]]))
 TRIANGLE = Mesh(vertices=np.array([[0, 0, 0], [1, 0, 0], [0, 1, 1]], float), faces=np.array([[0, 1, 2]]))
 CUBE = box((0.1, 0.2, 0.3))
 
@@ -179,11 +178,11 @@ def with_shapes(*shapes: Shape) -> Robot:
 
 def stl(ascii_text: bool) -> bytes:
     if ascii_text:
-        facets = [
-            f"facet normal 0 0 0\nouter loop\n{''.join(f'vertex {x} {y} {z}{chr(10)}' for x, y, z in t)}endloop\nendfacet"
-            for t in CUBE.triangles().tolist()
-        ]
-        return ("solid s\n" + "\n".join(facets) + "\nendsolid s\n").encode()
+        lines = ["solid s"]
+        for triangle in CUBE.triangles().tolist():
+            lines += ["facet normal 0 0 0", "outer loop", *(f"vertex {x} {y} {z}" for x, y, z in triangle)]
+            lines += ["endloop", "endfacet"]
+        return "\n".join([*lines, "endsolid s\n"]).encode()
     records = b"".join(
         np.zeros(3, "<f4").tobytes() + np.asarray(t, "<f4").tobytes() + b"\0\0" for t in CUBE.triangles()
     )
@@ -203,9 +202,7 @@ def test_mesh_files(mode: str, ascii_text: bool, tmp_path: Path) -> None:
     suffix = "obj" if ascii_text or mode == "bake" else "stl"
     assert made == ([] if mode == "reference" and not ascii_text else [f"part.{suffix}"])
     assert written.model.nmesh == 1
-    ours, theirs = (
-        posed_meshes(r.links[0].name, r.links[0].shapes, Pose(), "collision") for r in (robot, read(written.path))
-    )  # type: ignore[attr-defined]
+    ours, theirs = (described.posed_meshes() for described in (robot, read(written.path)))
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(np.sort(a.vertices, axis=0), np.sort(b.vertices, axis=0), atol=1e-6)
 
@@ -258,8 +255,6 @@ def test_planes_do_not_move(tmp_path: Path) -> None:
 @given(st.lists(st.floats(-1.0, 1.0), min_size=3, max_size=3), st.booleans())
 def test_any_inertia_compiles(moments: list[float], turned: bool) -> None:
     """Whatever the principal moments, MuJoCo takes what is written; those of a real body are not touched."""
-    import tempfile
-
     axes = Pose.from_rpy((0, 0, 0), (0.3, 0.4, 0.5)).rotation if turned else np.eye(3)
     tensor = axes @ np.diag(moments) @ axes.T
     joint = Joint(name="j", kind=JointKind.CONTINUOUS, parent=None, child="a", axes=[rotation((0, 0, 1))])
@@ -314,7 +309,7 @@ def test_names_are_unique_and_reported_where_they_change(tmp_path: Path) -> None
     robots[1].joints[1].child = "tab\tbell\x07"
     written = write(World(name="w", robots=robots), tmp_path)
     names = [written.model.body(i).name for i in range(1, written.model.nbody)]
-    assert names == ["base", "link", "world_1", "arm 1_base", "arm 1_link", "tab_bell_"]
+    assert names == ["base", "link", "arm 0_world", "arm 1_base", "arm 1_link", "tab_bell_"]
     assert {"world", "base", "link", "turn", "tab\tbell\x07"} <= set(written.lost("its name"))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kinema.description import Inertial, Link, Shape
@@ -21,7 +19,7 @@ def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
     unknown = computed and any(_brings_unknown_mass(shape) for shape in shapes)
     link = Link(
         **reading.node("body", "bodies", body),
-        inertial=None if unknown else inertial_of(model, body),
+        inertial=None if unknown else inertial_of(reading, body),
         inertial_is_computed=computed,
         shapes=shapes,
         extras=plugins_of(reading, "bodies", body),
@@ -36,15 +34,29 @@ def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
     return link
 
 
-def inertial_of(model: Any, body: int) -> Inertial | None:
+def inertial_of(reading: Reading, body: int) -> Inertial | None:
     """Mass, centre and inertia; None for a body without mass."""
+    model = reading.model
     mass = float(model.body_mass[body])
     if mass == 0.0:
         return None
     with np.errstate(invalid="ignore", over="ignore"):  # infinite numbers are for the checks to find
         axes = quaternion_to_matrix(model.body_iquat[body])
         inertia: Array = axes @ np.diag(model.body_inertia[body]) @ axes.T
-    return Inertial(mass, np.array(model.body_ipos[body]), (inertia + inertia.T) / 2)
+        inertia = (inertia + inertia.T) / 2
+    written = _written_inertia(reading, body)
+    if written is not None and np.abs(written - inertia).max() <= 1e-9 * np.abs(inertia).max():
+        inertia = written  # MuJoCo's own is the same but for the rounding of its principal axes
+    return Inertial(mass, np.array(model.body_ipos[body]), inertia)
+
+
+def _written_inertia(reading: Reading, body: int) -> Array | None:
+    """The matrix of a `fullinertia`; None where the file gives none."""
+    spec = reading.spec("bodies", body)
+    if spec is None or not np.isfinite(spec.fullinertia).all():
+        return None
+    xx, yy, zz, xy, xz, yz = (float(v) for v in spec.fullinertia)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def _is_computed(reading: Reading, body: int) -> bool:

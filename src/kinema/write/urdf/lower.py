@@ -106,7 +106,7 @@ class _Lowering:
                 continue
             link = Link(name=unique_name(frame.name or "frame", self.link_names), origin=frame.origin)
             name = unique_name(f"{link.name}_joint", self.joint_names)
-            pose = self.source.pose.inverse() @ frame.pose if frame.link is None else frame.pose
+            pose = self.source.pose @ frame.pose if frame.link is None else frame.pose
             robot.links.append(link)
             robot.joints.append(
                 Joint(name=name, kind=JointKind.FIXED, parent=parent, child=link.name, parent_pose=pose)
