@@ -39,7 +39,7 @@ _OF_OTHER_MATTERS = {
     "pose": r"velocit|effort|damp|friction|armature|drive|stiff|spring|solver|surface|mass|inertia|limit|gravity|colli",
     "inertia": r"surface|friction|gravity|velocit|colour|texture|material|collide|solver|drawn",
     "limit": r"damp|friction|armature|spring|stiffness|solver|break|inertia",
-    "collision": r"^(?!.*(collide|collision|contact|pair|mask|shape|plane|mesh|joint|kind|disabled)).*$",
+    "collision": r"^(?!.*(collide|pair|mask|the shape|the static shape|the plane|the mesh|joint|its kind|disabled)).*$",
 }
 """What a loss may be about, of an element, that cannot be why this aspect of it differs."""
 _OTHER_KINDS = {"robot", "world", "actuator", "sensor", "frame", "camera", "light", "keyframe", "option"}

@@ -106,7 +106,7 @@ def travel(cell: Cell) -> Found:
             trips = round_trips(cell.file, cell.target, Path(folder))
             found: list[Difference] = [d for trip in trips for d in differences(trip)]
         except WriteError as error:
-            raise RuntimeError(str(error).replace(folder, "")) from error
+            raise WriteError(str(error).replace(f"{folder}/", "")) from error
     return Found(
         dict(Counter((d.aspect, d.loss.kind, QUOTED.sub("…", d.loss.what)) for d in found if d.loss is not None)),
         tuple(str(d) for d in found if d.loss is None),

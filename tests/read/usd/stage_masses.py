@@ -16,7 +16,8 @@ class StageMass(NamedTuple):
 
     mass: float
     center: Array
-    inertia: Array
+    inertia: Array | None
+    """None where OpenUSD has no valid one."""
 
 
 class _NoVolume(Exception):
@@ -33,28 +34,22 @@ class _Solid(NamedTuple):
 
 
 def openusd_mass(file: Path, path: str) -> StageMass | None:
-    """Mass properties of a body; None where OpenUSD has no valid answer (no collider, no mass, a sheared body)."""
+    """Mass properties of a body; None where OpenUSD has no valid answer: see `_has_answer`."""
     from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
     stage = Usd.Stage.Open(str(file))
     unit, weight = UsdGeom.GetStageMetersPerUnit(stage), UsdPhysics.GetStageKilogramsPerUnit(stage)
     body = stage.GetPrimAtPath(path)
-    if body.HasAttribute("newton:inertia"):
-        return None  # a full tensor, which OpenUSD does not know of
     cache = UsdGeom.XformCache(Usd.TimeCode.Default())
-    frame = _linear(cache.GetLocalToWorldTransform(body))
-    upright = np.array(Gf.Transform(cache.GetLocalToWorldTransform(body)).GetRotation().GetQuat().GetNormalized().GetImaginary())
-    real = Gf.Transform(cache.GetLocalToWorldTransform(body)).GetRotation().GetQuat().GetNormalized().GetReal()
-    turn = quaternion_to_matrix([real, *upright.tolist()])
-    if np.abs(np.linalg.norm(frame[0], axis=0)[:, None] * np.eye(3) - np.abs(turn.T @ frame[0])).max() > 1e-6:
-        return None  # sheared: fact 9 of what OpenUSD gets wrong
-    asked: list[str] = []
+    frame, place = _linear(cache.GetLocalToWorldTransform(body))
+    turn = _rotation(Gf.Transform(cache.GetLocalToWorldTransform(body)).GetRotation().GetQuat())
+    asked: list[Any] = []
 
     def information(prim: Any) -> Any:
-        asked.append(str(prim.GetPath()))
+        asked.append(prim)
         linear, offset = _linear(cache.GetLocalToWorldTransform(prim))
         try:
-            solid = _mapped(_solid(prim), turn.T @ linear, turn.T @ (offset - frame[1]))
+            solid = _mapped(_solid(prim), turn.T @ linear, turn.T @ (offset - place))
         except _NoVolume:
             solid = _Solid(0.0, np.zeros(3), np.zeros((3, 3)))
         result = UsdPhysics.RigidBodyAPI.MassInformation()
@@ -66,16 +61,56 @@ def openusd_mass(file: Path, path: str) -> StageMass | None:
         return result
 
     mass, diagonal, center, axes = UsdPhysics.RigidBodyAPI(body).ComputeMassProperties(information)
-    authored = UsdPhysics.MassAPI(body)
-    complete = bool(authored) and all(
-        authored.GetPrim().GetAttribute(f"physics:{n}").HasAuthoredValue() for n in ("mass", "diagonalInertia")
-    )
-    if mass <= 0 or not (asked or complete):
+    if mass <= 0 or not _has_answer(body, asked, turn.T @ frame):
         return None
-    q = [axes.GetReal(), *np.array(axes.GetImaginary()).tolist()]
-    principal = quaternion_to_matrix(q)
-    inertia = (principal * np.array(diagonal, dtype=np.float64)) @ principal.T
-    return StageMass(mass * weight, np.array(center, dtype=np.float64) * unit, inertia * weight * unit**2)
+    principal = _rotation(axes)
+    inertia = (principal * np.array(diagonal, dtype=np.float64)) @ principal.T * weight * unit**2
+    center_of_mass = np.array(center, dtype=np.float64) * unit
+    return StageMass(mass * weight, center_of_mass, inertia if _knows_inertia(body, asked) else None)
+
+
+def _has_answer(body: Any, asked: list[Any], stretch: Array) -> bool:
+    """Whether OpenUSD's mass and centre are right: facts 8 to 10 of what is known about it."""
+    if np.abs(stretch - np.diag(np.diag(stretch))).max() > 1e-6 * np.abs(stretch).max():
+        return False  # it decomposes sheared bodies wrongly
+    prims = [body, *asked, *(m for m in map(_material, asked) if m)]
+    if any(str(p.GetAttribute(f"physics:{n}").GetTypeName()) != _typed(p, n) for p in prims for n in _NUMBERS):
+        return False
+    return bool(asked) or _says(body, "mass")
+
+
+_NUMBERS = ("mass", "density")
+
+
+def _material(prim: Any) -> Any:
+    from pxr import UsdShade
+
+    return UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial("physics")[0].GetPrim()
+
+
+def _typed(prim: Any, name: str) -> str:
+    """The type that the layer gives an attribute: OpenUSD reads nothing from a double where the schema has a float."""
+    stack = prim.GetAttribute(f"physics:{name}").GetPropertyStack()
+    return str(stack[0].typeName) if stack else str(prim.GetAttribute(f"physics:{name}").GetTypeName())
+
+
+def _knows_inertia(body: Any, asked: list[Any]) -> bool:
+    """Whether OpenUSD's inertia is right as well."""
+    if body.HasAttribute("newton:inertia"):
+        return False  # a full tensor, which it does not know of
+    if _says(body, "diagonalInertia"):
+        moments = np.array(body.GetAttribute("physics:diagonalInertia").Get())
+        # it takes small ones for unset, and looks for axes in the colliders where none are given
+        return float(np.linalg.norm(moments)) > 1e-4 and _says(body, "principalAxes")
+    return bool(asked)
+
+
+def _says(prim: Any, name: str) -> bool:
+    return bool(prim.GetAttribute(f"physics:{name}").HasAuthoredValue())
+
+
+def _rotation(quaternion: Any) -> Array:
+    return quaternion_to_matrix([quaternion.GetReal(), *np.array(quaternion.GetImaginary()).tolist()])
 
 
 def _linear(matrix: Any) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ import pytest
 from stage_masses import openusd_mass
 
 from kinema.apps.cli.find_robots import find_robots
-from kinema.description import AxisState, Joint, JointKind, Robot, World
+from kinema.description import AxisState, Joint, JointKind, Link, Robot, World
 from kinema.foundation import Array, Diagnostics, Pose, collect
 from kinema.read import read
 from kinema.read.usd import read_usd
@@ -24,7 +24,7 @@ every_stage = pytest.mark.parametrize("file", STAGES, ids=asset_id)
 REAL_DEFECTS = {
     "gz_usd_tests/double_pendulum.usda": (
         {"usd.joint-to-itself"},
-        "its links have masses and joints but no PhysicsRigidBodyAPI, so that every joint is from the world to the world",
+        "its links have masses and joints but no PhysicsRigidBodyAPI: every joint is from the world to the world",
     ),
 }
 """Stage -> the errors that reading it must report, and why they are the file's fault."""
@@ -77,23 +77,26 @@ def test_counts_agree_with_openusd(file: Path) -> None:
 def test_masses_agree_with_openusd(file: Path) -> None:
     """Mass, centre and inertia of every body that OpenUSD has a valid answer for, to single precision."""
     described, _ = read_collecting(file)
-    checked = 0
     for link in described.links:
         wanted = openusd_mass(file, link.origin.path)
         if wanted is None:
             continue
-        checked += 1
         inertial = link.inertial
         assert inertial is not None, link.name
-        size = float(np.sqrt(np.trace(wanted.inertia) / wanted.mass)) + float(np.abs(wanted.center).max())
         assert math.isclose(inertial.mass, wanted.mass, rel_tol=1e-5), link.name
-        np.testing.assert_allclose(inertial.center, wanted.center, atol=1e-4 * size, err_msg=link.name)
-        scale = float(np.abs(wanted.inertia).max())
-        np.testing.assert_allclose(inertial.inertia, wanted.inertia, atol=1e-4 * scale, err_msg=link.name)
-    assert checked or not described.links or key(file) in WITHOUT_MASSES
+        size = max(1e-3, float(np.abs(wanted.center).max()))
+        np.testing.assert_allclose(inertial.center, wanted.center, rtol=0, atol=1e-5 * size, err_msg=link.name)
+        if wanted.inertia is not None:
+            scale = float(np.abs(wanted.inertia).max())
+            np.testing.assert_allclose(inertial.inertia, wanted.inertia, rtol=0, atol=1e-4 * scale, err_msg=link.name)
 
 
-WITHOUT_MASSES: set[str] = set()
+def test_openusd_has_an_answer_for_most_bodies() -> None:
+    """The comparison above does not pass for want of anything to compare."""
+    links = [(file, link) for file in STAGES for link in read_collecting(file)[0].links]
+    answers = [openusd_mass(file, link.origin.path) for file, link in links]
+    assert sum(a is not None for a in answers) > 0.9 * len(links)
+    assert sum(a is not None and a.inertia is not None for a in answers) > 0.4 * len(links)
 
 
 # -- converted robots -------------------------------------------------------------------------------------------------
@@ -107,8 +110,18 @@ CONVERTED = {
     "usd/conv_urdf_pr2/pr2.usdc": "urdf/pr2/example-robot-data/robots/pr2_description/urdf/pr2.urdf",
     "usd/conv_urdf_r2d2/physics.usda": "urdf/r2d2/r2d2.urdf",
 }
-LOST: dict[str, dict[str, str]] = {}
-"""Stage -> what it and its source disagree on, and which side lost it."""
+CENTRES, GHOSTS = "centres", "ghosts"
+LOST = {
+    "usd/conv_urdf_minitaur/quadruped.usda": {CENTRES},
+    "usd/conv_urdf_r2d2/physics.usda": {CENTRES},
+    "usd/conv_urdf_pr2/pr2.usdc": {GHOSTS},
+}
+"""What the converter lost on the way.
+
+centres: a URDF inertial without an origin has its centre at the link's. The converter does not author that, and a USD
+    body without a centre of mass has that of its colliders (OpenUSD's own computation says so too).
+ghosts: links without mass and shapes become plain transforms, which are no bodies.
+"""
 SINGLE = 2e-6
 """Single precision, with room for the arithmetic behind a number."""
 converted = pytest.mark.parametrize(("stage", "source"), CONVERTED.items(), ids=lambda p: Path(p).parent.name)
@@ -130,28 +143,55 @@ def display_names(file: Path) -> dict[str, str]:
     """Prim path -> the name that the converter could not use as a prim's name, or the prim's name."""
     from pxr import Usd
 
-    prims = Usd.PrimRange(Usd.Stage.Open(str(file)).GetPseudoRoot(), Usd.TraverseInstanceProxies())
+    stage = Usd.Stage.Open(str(file))
+    prims = Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies())
     return {str(p.GetPath()): str(p.GetMetadata("displayName") or p.GetName()) for p in prims}
+
+
+def links_by_source(found: Robot, wanted: Robot, names: dict[str, str]) -> dict[str, Link]:
+    """Name in the source -> link of the stage; a link that the source does not name is the one that is left over."""
+    links = {names[link.origin.path]: link for link in found.links}
+    unnamed = [link.name for link in wanted.links if link.name_is_generated]
+    left = [name for name in links if name not in {link.name for link in wanted.links}]
+    for name, other in zip(unnamed, left, strict=True):
+        links[name] = links.pop(other)
+    return links
 
 
 @converted
 def test_converted_links_are_those_of_the_source(stage: str, source: str) -> None:
     """The same links with the same masses, centres and inertias."""
     found, wanted, names = pair(stage, source)
-    links = {names[link.origin.path]: link for link in found.links}
-    assert set(links) == {link.name for link in wanted.links}
+    links = links_by_source(found, wanted, names)
+    lost = LOST.get(stage, set())
+    ghosts = {
+        link.name for link in wanted.links if link.inertial is None and not link.shapes and link.name not in links
+    }
+    assert bool(ghosts) == (GHOSTS in lost)
+    assert set(links) == {link.name for link in wanted.links} - ghosts
+    moved: set[str] = set()
     for link in wanted.links:
-        ours, theirs = links[link.name].inertial, link.inertial
-        if f"mass of {link.name}" in LOST.get(stage, {}):
-            continue
+        ours, theirs = (links[link.name].inertial if link.name in links else None), link.inertial
         assert (ours is None) == (theirs is None), link.name
         if ours is None or theirs is None:
             continue
         assert math.isclose(ours.mass, theirs.mass, rel_tol=SINGLE), link.name
-        size = max(1e-3, float(np.abs(theirs.center).max()))
-        np.testing.assert_allclose(ours.center, theirs.center, atol=SINGLE * size, err_msg=link.name)
         scale = float(np.abs(theirs.inertia).max())
         np.testing.assert_allclose(ours.inertia, theirs.inertia, atol=5 * SINGLE * scale, err_msg=link.name)
+        size = max(1e-3, float(np.abs(theirs.center).max()))
+        if not np.allclose(ours.center, theirs.center, rtol=0, atol=SINGLE * size):
+            assert not theirs.center.any(), link.name
+            assert not says_center(assets(stage), links[link.name].origin.path), link.name
+            moved.add(link.name)
+    assert bool(moved) == (CENTRES in lost)
+
+
+def says_center(file: Path, path: str) -> bool:
+    """Whether a body's centre of mass is authored."""
+    from pxr import Usd
+
+    stage = Usd.Stage.Open(str(file))
+    return bool(stage.GetPrimAtPath(path).GetAttribute("physics:centerOfMass").HasAuthoredValue())
 
 
 @converted
@@ -159,10 +199,10 @@ def test_converted_joints_are_those_of_the_source(stage: str, source: str) -> No
     """The same joints that move, between the same links, of the same kind, with the same limits."""
     found, wanted, names = pair(stage, source)
     joints = {names[joint.origin.path]: joint for joint in found.joints}
-    path_of = {link.name: link.origin.path for link in found.links}
+    called = {link.name: name for name, link in links_by_source(found, wanted, names).items()}
     for joint in moving(wanted):
         ours = joints[joint.name]
-        ends = [names[path_of[end]] if end else None for end in (ours.parent, ours.child)]
+        ends = [called[end] if end else None for end in (ours.parent, ours.child)]
         assert ends == [joint.parent, joint.child], joint.name
         assert ours.kind is joint.kind, joint.name
         for one, other in zip(ours.axes, joint.axes, strict=True):
@@ -180,20 +220,20 @@ def moving(robot: Robot) -> list[Joint]:
 def test_converted_robots_move_like_the_source(stage: str, source: str) -> None:
     """Every link is in the same place at random configurations, seen from the first."""
     found, wanted, names = pair(stage, source)
+    links = links_by_source(found, wanted, names)
     joints = {names[joint.origin.path]: joint for joint in found.joints}
     rng = np.random.default_rng(0)
     for _ in range(5):
         configuration = {joint.name: random_coordinates(joint, rng) for joint in moving(wanted)}
         ours = found.link_poses({joints[name].name: q for name, q in configuration.items()})
         theirs = wanted.link_poses(configuration)
-        base = wanted.links[0].name
-        origin_of = {names[link.origin.path]: link.name for link in found.links}
-        for link in wanted.links:
-            a = relative(ours, origin_of[base], origin_of[link.name])
-            b = relative(theirs, base, link.name)
+        base = next(link.name for link in wanted.links if link.name in links)
+        for name, link in links.items():
+            a = relative(ours, links[base].name, link.name)
+            b = relative(theirs, base, name)
             metres, radians = a.distance(b)
-            assert metres < 1e-5, link.name
-            assert radians < 1e-5, link.name
+            assert metres < 1e-5, name
+            assert radians < 1e-5, name
 
 
 def random_coordinates(joint: Joint, rng: np.random.Generator) -> Array:

@@ -17,7 +17,7 @@ from kinema.read import read
 from support import EXAMPLES, all_assets, asset_id
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "read" / "mjcf"))
-from mjcf_files import INLINE, configuration, random_positions
+from mjcf_files import INLINE, configuration, random_positions  # pyright: ignore[reportMissingImports]
 
 FILES = [EXAMPLES / "quadruped" / "quadruped.xml", *all_assets("mjcf/**/*.xml")]
 
@@ -72,3 +72,28 @@ def test_everything_the_format_has(name: str, tmp_path: Path) -> None:
     file = tmp_path / "model.xml"
     file.write_text({**INLINE, **ZOO}[name], encoding="utf-8")
     _equal_after_writing(file, tmp_path)
+
+
+CHANGED = {
+    "constraints": ("body_mass", "body_pos", "jnt_range", "dof_damping", "eq_data", "tendon_range", "pair_friction"),
+    "actuators": ("actuator_gainprm", "actuator_gear", "key_qpos", "key_ctrl", "site_pos", "qpos_spring"),
+    "sensors": ("sensor_cutoff", "sensor_intprm", "sensor_objid"),
+    "scenery": ("geom_friction", "geom_contype", "cam_pos", "light_dir", "geom_rgba", "body_user", "body_inertia"),
+}
+
+
+@pytest.mark.parametrize(("name", "field"), [(n, f) for n, fields in CHANGED.items() for f in fields])
+def test_a_difference_is_found(name: str, field: str, tmp_path: Path) -> None:
+    """The comparison can fail: each of these fields, changed in one place."""
+    file = tmp_path / "model.xml"
+    file.write_text(ZOO[name], encoding="utf-8")
+    one, two = load(file), load(file)
+    assert differences(one, two) == []
+    table = getattr(two, field)
+    table.flat[_place(one, field)] += 1
+    assert differences(one, two)
+
+
+def _place(model: object, field: str) -> int:
+    """A number in a table that matters: one that is not zero."""
+    return int(np.flatnonzero(getattr(model, field))[0])

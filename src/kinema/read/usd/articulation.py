@@ -21,7 +21,7 @@ def declared_roots(index: StageIndex, joints: Sequence[Joint]) -> list[str]:
     roots: list[str] = []
     prims = declared(index, index.articulations)
     joint_at = {joint.origin.path: joint for joint in joints}
-    below = _bodies_below(index, [index.values.facts(prim).path for prim in prims])
+    below = bodies_below(index, [index.values.facts(prim).path for prim in prims])
     for prim in prims:
         facts = index.values.facts(prim)
         if facts.path in index.bodies:
@@ -33,7 +33,7 @@ def declared_roots(index: StageIndex, joints: Sequence[Joint]) -> list[str]:
     return roots
 
 
-def _bodies_below(index: StageIndex, paths: Sequence[str]) -> dict[str, list[str]]:
+def bodies_below(index: StageIndex, paths: Sequence[str]) -> dict[str, list[str]]:
     """For each path the bodies under it; each body climbs, so that the time does not grow with their product."""
     below: dict[str, list[str]] = {path: [] for path in paths}
     for body in index.bodies if below else ():

@@ -6,7 +6,7 @@ is listed once, and fallbacks are kept for each combination of type and applied 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,16 +91,30 @@ class PrimValues:
             facts = self._facts[prim] = self._by_id[id(prim)] = self._gather(prim)
         return facts
 
+    def look_at(self, prims: Sequence[pxr.Prim]) -> None:
+        """Gather the facts of many prims: the same call for all of them, then the next, keeps it in the cache."""
+        infos = [prim.GetPrimTypeInfo() for prim in prims]
+        types = [info.GetTypeName() for info in infos]
+        schemas = [info.GetAppliedAPISchemas() for info in infos]
+        names = [prim.GetAuthoredPropertyNames() for prim in prims]
+        paths = [prim.GetPath() for prim in prims]
+        for prim, *gathered in zip(prims, types, schemas, names, paths, strict=True):
+            self._facts[prim] = self._by_id[id(prim)] = self._facts_of(prim, *gathered)
+
     def _gather(self, prim: pxr.Prim) -> PrimFacts:
         info = prim.GetPrimTypeInfo()
-        key = (str(info.GetTypeName()), tuple(info.GetAppliedAPISchemas()))
+        names = prim.GetAuthoredPropertyNames()
+        return self._facts_of(prim, info.GetTypeName(), info.GetAppliedAPISchemas(), names, prim.GetPath())
+
+    def _facts_of(self, prim: pxr.Prim, type_name: Any, schemas: Any, names: Any, path: Any) -> PrimFacts:
+        key = (str(type_name), tuple(schemas))
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._kinds[key] = _kind(prim)
-        authored = frozenset(prim.GetAuthoredPropertyNames())
+        authored = frozenset(names)
         if "purpose" in authored or "visibility" in authored:
             self.some_hidden = True
-        return PrimFacts(prim, str(prim.GetPath()), kind.schemas, authored, kind)
+        return PrimFacts(prim, str(path), kind.schemas, authored, kind)
 
     def value(self, prim: pxr.Prim, name: str) -> Any:
         """An attribute's value, its fallback, or None."""
@@ -123,14 +137,19 @@ class PrimValues:
         return self._authored_value(prim, name, facts)
 
     def read_ahead(self, prims: Iterable[pxr.Prim]) -> None:
-        """Read the small attributes that prims author: in one tight loop this takes a third of the time."""
+        """Read the small attributes that prims author, name by name: in tight loops this takes a third of the time."""
+        having: dict[str, list[PrimFacts]] = {}
         for prim in prims:
             facts = self.facts(prim)
             for name in facts.authored:
-                if name in _TARGETS:
-                    facts.read[name] = self.targets(prim, name)
-                elif name in _SMALL or name.startswith(_SMALL_PREFIXES):
-                    facts.read[name] = self._authored_value(prim, name, facts)
+                having.setdefault(name, []).append(facts)
+        for name, group in having.items():
+            if name in _TARGETS:
+                for facts in group:
+                    facts.read[name] = self.targets(facts.prim, name)
+            elif name in _SMALL or name.startswith(_SMALL_PREFIXES):
+                for facts in group:
+                    facts.read[name] = self._authored_value(facts.prim, name, facts)
 
     def targets(self, prim: pxr.Prim, name: str) -> list[Any]:
         """The paths that an authored relationship names."""

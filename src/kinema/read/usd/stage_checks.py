@@ -10,6 +10,7 @@ from kinema.description import Joint, Link, Mesh
 from kinema.foundation import Array, Origin
 
 from . import pxr
+from .articulation import bodies_below
 from .shapes_on_links import StageShape
 from .stage_index import StageIndex
 
@@ -71,15 +72,17 @@ def _articulations(
 ) -> None:
     roots = {index.values.facts(prim).path: prim for prim in index.articulations}
     joint_at = {joint.origin.path: joint for joint in joints}
+    below = bodies_below(index, list(roots))
     for path, prim in roots.items():
         _complain_of_root(index, prim, path, roots)
         joint = joint_at.get(path)
         if joint is not None:
             inside = [end for end in (joint.parent, joint.child) if end is not None]
         else:
-            inside = [b.name for p, b in index.bodies.items() if p == path or p.startswith(path + "/")]
-        for name in dict.fromkeys(member for link in inside for member in articulated.get(link, (link,))):
-            links[name].attributes.setdefault("usd:articulation", path)
+            inside = [index.bodies[p].name for p in [path, *below[path]] if p in index.bodies]
+        for group in {id(g): g for g in (articulated.get(link, (link,)) for link in inside)}.values():
+            for name in group:
+                links[name].attributes.setdefault("usd:articulation", path)
 
 
 def _complain_of_root(index: StageIndex, prim: pxr.Prim, path: str, roots: Mapping[str, pxr.Prim]) -> None:

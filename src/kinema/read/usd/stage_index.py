@@ -174,19 +174,28 @@ def index_stage(stage: pxr.Stage, file: str, units: Units, diagnostics: Diagnost
     cache, values = pxr.UsdGeom.XformCache(time), PrimValues(stage, file, time, diagnostics)
     index = StageIndex(stage, file, units, diagnostics, time, cache, values, _to_si(units))
     bodies: list[pxr.Prim] = []
-    walk = iter(pxr.Usd.PrimRange(stage.GetPseudoRoot(), pxr.Usd.TraverseInstanceProxies()))
-    for prim in walk:
-        if prim.IsPseudoRoot():
-            continue
+    prims = _walk(stage)
+    values.look_at(prims)
+    for prim in prims:
         _sort_in(index, prim, bodies)
-        if values.facts(prim).kind.is_instancer:
-            index.instancers.append(prim)
-            walk.PruneChildren()  # its prototypes are placed by the instancer: see `instancers`
     _add_bodies(index, bodies)
     values.read_ahead([*index.gprims, *index.joints])
     for path, body in index.bodies.items():
         body.parent = index.owner_path(path.rpartition("/")[0])
     return index
+
+
+def _walk(stage: pxr.Stage) -> list[pxr.Prim]:
+    """All prims, but for those in point instancers: they are placed by the instancer, see `instancers`."""
+    result: list[pxr.Prim] = []
+    instancer = pxr.UsdGeom.PointInstancer
+    walk = iter(pxr.Usd.PrimRange(stage.GetPseudoRoot(), pxr.Usd.TraverseInstanceProxies()))
+    next(walk)  # the root above all prims
+    for prim in walk:
+        result.append(prim)
+        if prim.IsA(instancer):
+            walk.PruneChildren()
+    return result
 
 
 def _start_time(stage: pxr.Stage) -> Any:
@@ -243,6 +252,8 @@ def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
         index.cameras.append(prim)
     elif kind.is_light:
         index.lights.append(prim)
+    elif kind.is_instancer:
+        index.instancers.append(prim)
     elif type_name.startswith(("Mjc", "Newton")):
         index.others.append(prim)
     elif "PhysicsCollisionAPI" in schemas:

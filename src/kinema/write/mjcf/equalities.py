@@ -10,6 +10,7 @@ from kinema.description import (
     Assembly,
     Constraint,
     ConstraintKind,
+    Frame,
     Joint,
     Node,
     Robot,
@@ -73,16 +74,29 @@ def _between_bodies(writing: Writing, home: Assembly, constraint: Constraint) ->
         writing.drop(constraint, "the constraint", "it does not name two links")
         return
     element = Element(constraint.kind.value)
-    sites = writing.take(constraint, "sites")
-    named = [writing.names.refer("site", s, home) for s in sites or ()]
-    if len(named) == 2 and all(named):
-        element.set({"site1": named[0], "site2": named[1]})
+    sites = _own_sites(writing, home, constraint)
+    if sites is not None:
+        element.set({"site1": sites[0], "site2": sites[1]})
     else:
         poses = constraint.pose_a, constraint.pose_b
         join(writing, element, [body for body, _ in ends], poses, constraint.name)
     if constraint.kind is ConstraintKind.WELD:
         element.set({"torquescale": text_or_none(constraint.torque_scale, 1.0)})
     _add(writing, home, constraint, element)
+
+
+def _own_sites(writing: Writing, home: Assembly, constraint: Constraint) -> tuple[str, str] | None:
+    """The sites that the file named for a constraint, where they are still its frames."""
+    found = [writing.names.find("site", s, home) for s in writing.take(constraint, "sites") or ()]
+    frames = [e.node for e in found if e is not None and isinstance(e.node, Frame) and e.element is not None]
+    if len(frames) != 2:
+        return None
+    ends = ((constraint.a, constraint.pose_a), (constraint.b, constraint.pose_b))
+    for frame, (link, pose) in zip(frames, ends, strict=True):
+        if frame.link != link or max(frame.pose.distance(pose)) > 1e-12:
+            return None
+    first, second = (writing.names.of("site", frame) for frame in frames)
+    return first, second
 
 
 def _body(writing: Writing, home: Assembly, name: str | None) -> tuple[BodyPlan | None, bool]:

@@ -105,12 +105,20 @@ def _geometry_attributes(
     if isinstance(geometry, Mesh):
         return _mesh_attributes(writing, shape, geometry, element)
     if isinstance(geometry, Plane):
-        own = writing.take(shape, "size")
-        return {"type": "plane", "size": numbers(own or (*(s / 2 for s in geometry.size or (0.0, 0.0)), 1.0))}
+        return {"type": "plane", "size": numbers(_plane_size(writing, shape, geometry))}
     given = primitive_attributes(geometry)
     if given is None:
         writing.drop(shape, "the shape", "MuJoCo takes no size that is not positive")
     return given
+
+
+def _plane_size(writing: Writing, shape: Shape, plane: Plane) -> tuple[float, float, float]:
+    """Half sizes, and the spacing of the grid that MuJoCo draws."""
+    x, y = (s / 2 for s in plane.size or (0.0, 0.0))
+    own = writing.take(shape, "size")
+    if own is not None and (own[:2] == (x, y) or (plane.size is None and 0.0 in own[:2])):
+        return own
+    return x, y, 1.0
 
 
 def primitive_attributes(geometry: Geometry) -> dict[str, str | None] | None:

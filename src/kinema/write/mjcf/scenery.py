@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,7 +97,7 @@ def _camera(writing: Writing, home: Assembly, camera: Camera) -> Element:
     size = writing.take_from(settings, "sensorsize")
     lens: Sequence[float] = writing.take_from(settings, "intrinsic") or (0.0, 0.0, 0.0, 0.0)
     height = writing.take_from(settings, "height", 0.0)
-    if size:
+    if size and _has_lens(camera, size, lens):
         element.set({"sensorsize": numbers(size), "focal": numbers(lens[:2])})
         element.set({"principal": numbers(lens[2:4]) if any(lens[2:4]) else None})
     elif orthographic:
@@ -121,6 +122,12 @@ def _camera(writing: Writing, home: Assembly, camera: Camera) -> Element:
         writing.take_from(settings, "horizontal_fov")  # it follows from the vertical one and the resolution
         writing.take_from(settings, "sensor")
     return element
+
+
+def _has_lens(camera: Camera, size: Sequence[float], lens: Sequence[float]) -> bool:
+    """Whether the field of view is still the one that follows from the lens."""
+    implied = 2 * math.atan(size[1] / (2 * lens[1])) if lens[1] > 0 else math.nan
+    return math.isclose(implied, camera.vertical_fov, rel_tol=1e-4)
 
 
 def _bits(bits: int) -> str:
@@ -157,6 +164,7 @@ def _light(writing: Writing, home: Assembly, light: Light) -> Element:
         }
     )
     if not is_own:
+        writing.take_from(settings, "direction")  # it is in the pose
         return element
     for name, default in _LIGHT_DEFAULTS.items():
         # the reader leaves out what is zero
