@@ -14,6 +14,7 @@ from kinema.foundation import Array, Diagnostics, collect
 from kinema.read import read
 from kinema.read.urdf import read_urdf
 from mass_matrix import mass_matrix
+from oracles import OracleMissing, drake
 from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
 
 sys.path.insert(0, str(Path(__file__).parent / "urdf"))
@@ -85,3 +86,29 @@ def sorted_as_mujoco(joints: list[Any], model: Any) -> list[Any]:
 def test_there_are_robots_to_compare() -> None:
     """Without the shared robots only the examples are compared; with them, many."""
     assert len(URDFS) > (10 if SHARED_ASSETS.exists() else 0)
+
+
+SIMPLE = {JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC}
+DRAKE_SDFS = ("sdf/double_pendulum/*.sdf", "sdf/gz_cart_soft_suspension/*/*.sdf", "sdf/gz_pioneer3at/*/*.sdf")
+
+
+@pytest.mark.parametrize("file", all_assets(*DRAKE_SDFS), ids=asset_id)
+def test_sdf_against_drake(file: Path) -> None:
+    """The block of the moving joints: what a base that floats adds to the matrix stands beside it."""
+    robot = read(file, policy=collect)
+    moving = [j.name for j in robot.joints if j.kind in SIMPLE]
+    random = np.random.default_rng(7)
+    coordinates = {name: random.uniform(-1, 1, 1) for name in moving}
+    try:
+        theirs = drake(file, [coordinates], [file.parents[1]])
+    except OracleMissing as reason:
+        pytest.skip(str(reason))
+    assert "error" not in theirs, theirs
+    order = [next(i for i, v in enumerate(theirs["velocities"]) if _is_of(v, name)) for name in moving]
+    matrix = theirs["configurations"][0]["mass_matrix"]
+    compare(mass_matrix(robot, moving, coordinates), matrix[np.ix_(order, order)])
+
+
+def _is_of(velocity: Any, joint: str) -> bool:
+    """Whether one of Drake's velocities is that of a joint, which it calls by its scoped name."""
+    return str(velocity).split("::")[-1] == joint

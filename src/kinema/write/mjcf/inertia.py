@@ -21,7 +21,7 @@ from kinema.foundation import Array
 
 from ..text import Element, number, numbers
 from .bodies import BodyPlan
-from .numbers import vector_text
+from .numbers import NOISE, vector_text
 from .writing import Writing
 
 TINY_MASS = 1e-6
@@ -53,7 +53,9 @@ def write_inertial(writing: Writing, body: BodyPlan, parent: Element) -> None:
     inertial = _acceptable(writing, body, link, inertial)
     element = parent.child("inertial", mass=number(inertial.mass), pos=vector_text(inertial.center))
     matrix = inertial.inertia
-    off_diagonal = (float(matrix[0, 1]), float(matrix[0, 2]), float(matrix[1, 2]))
+    noise = NOISE * float(np.abs(matrix).max())
+    products = (float(matrix[0, 1]), float(matrix[0, 2]), float(matrix[1, 2]))
+    off_diagonal = [p if abs(p) > noise else 0.0 for p in products]
     if any(off_diagonal):
         element.set({"fullinertia": numbers([*np.diag(matrix).tolist(), *off_diagonal])})
     else:

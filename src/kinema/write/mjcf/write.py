@@ -26,7 +26,7 @@ from .keyframes import write_keyframes
 from .loops import plan_loops, write_loops
 from .materials import Materials
 from .meshes import SUFFIXES, MeshAssets
-from .names import Names
+from .names import Names, clean
 from .numbers import pose_attributes, text_or_none, trimmed
 from .options import write_options
 from .scenery import write_scenery
@@ -49,7 +49,7 @@ def write_mjcf(described: Robot | World, path: Path, report: LossReport, options
     """
     with staging(path) as draft:
         writing = compose(described, report, MjcfOptions() if options is None else options, draft)
-        text = to_xml(writing.document.root(described.name), declaration=False)
+        text = to_xml(writing.document.root(clean(described.name)), declaration=False)
         (draft / path.name).write_text(text, encoding="utf-8")
 
 
