@@ -100,7 +100,7 @@ def test_sdf_against_drake(file: Path) -> None:
     random = np.random.default_rng(7)
     coordinates = {name: random.uniform(-1, 1, 1) for name in moving}
     try:
-        theirs = drake(file, [coordinates], [file.parents[1]])
+        theirs = drake(file, [{name: q.tolist() for name, q in coordinates.items()}], [file.parents[1]])
     except OracleMissing as reason:
         pytest.skip(str(reason))
     assert "error" not in theirs, theirs
