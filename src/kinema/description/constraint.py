@@ -44,7 +44,8 @@ class Constraint(Node):
     pose_b: Pose = field(default_factory=Pose)
     """The constrained frame in link b."""
     polynomial: tuple[float, float, float, float, float] = (0.0, 1.0, 0.0, 0.0, 0.0)
-    """Coefficients of powers 0 to 4 for joint and tendon constraints."""
+    """Coefficients of powers 0 to 4 for joint and tendon constraints, as MuJoCo counts: coordinates from the axes'
+    `reference`, lengths from those at the reference configuration."""
     axis_a: int = 0
     """Which axis of joint a, where it has several."""
     axis_b: int = 0

@@ -137,6 +137,31 @@ def test_a_file_that_is_no_layer_is_not_opened(tmp_path: Path, diagnostics: Clai
     diagnostics.claim("usd.reference-refused")
 
 
+@pytest.mark.parametrize("suffix", [".usda", ".usdc"])
+def test_value_clips_are_not_opened(home: Path, suffix: str, diagnostics: ClaimedDiagnostics) -> None:
+    """Values that lie in other files are not fetched when they are asked for."""
+    from pxr import Sdf
+
+    clip = home.parents[2] / "clip.usda"
+    clip.write_text('#usda 1.0\ndef Sphere "ball"\n{\n    double radius.timeSamples = {\n        0: 7,\n    }\n}\n')
+    clips = f"""clips = {{
+        dictionary default = {{
+            asset[] assetPaths = [@{clip}@]
+            asset manifestAssetPath = @{clip}@
+            string primPath = "/ball"
+            double2[] active = [(0, 0)]
+            double2[] times = [(0, 0)]
+        }}
+    }}
+    prepend apiSchemas"""
+    text = stage(home, BALL.replace("prepend apiSchemas", clips).replace("double radius = 0.1", "double radius"))
+    file = text.with_suffix(suffix)
+    Sdf.Layer.OpenAsAnonymous(str(text)).Export(str(file))
+    shape = read_usd(file, diagnostics=diagnostics).links[0].shapes[0]
+    assert shape.geometry.radius == 1.0  # type: ignore[union-attr] # the schema's fallback
+    diagnostics.claim("usd.value-clips")
+
+
 CYCLES = {
     "itself": {"stage.usda": "@./stage.usda@</World>"},
     "each other": {"stage.usda": "@./b.usda@</World/other>", "b.usda": "@./stage.usda@</World/other>"},

@@ -57,11 +57,12 @@ ACTUATORS = f"""
     <orientation name="turn" joint="ball" kp="3" kv="1"/>
     <orientation name="turn2" site="sa" refsite="sb" kp="3" kv="1" input="quat"/>
     <pid name="pid" joint="j" kp="3" ki="2" kv="1" imax="3"/>
+    <pid name="pid2" joint="j" kp="3" ki="2" kv="1" input="pos vel ff" posrange="-1 1" velrange="-2 2" ffrange="-3 3"/>
     <dcmotor name="dc" joint="j" motorconst="1" resistance="2" inductance=".1"/>
   </actuator>
   <keyframe>
     <key name="home" qpos=".1 .2 1 0 0 0 3 4 5 1 0 0 0" qvel="1 2 3 4 5 6 7 8 9 10 11" time="2"
-         ctrl="1 2 3 4 5 6 1 8 9 1 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27"/>
+         ctrl="1 2 3 4 5 6 1 8 9 1 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30"/>
     <key qpos="0 0 1 0 0 0 3 4 5 1 0 0 0"/>
   </keyframe>
 </mujoco>

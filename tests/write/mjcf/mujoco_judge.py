@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -33,10 +35,22 @@ from kinema.write.text import to_xml
 from mass_matrix import mass_matrix
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without MuJoCo's warnings, which would go to a log file in the working folder."""
+    previous = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda _: None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        mujoco.set_mju_user_warning(previous)
+
+
 def load(path: Path) -> Any:
     """The compiled file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         return mujoco.MjModel.from_xml_path(str(path))
 
 
@@ -115,8 +129,7 @@ def at(written: Written, values: list[dict[str, Array]]) -> Any:
     """MuJoCo's state there, with everything computed that follows."""
     data = mujoco.MjData(written.model)
     data.qpos[:] = positions(written, values)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         mujoco.mj_kinematics(written.model, data)
         mujoco.mj_comPos(written.model, data)
         mujoco.mj_crb(written.model, data)

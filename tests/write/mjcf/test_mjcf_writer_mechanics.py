@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
-from mujoco_judge import Written, assert_poses, positions, write
+from mujoco_judge import Written, assert_poses, positions, quiet, write
 
 from kinema.description import (
     Axis,
@@ -52,8 +51,7 @@ def residual(written: Written, q: Array, *, distance: bool = False) -> float:
     """How much MuJoCo's constraints are violated."""
     model, data = written.model, mujoco.MjData(written.model)
     data.qpos[:] = q
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         mujoco.mj_forward(model, data)
     kinds = mujoco.mjtConstraint
     wanted = {int(kinds.mjCNSTR_LIMIT_TENDON)} if distance else {int(kinds.mjCNSTR_EQUALITY)}
@@ -66,7 +64,8 @@ def freedom(written: Written, q: Array) -> int:
     model, data = written.model, mujoco.MjData(written.model)
     model.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
     data.qpos[:] = q
-    mujoco.mj_forward(model, data)
+    with quiet():
+        mujoco.mj_forward(model, data)
     rows = data.efc_J.reshape(-1, model.nv)[data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)]
     return model.nv - int(np.linalg.matrix_rank(rows, tol=1e-6))
 

@@ -106,6 +106,7 @@ def _settings(reading: Reading, number: int, actuator: Actuator) -> None:
         actearly=bool(model.actuator_actearly[number]),
         n_activations=int(model.actuator_actnum[number]),
         n_controls=n_controls(model, number) if n_controls(model, number) > 1 else 0,
+        control_ranges=_control_ranges(model, number) if n_controls(model, number) > 1 else (),
         delay=float(getattr(model, "actuator_delay", (0.0,) * (number + 1))[number]),
         history=samples,
         damping=float(getattr(model, "actuator_damping", (0.0,) * (number + 1))[number]),
@@ -116,6 +117,14 @@ def _settings(reading: Reading, number: int, actuator: Actuator) -> None:
         user=model.actuator_user[number] if model.nuser_actuator else (),
     )
     actuator.settings = {name.partition(":")[2]: value for name, value in kept.items()}
+
+
+def _control_ranges(model: Any, number: int) -> tuple[tuple[float, float], ...]:
+    """The range of each of several controls; nothing where none is limited."""
+    first = first_control(model, number)
+    controls = range(first, first + n_controls(model, number))
+    ranges = tuple(_range(model.actuator_ctrllimited, model.actuator_ctrlrange, c) for c in controls)
+    return ranges if any(r != _UNLIMITED for r in ranges) else ()
 
 
 def bodies_of_actuator(model: Any, number: int) -> set[int]:

@@ -7,19 +7,48 @@ from collections.abc import Mapping, Sequence
 from kinema.description import CollisionGroup, CollisionPair
 
 from . import pxr
+from .articulation import bodies_below
 from .own_settings import own
 from .shapes_on_links import StageShape
 from .stage_index import StageIndex
 
 
+class _Colliders:
+    """The colliders of a stage, ready to be looked up: looking through all of them for each filter takes too long."""
+
+    def __init__(self, index: StageIndex, parts: Sequence[StageShape]) -> None:
+        self.all = [part for part in parts if part.shape.collision]
+        self.below: dict[str, list[StageShape]] = {}
+        """Path -> the colliders at or below it."""
+        self.of_body: dict[str, list[StageShape]] = {}
+        for part in self.all:
+            path = index.values.facts(part.prim).path
+            while path:
+                self.below.setdefault(path, []).append(part)
+                path = path.rpartition("/")[0]
+            if part.body is not None:
+                self.of_body.setdefault(part.body.path, []).append(part)
+
+    def in_collection(self, index: StageIndex, prim: pxr.Prim) -> list[str]:
+        """Names of those that a collision group's collection holds."""
+        collection = pxr.UsdPhysics.CollisionGroup(prim).GetCollidersCollectionAPI()
+        query = collection.ComputeMembershipQuery()
+        includes = [str(t) for t in index.targets(prim, "collection:colliders:includes")]
+        candidates = self.all
+        if includes and not any("." in path for path in includes):  # neither everything nor other collections
+            candidates = list({id(p): p for path in includes for p in self.below.get(path, ())}.values())
+        return [p.shape.name for p in candidates if query.IsPathIncluded(p.prim.GetPath())]
+
+
 def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[CollisionGroup]:
     """The stage's collision groups, with the shapes their collections hold as members."""
+    if not index.groups:
+        return []
+    colliders = _Colliders(index, parts)
     known = {str(prim.GetPath()) for prim in index.groups}
     name_of = {str(prim.GetPath()): str(own(index, prim, "name") or prim.GetPath()) for prim in index.groups}
     result: list[CollisionGroup] = []
     for prim in index.groups:
-        group = pxr.UsdPhysics.CollisionGroup(prim)
-        query = group.GetCollidersCollectionAPI().ComputeMembershipQuery()
         names = [str(t) for t in index.targets(prim, "physics:filteredGroups")]
         for name in names:
             if name not in known:
@@ -32,7 +61,7 @@ def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[Collisio
             CollisionGroup(
                 name=name_of[str(prim.GetPath())],
                 origin=index.origin(prim),
-                members=[p.shape.name for p in parts if p.shape.collision and query.IsPathIncluded(p.prim.GetPath())],
+                members=colliders.in_collection(index, prim),
                 between="shapes",
                 filtered=[name_of.get(name, name) for name in names],
                 invert=bool(index.value(prim, "physics:invertFilteredGroups")),
@@ -52,6 +81,8 @@ def read_filtered_pairs(
         parts: its shapes.
         articulated: link name -> all links that joints connect with it.
     """
+    colliders = _Colliders(index, parts)
+    articulations = _articulations(index, articulated) if index.filtered else {}
     result: list[CollisionPair] = []
     for prim in index.filtered:
         for target in index.targets(prim, "physics:filteredPairs"):
@@ -63,22 +94,33 @@ def read_filtered_pairs(
                     origin=index.origin(prim),
                 )
                 continue
-            result += _pairs(index, prim, other, parts, articulated)
-    return result + _joined_to_static(index, parts)
+            result += _pairs(index, prim, other, colliders, articulations)
+    return result + _joined_to_static(index, colliders)
+
+
+def _articulations(index: StageIndex, articulated: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """For each prim that is marked as an articulation's root, the links of the articulations at or below it."""
+    below = bodies_below(index, [index.values.facts(prim).path for prim in index.articulations])
+    result: dict[str, list[str]] = {}
+    for path, paths in below.items():
+        names = [index.bodies[p].name for p in (path, *paths) if p in index.bodies]
+        groups = {id(group): group for group in (articulated[name] for name in names)}
+        result[path] = [name for group in groups.values() for name in group]
+    return result
 
 
 def _pairs(
     index: StageIndex,
     a: pxr.Prim,
     b: pxr.Prim,
-    parts: Sequence[StageShape],
-    articulated: Mapping[str, Sequence[str]],
+    colliders: _Colliders,
+    articulations: Mapping[str, Sequence[str]],
 ) -> list[CollisionPair]:
     origin = index.origin(a)
-    links_a, links_b = _links(index, a, articulated), _links(index, b, articulated)
+    links_a, links_b = _links(index, a, articulations), _links(index, b, articulations)
     if links_a and links_b:
         return [CollisionPair(a=x, b=y, origin=origin) for x in links_a for y in links_b if x != y]
-    shapes_a, shapes_b = _shapes(index, a, links_a, parts), _shapes(index, b, links_b, parts)
+    shapes_a, shapes_b = _shapes(index, a, links_a, colliders), _shapes(index, b, links_b, colliders)
     if not shapes_a or not shapes_b:
         empty = a if not shapes_a else b
         index.diagnostics.warning(
@@ -89,27 +131,25 @@ def _pairs(
     return [CollisionPair(a=x, b=y, between="shapes", origin=origin) for x in shapes_a for y in shapes_b if x != y]
 
 
-def _links(index: StageIndex, prim: pxr.Prim, articulated: Mapping[str, Sequence[str]]) -> list[str]:
+def _links(index: StageIndex, prim: pxr.Prim, articulations: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """The link of a body; of an articulation's root, or of a prim around one, all links of the articulation."""
-    path = str(prim.GetPath())
-    if "PhysicsArticulationRootAPI" not in index.schemas(prim):
-        return [index.bodies[path].name] if path in index.bodies else []
-    inside = [b.name for p, b in index.bodies.items() if p == path or p.startswith(path + "/")]
-    return list(dict.fromkeys(name for link in inside for name in articulated[link]))
+    path = index.values.facts(prim).path
+    if path in articulations:
+        return articulations[path]
+    return [index.bodies[path].name] if path in index.bodies else []
 
 
-def _shapes(index: StageIndex, prim: pxr.Prim, links: Sequence[str], parts: Sequence[StageShape]) -> list[str]:
+def _shapes(index: StageIndex, prim: pxr.Prim, links: Sequence[str], colliders: _Colliders) -> list[str]:
     """The colliders of links; without any, those at or below a prim."""
-    colliders = [p for p in parts if p.shape.collision]
     if links:
-        return [p.shape.name for p in colliders if p.body is not None and p.body.name in links]
-    path = prim.GetPath()
-    return [p.shape.name for p in colliders if p.prim.GetPath().HasPrefix(path)]
+        members = set(links)
+        return [p.shape.name for p in colliders.all if p.body is not None and p.body.name in members]
+    return [p.shape.name for p in colliders.below.get(index.values.facts(prim).path, ())]
 
 
-def _joined_to_static(index: StageIndex, parts: Sequence[StageShape]) -> list[CollisionPair]:
+def _joined_to_static(index: StageIndex, colliders: _Colliders) -> list[CollisionPair]:
     """A joint keeps its body from colliding with the static collider that it hangs on."""
-    static = {str(p.prim.GetPath()): p.shape.name for p in parts if p.body is None and p.shape.collision}
+    static = {str(p.prim.GetPath()): p.shape.name for p in colliders.all if p.body is None}
     if not static:
         return []
     result: list[CollisionPair] = []
@@ -122,7 +162,6 @@ def _joined_to_static(index: StageIndex, parts: Sequence[StageShape]) -> list[Co
             if side and str(side[0]) in static and body is not None:
                 result += [
                     CollisionPair(a=static[str(side[0])], b=p.shape.name, between="shapes", origin=index.origin(prim))
-                    for p in parts
-                    if p.shape.collision and p.body is not None and p.body.path == body
+                    for p in colliders.of_body.get(body, ())
                 ]
     return result

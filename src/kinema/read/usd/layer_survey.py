@@ -25,30 +25,39 @@ class Survey:
     """The prims of one layer."""
 
     layer: Any
-    children: dict[str, list[str]] = field(default_factory=dict)
-    """Path -> paths of the prims right below it, those in variants included; "/" has the layer's own."""
+    prims: list[tuple[Any, list[Any]]] = field(default_factory=list)
+    """Prim specs, each with those right below it, those in variants included; the first holds the layer's own."""
     bringing: list[Any] = field(default_factory=list)
     """Prim specs with references, payloads, inherits or specializes."""
+    clipped: list[Any] = field(default_factory=list)
+    """Prim specs that take values from other files."""
+
+    def children(self) -> dict[str, list[str]]:
+        """Path -> paths of the prims right below it."""
+        return {str(spec.path): [str(child.path) for child in below] for spec, below in self.prims}
 
 
 def survey(layer: Any, max_depth: int) -> Survey:
     """Walk the layer; a `ValueError` in words where it is damaged or nested too deep."""
     result = Survey(layer)
-    todo: list[tuple[Any, str, int]] = [(layer.pseudoRoot, "/", 0)]
+    todo: list[tuple[Any, int]] = [(layer.pseudoRoot, 0)]
     while todo:
-        spec, path, depth = todo.pop()
+        spec, depth = todo.pop()
         if depth > max_depth:
             raise ValueError(f"its prims are nested more than {max_depth} levels deep")
         keys = spec.ListInfoKeys()
         below = list(spec.nameChildren.values())
         if not _ARCS.keys().isdisjoint(keys):
             result.bringing.append(spec)
+        if "clips" in keys:
+            result.clipped.append(spec)
         if "variantSetNames" in keys:
             below += _in_variants(spec)
-        if not all(below):
-            raise ValueError(f"it is damaged: prims that {path} lists are missing")
-        result.children[path] = [str(child.path) for child in below]
-        todo += zip(below, result.children[path], (depth + 1,) * len(below), strict=True)
+        if below:
+            if not all(below):
+                raise ValueError(f"it is damaged: prims that {spec.path} lists are missing")
+            result.prims.append((spec, below))
+            todo += [(child, depth + 1) for child in below]
     return result
 
 
@@ -67,11 +76,16 @@ def count_prims(surveys: Mapping[str, Survey], root: str, limit: int) -> int:
         limit: how far to count.
     """
     sizes: dict[_Prim, int] = {}
+    children = {identifier: s.children() for identifier, s in surveys.items()}
+    sublayers = {identifier: [str(p) for p in s.layer.subLayerPaths] for identifier, s in surveys.items()}
     brought = {(i, str(spec.path)): list(_targets(i, spec, surveys)) for i, s in surveys.items() for spec in s.bringing}
     todo: list[_Prim] = [(root, "/")]
     while todo:
-        prim = todo[-1]
-        parts = [*_below(prim, surveys), *brought.get(prim, ())]
+        identifier, path = prim = todo[-1]
+        parts = [(identifier, child) for child in children.get(identifier, {}).get(path, ())]
+        parts += brought.get(prim, ())
+        if path == "/":
+            parts += [(sublayer, "/") for sublayer in sublayers.get(identifier, ())]
         if prim not in sizes:
             sizes[prim] = 1  # until it is known; a circle counts itself once, as OpenUSD does
             todo += [part for part in parts if part not in sizes]
@@ -79,15 +93,6 @@ def count_prims(surveys: Mapping[str, Survey], root: str, limit: int) -> int:
         sizes[prim] = min(1 + sum(sizes.get(part, 0) for part in parts), limit + 1)
         todo.pop()
     return sizes[root, "/"]
-
-
-def _below(prim: _Prim, surveys: Mapping[str, Survey]) -> Iterator[_Prim]:
-    identifier, path = prim
-    if identifier not in surveys:
-        return
-    yield from ((identifier, child) for child in surveys[identifier].children.get(path, ()))
-    if path == "/":
-        yield from ((str(sublayer), "/") for sublayer in surveys[identifier].layer.subLayerPaths)
 
 
 def _targets(identifier: str, spec: Any, surveys: Mapping[str, Survey]) -> Iterator[_Prim]:

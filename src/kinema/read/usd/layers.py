@@ -28,7 +28,7 @@ MAX_DEPTH = 1_000
 """Levels of brackets in a text layer and of prims in any: the parsers of OpenUSD and its paths are recursive."""
 SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_ARCS = (b"references", b"payload", b"inherits", b"specializes", b"variantSet", b"subLayers")
+_ARCS = (b"references", b"payload", b"inherits", b"specializes", b"variantSet", b"subLayers", b"clips")
 _BRACKETS = ((b"{", b"}"), (b"(", b")"), (b"[", b"]"))
 
 
@@ -87,6 +87,7 @@ class Layers:
         self._resolve = resolve
         self._diagnostics = diagnostics
         self._open: dict[Place, Any] = {}
+        self._plain: set[Place] = set()
         self._surveys: dict[str, Survey] = {}
         self._archives: dict[Path, dict[str, int]] = {}
         self._bytes = 0
@@ -118,11 +119,14 @@ class Layers:
             raise _broken(first_message(error)) from None
         if not layer:
             raise _broken("OpenUSD cannot open this file")
+        if is_plain:
+            self._plain.add(place)
         if self._open or not is_plain:  # a text that brings nothing in is the whole stage: there is nothing to count
             try:
-                self._surveys[layer.identifier] = survey(layer, MAX_DEPTH)
+                found = self._surveys[layer.identifier] = survey(layer, MAX_DEPTH)
             except ValueError as error:
                 raise _broken(str(error)) from None
+            self._drop_clips(place, found)
         self._open[place] = layer
         return layer
 
@@ -153,13 +157,22 @@ class Layers:
 
     # -- what layers refer to --
 
+    def _drop_clips(self, place: Place, found: Survey) -> None:
+        """Value clips are files that OpenUSD opens when it looks for values; none of them gets that far."""
+        for spec in found.clipped:
+            spec.ClearInfo("clips")
+            origin = Origin(str(place), None, str(spec.path))
+            message = f"the animation of {spec.path} lies in other files (value clips), which are not read"
+            self._diagnostics.error("usd.value-clips", message, origin=origin)
+
     def _follow_all(self) -> None:
         done: set[Place] = set()
         while len(done) < len(self._open):
             for place, layer in list(self._open.items()):
                 if place not in done:
                     done.add(place)
-                    self._follow(place, layer)
+                    if place not in self._plain:
+                        self._follow(place, layer)
 
     def _follow(self, place: Place, layer: Any) -> None:
         """Let the layer refer to copies of ours; what cannot be followed is reported and taken out."""

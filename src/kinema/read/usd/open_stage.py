@@ -38,7 +38,7 @@ def open_stage(
     for path, choices in (variants or {}).items():
         _choose(stage, path, choices, file)
     if any(not layer.anonymous for layer in stage.GetUsedLayers(True)):
-        raise ReadError(f"{file}: the stage takes values from other files (value clips), which is not supported")
+        raise ReadError(f"{file}: the stage brings in files that could not be looked at before")
     for message in _grouped(one_line(str(error)) for error in stage.GetCompositionErrors()):
         diagnostics.error("usd.composition", message, origin=Origin(str(file)))
     return stage

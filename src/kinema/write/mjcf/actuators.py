@@ -66,7 +66,7 @@ def _target(writing: Writing, home: Assembly, actuator: Actuator) -> dict[str, s
         case Transmission.SITE:
             given = _named("site", writing.names.refer("site", name, home))
         case Transmission.SLIDER_CRANK:
-            slider = writing.names.refer("site", actuator.reference, home)
+            slider = writing.names.refer("site", actuator.reference, home) if actuator.crank_length > 0 else None
             given = _named("cranksite", writing.names.refer("site", name, home)) if slider else None
             if given is not None:
                 given |= {"slidersite": slider, "cranklength": number(actuator.crank_length)}
@@ -128,6 +128,7 @@ def _law(writing: Writing, actuator: Actuator, element: Element) -> None:
                 "input": _input_text(actuator, given or 0),
             }
         )
+    _more_ranges(writing, actuator, element, given or 0)
     writing.take_from(actuator.settings, "n_controls")
 
 
@@ -159,6 +160,16 @@ def _shortcut(actuator: Actuator, element: Element, given: int | None) -> bool:
         element.set({"timeconst": number(actuator.dynamics[0]) if exact else None})
         return True
     return False
+
+
+def _more_ranges(writing: Writing, actuator: Actuator, element: Element, given: int) -> None:
+    """The ranges of further controls, by what each of them is; the first has the actuator's own."""
+    inputs = [word for bit, word in enumerate(_INPUTS) if given >> bit & 1]
+    ranges = writing.take_from(actuator.settings, "control_ranges", ())
+    for word, bounds in list(zip(inputs, ranges, strict=False))[1:]:
+        limits = proper_range(*bounds)
+        if limits is not None and word in ("vel", "ff"):
+            element.set({f"{word}range": numbers(limits)})
 
 
 def _input_text(actuator: Actuator, given: int) -> str | None:

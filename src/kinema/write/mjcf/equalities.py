@@ -12,9 +12,7 @@ from kinema.description import (
     ConstraintKind,
     Frame,
     Joint,
-    Node,
     Robot,
-    SolverParameters,
     TreeEdge,
 )
 from kinema.foundation import Pose
@@ -281,7 +279,7 @@ def _follow(writing: Writing, robot: Robot, joint: Joint) -> None:
     for part in parts:
         if part.travel is not None:
             leader = next(p for p in parts if p.travel is None)
-            _couple(writing, part, leader, (0.0, part.travel), joint)
+            _couple(writing, part, leader, (0.0, part.travel))
         elif part.axis is not None and part.axis.mimic is not None:
             mimic = part.axis.mimic
             leader = joint_part(writing, mimic.joint, robot, mimic.axis)
@@ -291,21 +289,17 @@ def _follow(writing: Writing, robot: Robot, joint: Joint) -> None:
             # MuJoCo counts both coordinates from their references
             start = leader.axis.reference - mimic.reference
             offset = mimic.multiplier * start + mimic.offset - part.axis.reference
-            _couple(writing, part, leader, (offset, mimic.multiplier), joint)
+            _couple(writing, part, leader, (offset, mimic.multiplier))
     if not parts and any(a.mimic is not None for a in joint.moving_axes):
         writing.drop(joint, "that it follows another joint", "it is not written as a joint")
 
 
-def _couple(writing: Writing, part: JointPart, leader: JointPart, line: tuple[float, float], joint: Node) -> None:
+def _couple(writing: Writing, part: JointPart, leader: JointPart, line: tuple[float, float]) -> None:
     element = writing.section("equality").child("joint")
     element.set({"joint1": part_name(writing, part), "joint2": part_name(writing, leader)})
     element.set({"polycoef": _polynomial_text((*line, 0.0, 0.0, 0.0))})
 
 
-def plain_equality(writing: Writing, tag: str, solver: SolverParameters | None = None) -> Element:
+def plain_equality(writing: Writing, tag: str) -> Element:
     """An equality constraint that the description does not have."""
-    element = Element(tag)
-    if solver is not None:
-        element.set(solver_attributes(solver))
-    writing.section("equality").children.append(element)
-    return element
+    return writing.section("equality").child(tag)

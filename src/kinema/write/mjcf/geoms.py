@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -69,7 +70,7 @@ def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly)
         return None
     if isinstance(geometry, Mesh) and shape.collision:
         geometry, pose = _approximated(writing, shape, geometry, pose)
-    attributes = _geometry_attributes(writing, shape, geometry, element)
+    attributes = _geometry_attributes(writing, shape, geometry)
     if attributes is None:
         return None
     if isinstance(geometry, HeightField):
@@ -94,16 +95,15 @@ def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly)
 # -- geometry ---------------------------------------------------------------------------------------------------------
 
 
-def _geometry_attributes(
-    writing: Writing, shape: Shape, geometry: Geometry, element: Element
-) -> dict[str, str | None] | None:
+def _geometry_attributes(writing: Writing, shape: Shape, geometry: Geometry) -> dict[str, str | None] | None:
     """Type, size and asset; None where MuJoCo cannot have the geometry."""
     if isinstance(geometry, HeightField):
         return {"type": "hfield"}
     if isinstance(geometry, Cone):
-        geometry = _as_mesh(writing, shape, geometry)
+        made = _as_mesh(writing, shape, geometry)
+        return None if made is None else _mesh_attributes(writing, shape, made)
     if isinstance(geometry, Mesh):
-        return _mesh_attributes(writing, shape, geometry, element)
+        return _mesh_attributes(writing, shape, geometry)
     if isinstance(geometry, Plane):
         return {"type": "plane", "size": numbers(_plane_size(writing, shape, geometry))}
     given = primitive_attributes(geometry)
@@ -141,7 +141,7 @@ def primitive_attributes(geometry: Geometry) -> dict[str, str | None] | None:
     return {"type": None if kind == "sphere" else kind, "size": numbers(sizes)}
 
 
-def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh, element: Element) -> dict[str, str | None] | None:
+def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh) -> dict[str, str | None] | None:
     own = writing.take(shape, "mesh_inertia", "")
     asset = writing.meshes.asset(mesh, shape.name or "mesh", collides=shape.collision, inertia=own)
     writing.take(shape, "unreadable")
@@ -155,9 +155,13 @@ def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh, element: Elemen
     return {"type": "sdf" if signed else "mesh", "mesh": asset.name}
 
 
-def _as_mesh(writing: Writing, shape: Shape, geometry: Geometry) -> Mesh:
+def _as_mesh(writing: Writing, shape: Shape, geometry: Geometry) -> Mesh | None:
     """A primitive that MuJoCo does not have."""
-    data = tessellate(geometry)
+    try:
+        data = tessellate(geometry)
+    except ShapeError as error:
+        writing.drop(shape, "the shape", str(error))
+        return None
     assert data is not None  # primitives have triangles
     writing.approximate(shape, f"a {shape.kind}", f"MuJoCo has none; it is a mesh of {data.n_faces} triangles")
     return Mesh(vertices=data.vertices, faces=data.faces)
@@ -218,9 +222,9 @@ def _masses(shape: Shape, element: Element) -> None:
     if density is None and shape.surface is not None:
         density = shape.surface.density
     if shape.mass is not None:
-        element.set({"mass": number(shape.mass)})
+        element.set({"mass": number(shape.mass) if 0 <= shape.mass < math.inf else None})
     elif density is not None and density != _DEFAULT_DENSITY:
-        element.set({"density": number(density)})
+        element.set({"density": number(density) if 0 <= density < math.inf else None})
 
 
 def _own_settings(writing: Writing, shape: Shape, element: Element) -> None:

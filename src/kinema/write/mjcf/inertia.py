@@ -28,7 +28,8 @@ TINY_MASS = 1e-6
 """Of a body that must have a mass to move [kg]."""
 TINY_INERTIA = 1e-9
 """Of the same [kg m2]."""
-_DEFAULT_DENSITY = 1000.0
+_LEAST_MASS = 1e-14
+"""Below this [kg] MuJoCo takes a body for one without mass, with some distance."""
 _ROUNDING = 1e-11
 """Relative error of MuJoCo's own diagonalisation, from above."""
 _SOLIDS = (Box, Capsule, Cylinder, Ellipsoid, Sphere)
@@ -64,7 +65,7 @@ def write_inertial(writing: Writing, body: BodyPlan, parent: Element) -> None:
 
 def _is_usable(inertial: Inertial) -> bool:
     numbers_given = [inertial.mass, *inertial.center.tolist(), *inertial.inertia.ravel().tolist()]
-    return bool(np.isfinite(numbers_given).all()) and inertial.mass > 0
+    return bool(np.isfinite(numbers_given).all()) and inertial.mass > _LEAST_MASS
 
 
 def needs_mass(body: BodyPlan) -> bool:
@@ -112,7 +113,7 @@ def _physical(values: Array, slack: float, *, must_be_positive: bool) -> Array:
     floor = max(1e-6 * float(result.max()), TINY_INERTIA * 1e-3) if must_be_positive else 0.0
     if float(result.max()) <= 0.0 and must_be_positive:
         return np.full(3, TINY_INERTIA)
-    if float(result.min()) <= (1e-15 if must_be_positive else -1e-300):
+    if float(result.min()) <= (1e-14 if must_be_positive else -1e-300):
         result = np.maximum(result, floor)
     for _ in range(50):
         largest = int(np.argmax(result))

@@ -27,6 +27,8 @@ MAX_STL_FACES = 200_000
 """Of a file that MuJoCo takes."""
 _MIN_VOLUME = 1e-13
 """Below this [m3] MuJoCo refuses a solid mesh, with some distance."""
+_MIN_AREA = 1e-13
+"""Below this [m2] MuJoCo refuses any mesh, with some distance."""
 _THICKNESS = 1e-3
 """Given to a flat mesh that is to collide, against its size."""
 
@@ -71,10 +73,7 @@ class MeshAssets:
     def _triangles(self, mesh: Mesh) -> shapes.MeshData | None:
         key = _identity(mesh)
         if key not in self._data:
-            try:
-                self._data[key] = mesh_data(mesh)
-            except shapes.ShapeError:
-                self._data[key] = None
+            self._data[key] = _usable(mesh)
         return self._data[key]
 
     def _make(
@@ -151,8 +150,27 @@ def _mujoco_reads(mesh: Mesh, data: shapes.MeshData) -> bool:
     return is_binary and data.n_faces <= MAX_STL_FACES
 
 
+def _usable(mesh: Mesh) -> shapes.MeshData | None:
+    """The triangles of a mesh, if there are any that MuJoCo can take for some."""
+    try:
+        data = mesh_data(mesh)
+        if data is None or _area(shapes.check_mesh(data)) < _MIN_AREA:
+            return None
+    except shapes.ShapeError:
+        return None
+    return data
+
+
+def _area(data: shapes.MeshData) -> float:
+    a, b, c = (data.triangles()[:, corner] for corner in range(3))
+    return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2)
+
+
 def _volume(data: shapes.MeshData) -> float:
-    return abs(shapes.signed_volume(data))
+    """As MuJoCo counts it by default: of the pyramids over all triangles, whichever way they face."""
+    center = data.vertices.mean(axis=0)
+    a, b, c = (data.triangles()[:, corner] - center for corner in range(3))
+    return float(np.abs(np.einsum("ij,ij->i", a, np.cross(b, c))).sum() / 6)
 
 
 def _is_flat(data: shapes.MeshData) -> bool:

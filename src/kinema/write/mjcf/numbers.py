@@ -38,7 +38,9 @@ def is_identity(rotation: Array) -> bool:
 
 def quaternion_text(rotation: Array) -> str:
     """A rotation as `quat`; MuJoCo normalises it, so that whole numbers are as exact as any."""
-    return direction_text(Pose(rotation=rotation).quaternion)
+    quaternion = Pose(rotation=rotation).quaternion
+    # what is no rotation has none; a unit quaternion has a part that is at least a half
+    return direction_text(quaternion) if float(np.abs(quaternion).max()) >= 0.5 else "1 0 0 0"
 
 
 def pose_attributes(pose: Pose) -> dict[str, str | None]:

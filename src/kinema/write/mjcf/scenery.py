@@ -102,9 +102,11 @@ def _camera(writing: Writing, home: Assembly, camera: Camera) -> Element:
         element.set({"principal": numbers(lens[2:4]) if any(lens[2:4]) else None})
     elif orthographic:
         element.set({"projection": "orthographic", "fovy": number(height)})
-    else:
+    elif 0 < camera.vertical_fov < math.pi:
         fov = degrees_text(camera.vertical_fov)
         element.set({"fovy": None if fov == "45" else fov})
+    else:
+        writing.drop(camera, "its field of view", "it is no angle between 0 and 180 degrees")
     output = writing.take_from(settings, "output", 1)
     user = writing.take_from(settings, "user")
     spread = writing.take_from(settings, "ipd", 0.0 if is_own else 0.068)

@@ -164,17 +164,21 @@ def _settings(writing: Writing, sensor: Sensor, element: Element) -> None:
         value = take(name)
         if sensor.kind == "user" and name in ("dim", "datatype", "needstage") and value:
             element.set({name: str(value)})
-    if not interval and sensor.update_rate:
+    if not interval and sensor.update_rate > 0:
         interval = (1.0 / sensor.update_rate, 0.0)
     element.set(
         {
-            "cutoff": text_or_none(sensor.cutoff),
-            "noise": text_or_none(sensor.noise),
+            **_quality(sensor),
             **delay_attributes(take("delay", 0.0), take("history")),
             "interval": None if not interval else _interval_text(interval),
             "user": None if user is None else trimmed(user),  # type: ignore[arg-type]
         }
     )
+
+
+def _quality(sensor: Sensor) -> dict[str, str | None]:
+    """What MuJoCo takes no negative numbers for."""
+    return {"cutoff": text_or_none(max(sensor.cutoff, 0.0)), "noise": text_or_none(max(sensor.noise, 0.0))}
 
 
 def _interval_text(interval: object) -> str:
@@ -199,8 +203,8 @@ def _foreign(writing: Writing, home: Assembly, sensor: Sensor) -> None:
     for kind in measures:
         name = writing.names.new("sensor", f"{sensor.name or sensor.kind}_{kind}", home)
         element = writing.section("sensor").child(kind, name=name, site=site)
-        element.set({"noise": text_or_none(sensor.noise), "cutoff": text_or_none(sensor.cutoff)})
-        if sensor.update_rate:
+        element.set(_quality(sensor))
+        if sensor.update_rate > 0:
             element.set({"interval": number(1.0 / sensor.update_rate)})
     how = f"it is {' and '.join(measures)} at the site {site!r}; its other settings are not in the file"
     writing.approximate(sensor, f"a sensor of the kind {sensor.kind!r}", how)

@@ -51,7 +51,7 @@ def _tendon(writing: Writing, home: Assembly, tendon: Tendon) -> None:
             "damping": _polynomial(writing, tendon, tendon.damping, "dampingpoly"),
             "springlength": _spring_length(tendon),
             "frictionloss": text_or_none(tendon.friction),
-            "armature": text_or_none(tendon.armature),
+            "armature": _armature(writing, tendon),
             "springyield": text_or_none(writing.take(tendon, "springyield", 0.0)),
             **solver_attributes(tendon.limit_solver, "limit", margin=True),
             **solver_attributes(tendon.friction_solver, "friction"),
@@ -64,6 +64,9 @@ def _tendon(writing: Writing, home: Assembly, tendon: Tendon) -> None:
 
 def _path_element(writing: Writing, home: Assembly, tendon: Tendon, item: TendonPathItem) -> Element | None:
     match item.kind:
+        case TendonPathKind.PULLEY if not item.coefficient > 0:
+            writing.drop(tendon, "the tendon", "the divisor of its pulley is not positive")
+            return None
         case TendonPathKind.PULLEY:
             return Element("pulley", {"divisor": number(item.coefficient)})
         case TendonPathKind.JOINT:
@@ -97,6 +100,13 @@ def _polynomial(writing: Writing, tendon: Tendon, first: float, name: str) -> st
     return f"{number(first)} {trimmed(higher)}" if higher else text_or_none(first)
 
 
+def _armature(writing: Writing, tendon: Tendon) -> str | None:
+    if tendon.armature and any(item.kind is TendonPathKind.WRAP for item in tendon.path):
+        writing.drop(tendon, "its armature", "MuJoCo has none for tendons that wrap around shapes")
+        return None
+    return text_or_none(tendon.armature)
+
+
 def _spring_length(tendon: Tendon) -> str | None:
     if tendon.spring_length is None:
         return None
@@ -115,7 +125,7 @@ def _look(writing: Writing, tendon: Tendon, element: Element) -> None:
         return
     element.set(
         {
-            "width": text_or_none(tendon.width, 0.003),
+            "width": text_or_none(tendon.width, 0.003) if tendon.width > 0 else None,
             "material": None if look is None else material,
             "rgba": None if tendon.color in (_DEFAULT_COLOR, look) else numbers(tendon.color),
         }

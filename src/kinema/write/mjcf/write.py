@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from kinema.description import Link, Robot, World
 from kinema.foundation import Pose
 
@@ -63,7 +65,8 @@ def compose(described: Robot | World, report: LossReport, options: MjcfOptions, 
     every = [*writing.scenery, *(s for link in described.links for s in link.shapes)]
     counts = Counter(shape.name for shape in every if not shape.name_is_generated)
     writing.repeated_shapes = frozenset(name for name, count in counts.items() if count > 1)
-    _fill(writing)
+    with np.errstate(invalid="ignore", over="ignore"):  # numbers that are none are met one by one, and reported
+        _fill(writing)
     return writing
 
 
