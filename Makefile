@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix judges fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ corpus: setup  ## read every robot of the corpus and report
 
 matrix: setup  ## take every robot of the corpus to every format and back, and report
 	$(BIN)/python tools/round_trips.py
+
+judges: setup  ## write every robot of the corpus in every format and have foreign programs judge the files
+	$(BIN)/python tools/judges.py
 
 fuzz: setup  ## feed damaged files to the readers
 	$(BIN)/python tools/fuzz.py

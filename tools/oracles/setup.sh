@@ -3,6 +3,7 @@
 #   check_urdf   urdfdom's URDF checker, from Debian
 #   sdf_dump     our dumper on top of Debian's libsdformat 12
 #   Drake        a virtual environment with a Python of 3.12 or later
+#   Newton       another one, for its importer of USD
 # Everything we build goes to .oracles/ (or $KINEMA_ORACLES). A second run only
 # adds what is missing. An oracle that cannot be had is a message and never a
 # failure, because the tests that need it skip themselves.
@@ -83,20 +84,21 @@ sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; then
     return 1
 }
 
-install_drake() {
-    if "$out/drake/bin/python" -c 'import pydrake' >/dev/null 2>&1; then
+# install_python NAME MODULE PACKAGE: a virtual environment with a package in it.
+install_python() {
+    if "$out/$1/bin/python" -c "import $2" >/dev/null 2>&1; then
         return 0
     fi
     if ! python=$(find_python); then
-        say "no Python of 3.12 or later with venv, so Drake is not installed"
+        say "no Python of 3.12 or later with venv, so $1 is not installed"
         return 0
     fi
-    say "installing Drake with $python"
-    if ! "$python" -m venv --clear "$out/drake" ||
-        ! "$out/drake/bin/python" -m pip install -q --disable-pip-version-check drake; then
+    say "installing $1 with $python"
+    if ! "$python" -m venv --clear "$out/$1" ||
+        ! "$out/$1/bin/python" -m pip install -q --disable-pip-version-check "$3"; then
         # Half an environment would fail the tests instead of skipping them.
-        rm -rf "$out/drake"
-        say "pip could not install Drake"
+        rm -rf "${out:?}/$1"
+        say "pip could not install $1"
     fi
 }
 
@@ -106,7 +108,9 @@ else
     say "not a Debian system, so not installed: $packages"
 fi
 build_sdf_dump
-install_drake
+install_python drake pydrake drake
+# newton_usd_schemas comes with the importers only, so it tells whether they are there
+install_python newton newton_usd_schemas 'newton[importers]'
 
 report() { printf 'oracles:   %-11s %s\n' "$1" "$2"; }
 version_of() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo "version unknown"; }
@@ -127,10 +131,12 @@ if ign=$(ign sdf --versions 2>/dev/null) && [ -n "$ign" ]; then
 else
     report "ign sdf" "missing (for use by hand)"
 fi
-if drake=$("$out/drake/bin/python" -c 'import importlib.metadata as m, pydrake
-print(m.version("drake"))' 2>/dev/null); then
-    report drake "$drake"
-else
-    report drake missing
-fi
+for name in drake newton; do
+    if version=$("$out/$name/bin/python" -c "import importlib.metadata as m
+print(m.version('$name'))" 2>/dev/null); then
+        report "$name" "$version"
+    else
+        report "$name" missing
+    fi
+done
 exit 0

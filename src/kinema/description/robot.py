@@ -70,6 +70,25 @@ class Robot(Assembly):
         values = coordinates(self.joints, configuration or {})
         return link_poses(self.links, self.tree(), self.pose, values)
 
+    def relative_poses(self) -> dict[str, Pose]:
+        """Poses as authored, of each link in its parent, by name; those of roots in the robot's frame.
+
+        The parent is the link that a link is written inside of, else the one that carries it in the tree. Links that
+        only joints place are where they are in the zero configuration.
+        """
+        poses = {link.name: link.pose for link in self.links}
+        if None in poses.values():
+            back = self.pose.inverse()
+            placed = self.link_poses()
+            poses = {name: back @ placed[name] if pose is None else pose for name, pose in poses.items()}
+        carriers = {edge.child: edge.parent for edge in self.tree().edges}
+        result: dict[str, Pose] = {}
+        for link in self.links:
+            parent = link.nested_in if link.nested_in in poses else carriers.get(link.name)
+            outer, own = None if parent is None else poses[parent], poses[link.name] or Pose()
+            result[link.name] = own if outer is None else outer.inverse() @ own
+        return result
+
     def forward_kinematics(self, configuration: Configuration | None = None) -> dict[str, Array]:
         """World poses of all links as 4x4 matrices by link name.
 

@@ -91,6 +91,23 @@ class World(Assembly):
             for name, pose in robot.link_poses(part).items()
         }
 
+    def relative_poses(self) -> dict[str, Pose]:
+        """Poses as authored, of each link in its parent, by the names of `named_links`; see `Robot.relative_poses`.
+
+        A link may be written inside one of another robot; roots that are in none have their pose in the world.
+        """
+        own = {id(robot): robot.relative_poses() for robot in self.robots}
+        places = {name: robot.pose @ (link.pose or Pose()) for name, robot, link in self.named_links()}
+        result: dict[str, Pose] = {}
+        for name, robot, link in self.named_links():
+            inside = link.nested_in is not None and all(x.name != link.nested_in for x in robot.links)
+            if inside and link.nested_in in places:
+                result[name] = places[link.nested_in].inverse() @ places[name]
+            else:
+                is_root = link.name in robot.tree().roots and (link.nested_in is None or inside)
+                result[name] = robot.pose @ own[id(robot)][link.name] if is_root else own[id(robot)][link.name]
+        return result
+
     def forward_kinematics(self, configuration: Configuration | None = None) -> dict[str, Array]:
         """World poses of all links as 4x4 matrices; see `Robot.forward_kinematics`."""
         return {name: pose.matrix for name, pose in self.link_poses(configuration).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from .detect import detect_format
 from .resolve import Resolver
 from .source import read_bytes
 
-FORMATS = ("urdf", "sdf", "mjcf", "usd", "cad")
+FORMATS = ("urdf", "sdf", "mjcf", "usd", "cad", "step")
 """What can be read."""
 
 
@@ -28,12 +28,15 @@ def reader_of(format: str) -> Callable[..., Robot | World]:
 
 
 def openusd_validation(
-    file: str | os.PathLike[str], *, search_paths: Sequence[str | os.PathLike[str]] = ()
+    file: str | os.PathLike[str],
+    *,
+    search_paths: Sequence[str | os.PathLike[str]] = (),
+    variants: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Diagnostic]:
     """What OpenUSD's own physics validators say of a USD stage, with codes `openusd.<error>`."""
     from .usd.validators import openusd_validation as validate
 
-    return validate(file, resolve=Resolver(search_paths=[Path(p) for p in search_paths]))
+    return validate(file, resolve=Resolver(search_paths=[Path(p) for p in search_paths]), variants=variants)
 
 
 def read(
@@ -48,11 +51,12 @@ def read(
 
     Args:
         source: the file.
-        format: `urdf`, `sdf`, `mjcf`, `usd` or `cad`; found out from the content and the suffix when not given.
+        format: `urdf`, `sdf`, `mjcf`, `usd`, `cad` or `step`; found out from the content and the suffix when not given.
         search_paths: folders that are, or hold, the packages and models the file refers to.
         policy: what to do with each diagnostic as it is reported: `log_errors` (the default), `collect` or
             `raise_on_error` of `kinema.foundation`, or a function of your own.
-        options: of one format only: `arguments` of a xacro file; `variants` and `stack_joints` of a USD stage.
+        options: of one format only: `arguments` of a xacro file; `variants` and `stack_joints` of a USD stage;
+            `joints`, `density`, `tolerance` and `angular_tolerance` of a STEP file.
 
     Returns:
         The description. Its `diagnostics` say what was read, approximated and ignored, each with its place; errors

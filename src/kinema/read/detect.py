@@ -14,6 +14,8 @@ _BY_SUFFIX = {
     ".sdf": "sdf",
     ".world": "sdf",
     ".mjcf": "mjcf",
+    ".step": "step",
+    ".stp": "step",
 }
 _USD_SUFFIXES = {".usd", ".usda", ".usdc", ".usdz"}
 _BEFORE_ROOT = re.compile(rb"\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
@@ -22,12 +24,14 @@ _SNAPSHOT = re.compile(rb'"kinema"\s*:\s*"cad-snapshot"')
 
 
 def detect_format(data: bytes, file: Path) -> str:
-    """`urdf`, `sdf`, `mjcf`, `usd` or `cad`; a `ReadError` that names the formats where the file is none of them."""
+    """`urdf`, `sdf`, `mjcf`, `usd`, `cad` or `step`; a `ReadError` that names the formats where it is none of them."""
     if data.startswith((b"#usda", b"PXR-USDC")) or file.suffix.lower() in _USD_SUFFIXES:
         return "usd"
     is_json = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
     if is_json and _SNAPSHOT.search(data):
         return "cad"
+    if data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"ISO-10303-21"):
+        return "step"
     root = _root_tag(data)
     if root in _BY_ROOT:
         return _BY_ROOT[root]

@@ -1,11 +1,11 @@
 """L1: symbolic scalars, straight-line programs, their optimisation, interpretation and differentiation."""
 
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
+from .emit import Place as Place, Target as Target, emit as emit
 from .functions import (
     absolute as absolute,
     clamp as clamp,
     cos as cos,
-    exp as exp,
     maximum as maximum,
     minimum as minimum,
     select as select,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .functions import cos, exp, select, sin
+from .functions import cos, select, sin
 from .program import Program, finish
 from .tape import Scalar, Tape, Value, add, divide, multiply, negate, subtract
 
@@ -12,7 +12,7 @@ ADJOINT = "d_"
 """Prefix of the arrays that hold derivatives of the cost with respect to an array's items."""
 
 _FORWARD: dict[str, Callable[..., Value]] = {"add": add, "sub": subtract, "mul": multiply, "neg": negate}
-_FORWARD |= {"reciprocal": lambda a: divide(1.0, a), "sin": sin, "cos": cos, "exp": exp, "select": select}
+_FORWARD |= {"reciprocal": lambda a: divide(1.0, a), "sin": sin, "cos": cos, "select": select}
 _FORWARD |= {
     "fma": lambda a, b, c: add(multiply(a, b), c),
     "fms": lambda a, b, c: subtract(multiply(a, b), c),
@@ -75,7 +75,6 @@ _PULL: dict[str, Callable[..., tuple[Value, ...]]] = {
     "sqrt": lambda y, d, a: (multiply(d, divide(0.5, y)),),
     "sin": lambda _, d, a: (multiply(d, cos(a)),),
     "cos": lambda _, d, a: (negate(multiply(d, sin(a))),),
-    "exp": lambda y, d, a: (multiply(d, y),),
     "abs": lambda _, d, a: (select(a, 0.0, negate(d), d),),
     "min": lambda _, d, a, b: (select(a, b, d, 0.0), select(a, b, 0.0, d)),
     "max": lambda _, d, a, b: (select(a, b, 0.0, d), select(a, b, d, 0.0)),

@@ -43,11 +43,6 @@ def absolute(x: Value) -> Value:
     return _unary("abs", x) if isinstance(x, Scalar) else abs(x)
 
 
-def exp(x: Value) -> Value:
-    """The exponential."""
-    return _unary("exp", x) if isinstance(x, Scalar) else math.exp(x)
-
-
 def minimum(a: Value, b: Value) -> Value:
     """The smaller of two."""
     tape = _tape(a, b)

@@ -18,7 +18,6 @@ _RUN: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "sin": np.sin,
     "cos": np.cos,
-    "exp": np.exp,
     "abs": np.abs,
     "min": np.minimum,
     "max": np.maximum,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .tape import Operand, Slot, Tape, Value, operand
 
-COST = {"input": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "exp": 10, "select": 2, "fma": 2}
+COST = {"input": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
 """Floating-point operations an instruction stands for, where it is not one."""
 
 

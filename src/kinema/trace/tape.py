@@ -13,7 +13,8 @@ from typing import Any
 Operand = int | float
 """An `int` is the number of a recorded value, a `float` a constant."""
 
-COMMUTATIVE = frozenset({"add", "mul", "min", "max"})
+COMMUTATIVE = frozenset({"add", "mul"})
+"""Not min and max: which of two operands comes first decides what becomes of a NaN."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from .report import LossReport
 
 FORMATS = {"usd": (".usda", ".usdc", ".usd", ".usdz"), "mjcf": (".xml", ".mjcf"), "urdf": (".urdf",), "sdf": (".sdf",)}
 """What can be written, and the suffixes of its files."""
+MESHES = ("embed", "copy", "bake", "reference")
+"""What can become of meshes; see `write`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,19 @@ class _Settings:
 
     @property
     def mesh_files(self) -> str:
-        """The same for formats that cannot hold triangles themselves."""
+        """What becomes of meshes in formats that cannot hold triangles themselves."""
         return "copy" if self.meshes == "embed" else self.meshes
+
+    @property
+    def triangles(self) -> str:
+        """What becomes of meshes in USD, which cannot refer to mesh files of other formats."""
+        return "reference" if self.meshes == "reference" else "embed"
 
 
 def _write_usd(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
     from .usd import UsdOptions, write_usd
 
-    options = UsdOptions(settings.layout, settings.meshes, settings.layered, settings.exact, settings.base)
+    options = UsdOptions(settings.layout, settings.triangles, settings.layered, settings.exact, settings.base)
     write_usd(described, file, report, options)
 
 
@@ -112,9 +119,10 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
         path: the file; its folder must exist.
         format: `usd`, `mjcf`, `urdf` or `sdf`; found out from the suffix when not given.
         layout: `nested` puts every link inside the link that carries it, `flat` puts links side by side (USD).
-        meshes: `embed` puts triangles into the file, `reference` into a file of their own beside it (USD). Files of
-            other formats lie beside the file: `copy` as they are where they can be read, `bake` with their scale
-            applied; `reference` leaves them where they are.
+        meshes: what becomes of meshes. In USD, triangles are in the file; `reference` puts them into a file of their
+            own beside it. Other formats refer to mesh files: `copy` (and `embed`) puts them beside the file as they
+            are where they can be read, `bake` makes new ones with their scale applied, `reference` refers to them
+            where they are.
         layered: make a small main file that loads geometry and physics from files of their own (USD).
         exact: also keep in double precision what the format stores in single precision.
         version: the version of the format; the one that most programs read when not given (URDF: 1.0 to 1.2,
@@ -134,6 +142,8 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     file = Path(path)
     if not isinstance(described, Robot | World):
         raise WriteError(f"{file}: a Robot or a World can be written, not {type(described).__name__}")
+    if meshes not in MESHES:
+        raise WriteError(f"{file}: meshes are {meshes!r}; they can be {', '.join(map(repr, MESHES))}")
     chosen = format_of(file, format)
     report = LossReport(chosen, str(file))
     try:

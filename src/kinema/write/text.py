@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
 
 def number(value: float) -> str:
-    """The shortest text that reads back as the same float64; whole numbers without a point, no minus zero."""
+    """The shortest text that reads back as the same float64; whole numbers without a point, no minus zero.
+
+    Subnormal numbers are zero: libsdformat refuses a file that has one, and no robot does.
+    """
     value = float(value)
-    if value == 0:
+    if abs(value) < sys.float_info.min:
         return "0"
     if math.isfinite(value) and value == int(value) and abs(value) < 1e16:
         return str(int(value))

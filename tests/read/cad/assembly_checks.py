@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from addin import assembly_state
 from fake_fusion import FakeDesign
 from fake_joints import DIRECTIONS, JointData, X, Y, Z
 from fake_math import Matrix, turn
+from hypothesis import strategies as st
 
 from kinema.description import JointKind, Robot
 from kinema.foundation import Pose
@@ -53,6 +55,24 @@ def coordinates(robot: Robot, name: str, values: dict[str, float], data: JointDa
     else:
         configuration[name] = [si[m] for m in DIRECTIONS[data.type]]
     return configuration
+
+
+def moved_along_each_joint(robot: Robot, design: FakeDesign, data: st.DataObject) -> Iterator[dict[str, Any]]:
+    """Drive one joint of the design after the other to a random place, and back: the robot's configuration there."""
+    names = {j.name for j in robot.joints}
+    for context, component in design.contexts():
+        for joint in component.joints:
+            if not DIRECTIONS[joint.type]:
+                continue
+            slides, turns = st.floats(-5, 5), st.floats(-3, 3)
+            target = {m: data.draw(slides if "slide" in m else turns) for m in DIRECTIONS[joint.type]}
+            before = dict(design.values_of(joint, context))
+            drive(design, joint, target, context)
+            # where its component stands twice, its name comes with the place
+            alone = any(n == joint.name or n.startswith(f"{joint.name}_") for n in names)
+            name = joint.name if alone else f"{'+'.join(context)}+{joint.name}"
+            yield coordinates(robot, name, target, joint)
+            drive(design, joint, before, context)
 
 
 def drive(design: FakeDesign, data: JointData, values: dict[str, float], context: tuple[str, ...] = ()) -> None:

@@ -1,104 +1,18 @@
-"""Random assemblies: arbitrary frames, all joint types, nesting and repetition; every part is where it should be."""
+"""Random assemblies: every part is where it should be, in the assembly and along each joint."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from addin import assembly_state, exported_robot
-from assembly_checks import assert_as_in_design, coordinates, drive
-from fake_fusion import ComponentData, FakeDesign, box_body
-from fake_joints import DIRECTIONS, JointData, make_joint, unit
-from fake_math import Matrix, shift, turn
+from assembly_checks import assert_as_in_design, moved_along_each_joint
+from fake_fusion import FakeDesign
 from hypothesis import given, settings, strategies as st
+from random_designs import designs
 
 from kinema.check import check
 from kinema.foundation import Diagnostics, Severity
-
-number = st.floats(-1.0, 1.0, allow_subnormal=False)
-direction = st.tuples(number, number, number).filter(lambda v: np.linalg.norm(v) > 0.1).map(unit)
-types = st.sampled_from([t for t in DIRECTIONS if t != "inferred"])
-
-
-@st.composite
-def frames(draw: st.DrawFn, reach: float = 30.0) -> Matrix:
-    """A pose anywhere; quarter turns, where rpy angles lock, come up often."""
-    angle = draw(st.one_of(st.sampled_from([0.0, np.pi / 2, np.pi, -np.pi / 2]), st.floats(-3.1, 3.1)))
-    axis = draw(st.one_of(st.sampled_from([unit(v) for v in np.eye(3)]), direction))
-    return shift(reach * np.array(draw(st.tuples(number, number, number)))) @ turn(axis, angle)
-
-
-@st.composite
-def parts(draw: st.DrawFn, design: FakeDesign, name: str) -> ComponentData:
-    size = draw(st.tuples(*[st.floats(0.5, 6.0)] * 3))
-    return design.component(name, box_body(f"{name} body", size, draw(frames(3.0)), density=0.0027))
-
-
-@st.composite
-def joint_settings(draw: st.DrawFn, type: str) -> dict[str, Any]:
-    values = {m: draw(st.floats(-8, 8) if "slide" in m else st.floats(-3, 3)) for m in DIRECTIONS[type]}
-    limits = {}
-    for motion, value in values.items():
-        if draw(st.booleans()):
-            limits[motion] = (value - draw(st.floats(0.5, 2)), None if draw(st.booleans()) else value + 1.0)
-    directions = {}
-    if type in ("revolute", "slider", "cylindrical", "pin_slot") and draw(st.booleans()):
-        directions[draw(st.sampled_from(list(DIRECTIONS[type])))] = draw(direction)
-    return {
-        "values": values,
-        "directions": directions,
-        "limits": limits,
-        "kind": draw(st.sampled_from(["joint", "as_built"])),
-        "flipped": draw(st.booleans()),
-        "angle": draw(st.floats(-3, 3)),
-        "offset": 0.0 if type == "ball" else draw(st.floats(-3, 3)),
-        "origins": draw(st.sampled_from(["", "1", "2", "12"])),
-    }
-
-
-@st.composite
-def designs(draw: st.DrawFn) -> FakeDesign:
-    """A tree of up to five parts, any of which may be in a sub-assembly that stands there twice."""
-    quirks = draw(st.sets(st.sampled_from(["old_api", "native_paths", "proxies_not_lifted", "root_raises"])))
-    design = FakeDesign("random", *quirks)
-    shared = [draw(parts(design, f"part{i}")) for i in range(draw(st.integers(1, 3)))]
-    _grow(draw, design.root, shared, draw(st.integers(1, 3)), is_root=True)
-    if draw(st.booleans()):
-        inner = design.component("inner", *shared[0].bodies) if draw(st.booleans()) else design.component("inner")
-        _grow(draw, inner, shared, draw(st.integers(1, 2)), is_root=False)
-        ends = [(o.name,) for o in design.root.occurrences]
-        for i in range(draw(st.integers(1, 2))):
-            here = design.root.add(inner, draw(frames()))
-            type = draw(types)
-            settings = draw(joint_settings(type))
-            make_joint(
-                design.root, f"to inner {i}", type, here, draw(st.sampled_from(ends)), draw(frames()), **settings
-            )
-    return design
-
-
-def _grow(draw: st.DrawFn, component: ComponentData, shared: list[ComponentData], count: int, is_root: bool) -> None:
-    """Parts joined one to the other; the first is held by the ground, or rides on the sub-assembly."""
-    ends: list[tuple[str, ...] | None] = []
-    for i in range(count):
-        part = draw(st.sampled_from(shared))
-        path = component.add(part, draw(frames()))
-        if not ends:
-            held = component.find(path)
-            held.grounded, held.rides = is_root, not is_root
-        else:
-            type = draw(types)
-            settings = draw(joint_settings(type))
-            pair = (path, draw(st.sampled_from(ends)))
-            # the first part is held, so that the ends of its joint may not be swapped
-            make_joint(component, f"{component.name} j{i}", type, *pair, draw(frames()), **settings)
-        ends.append(path)
-
-
-def _all_joints(design: FakeDesign) -> list[tuple[JointData, tuple[str, ...]]]:
-    return [(joint, path) for path, component in design.contexts() for joint in component.joints]
 
 
 @settings(max_examples=40)
@@ -111,15 +25,5 @@ def test_random_assemblies(design: FakeDesign, data: st.DataObject) -> None:
         assert [d for d in diagnostics if d.severity is not Severity.NOTE] == []
         assert_as_in_design(robot, design, assembly_state(robot))
         assert [str(d) for d in check(robot) if d.severity is Severity.ERROR] == []
-    names = {j.name for j in robot.joints}
-    for joint, context in _all_joints(design):
-        if not DIRECTIONS[joint.type]:
-            continue
-        target = {m: data.draw(st.floats(-5, 5) if "slide" in m else st.floats(-3, 3)) for m in DIRECTIONS[joint.type]}
-        before = dict(design.values_of(joint, context))
-        drive(design, joint, target, context)
-        # where its component stands twice, its name comes with the place
-        alone = any(n == joint.name or n.startswith(f"{joint.name}_") for n in names)
-        name = joint.name if alone else f"{'+'.join(context)}+{joint.name}"
-        assert_as_in_design(robot, design, coordinates(robot, name, target, joint))
-        drive(design, joint, before, context)
+    for configuration in moved_along_each_joint(robot, design, data):
+        assert_as_in_design(robot, design, configuration)

@@ -40,7 +40,7 @@ class Written:
         write_urdf(described, file, report, chosen)
         robots = described.robots if isinstance(described, World) else [described]
         moving = [r for r in robots if not r.static] or robots
-        robot = next((r for r in moving if r.name == chosen.robot), moving[0])
+        robot = next((r for r in robots if chosen.robot and r.name == chosen.robot), moving[0])
         return cls(robot, file, report, describe_in_urdf(robot, chosen))
 
     @property
@@ -180,17 +180,7 @@ def mujoco_poses(written: Written, configurations: list[dict[str, Array]]) -> li
     data = mujoco.MjData(model)
     result = []
     for coordinates in configurations:
-        data.qpos[:] = model.qpos0
-        for name, values in coordinates.items():
-            joint = written.joints[name]
-            q = values
-            if joint.kind is JointKind.FREE:  # MuJoCo's free joints start at the world, not at the joint's origin
-                pose = joint.parent_pose @ Pose.from_quaternion(q[:3], q[3:7])
-                q = np.concatenate([pose.position, pose.quaternion])
-            names = [f"{name}_{s}" for s in ("TX", "TY", "RZ")] if joint.kind is JointKind.PLANAR else [name]
-            for one, part in zip(names, q.reshape(len(names), -1), strict=True):
-                start = model.joint(one).qposadr[0]
-                data.qpos[start : start + part.size] = part
+        data.qpos[:] = mujoco_coordinates(model, written, coordinates)
         mujoco.mj_kinematics(model, data)
         poses: dict[str, Array] = {}
         for link in written.robot.links:
@@ -199,6 +189,22 @@ def mujoco_poses(written: Written, configurations: list[dict[str, Array]]) -> li
             poses[link.name] = pose
         result.append(poses)
     return result
+
+
+def mujoco_coordinates(model: Any, written: Written, coordinates: Coordinates) -> Array:
+    """Coordinates of the file's joints in MuJoCo's layout."""
+    qpos = model.qpos0.copy()
+    for name, values in coordinates.items():
+        joint = written.joints[name]
+        q = values
+        if joint.kind is JointKind.FREE:  # MuJoCo's free joints start at the world, not at the joint's origin
+            pose = joint.parent_pose @ Pose.from_quaternion(q[:3], q[3:7])
+            q = np.concatenate([pose.position, pose.quaternion])
+        names = [f"{name}_{s}" for s in ("TX", "TY", "RZ")] if joint.kind is JointKind.PLANAR else [name]
+        for one, part in zip(names, q.reshape(len(names), -1), strict=True):
+            start = model.joint(one).qposadr[0]
+            qpos[start : start + part.size] = part
+    return qpos
 
 
 def yourdfpy_poses(written: Written) -> dict[str, Array]:

@@ -17,19 +17,27 @@ from kinema.foundation import Diagnostic, Origin, ReadError, Severity
 from kinema.read import openusd_validation
 
 from .diagnostics_table import output_console, print_diagnostics, speaker, verdict
-from .reading import read_file, report_unreadable, status
+from .reading import chosen_variants, read_file, report_unreadable, status
 
 
-def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path], openusd: bool = False) -> int:
+def run(
+    file: Path,
+    *,
+    json: bool,
+    format: str | None,
+    search_paths: Sequence[Path],
+    openusd: bool = False,
+    variants: Sequence[str] = (),
+) -> int:
     """Print what the reader and the rules found, and OpenUSD's validators where asked for; the exit status."""
     console = output_console()
     try:
         with Status("reading", console=Console(stderr=True)) as progress:
-            described = read_file(file, format, search_paths)
+            described = read_file(file, format, search_paths, variants)
             progress.update("checking")
             found = _all_problems(described)
             if openusd:
-                found += _openusd_problems(file, described, search_paths)
+                found += _openusd_problems(file, described, search_paths, variants)
     except ReadError as error:
         return report_unreadable(error, json)
     if json:
@@ -53,10 +61,12 @@ def _all_problems(described: Robot | World) -> list[Diagnostic]:
     return said + [d for d in check(described) if not (reader_missed_meshes and d.code == "meshes.missing")]
 
 
-def _openusd_problems(file: Path, described: Robot | World, search_paths: Sequence[Path]) -> list[Diagnostic]:
+def _openusd_problems(
+    file: Path, described: Robot | World, search_paths: Sequence[Path], variants: Sequence[str]
+) -> list[Diagnostic]:
     """What OpenUSD's validators say; of a file that is no stage, that they have nothing to say."""
     if described.format == "usd":
-        return openusd_validation(file, search_paths=list(search_paths))
+        return openusd_validation(file, search_paths=list(search_paths), variants=chosen_variants(variants))
     message = f"OpenUSD's validators are for USD stages; this file is {described.format.upper()}"
     return [Diagnostic(Severity.NOTE, "openusd.not-a-stage", message, origin=Origin(str(file)))]
 

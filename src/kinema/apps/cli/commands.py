@@ -34,17 +34,27 @@ SearchPath = Annotated[
         help="A folder that is, or holds, packages or models the file refers to. May be given several times.",
     ),
 ]
+Variant = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="/PRIM:SET=VARIANT",
+        help="Choose a variant of a USD stage instead of the one it selects. May be given several times.",
+    ),
+]
 
 
 @app.command()
-def info(file: File, json: Json = False, format: Format = None, package_path: SearchPath = None) -> None:
+def info(
+    file: File, json: Json = False, format: Format = None, package_path: SearchPath = None, variant: Variant = None
+) -> None:
     """Show what is in a robot file: a tree of links and joints with masses, limits and shapes.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
     from .info import run
 
-    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or []))
+    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or [], variants=variant or []))
 
 
 @app.command()
@@ -56,6 +66,7 @@ def check(
     openusd: Annotated[
         bool, typer.Option("--openusd", help="Also run OpenUSD's own physics validators on a USD stage.")
     ] = False,
+    variant: Variant = None,
 ) -> None:
     """Check a robot file and list every problem with its place and how to repair it.
 
@@ -63,38 +74,54 @@ def check(
     """
     from .check import run
 
-    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or [], openusd=openusd))
+    paths, variants = package_path or [], variant or []
+    raise typer.Exit(run(file, json=json, format=format, search_paths=paths, openusd=openusd, variants=variants))
 
 
 @app.command()
 def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The robot to read, in any format, or a folder.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The robot to read, in any format; or a folder of them.")],
     target: Annotated[
         Path,
         typer.Argument(
-            metavar="OUT", help="The file to write: .usda, .usdc, .usd, .usdz, .urdf, .sdf or MJCF .xml; or a folder."
+            metavar="OUT",
+            help="The file to write: .usda, .usdc, .usd, .usdz, .urdf, .sdf or MJCF .xml. A folder where IN is one, or "
+            "where several formats are written.",
         ),
     ],
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="FORMAT", help="usda, usdc, usdz, urdf, sdf or mjcf; by the suffix of OUT when not given."
+            "--to",
+            metavar="FORMAT,...",
+            help="What to write: usda, usdc, usdz, urdf, sdf, mjcf; several with commas between, or all. By the suffix "
+            "of OUT when not given.",
         ),
     ] = None,
     layout: Annotated[
-        str, typer.Option("--layout", metavar="nested|flat", help="Links inside each other, or side by side (USD).")
-    ] = "nested",
+        Layout,
+        typer.Option("--layout", help="Of USD: every link inside the link that carries it, or all side by side."),
+    ] = Layout.NESTED,
+    meshes: Annotated[
+        Meshes,
+        typer.Option(
+            "--meshes",
+            help="copy: mesh files beside the output, as they are. bake: new OBJ files beside it, scale applied. "
+            "reference: the files where they lie; of USD, a file of triangles beside it. embed: inside the file of USD, "
+            "else copied.",
+        ),
+    ] = Meshes.EMBED,
+    layered: Annotated[
+        bool, typer.Option("--layered", help="Of USD: a small file that loads geometry and physics from others.")
+    ] = False,
+    robot: Annotated[
+        str, typer.Option("--robot", metavar="NAME", help="Of URDF, which holds one robot: the one of several to write.")
+    ] = "",
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write what was lost to this file, as JSON.")
+        Path | None, typer.Option("--report", metavar="FILE", help="Write all that was lost to this file, as JSON.")
     ] = None,
     format: Format = None,
     package_path: SearchPath = None,
-    meshes: Annotated[
-        str, typer.Option("--meshes", metavar="embed|reference", help="Triangles inside the file, or beside it (USD).")
-    ] = "embed",
-    layered: Annotated[
-        bool, typer.Option("--layered", help="A small file that loads geometry and physics from others (USD).")
-    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", min=1, help="How many files of a folder to convert at once; else one per CPU."),
@@ -102,15 +129,16 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
 ) -> None:
     """Convert a robot file to another format or layout, and list what could not be carried over.
 
-    Of a folder, every robot in it and below is converted; a failure does not stop the others.
+    Of a folder, every robot in it and below is converted; a failure does not stop the others, and one table at the end
+    has them all. Several formats go to folders of their names in OUT. Files appear whole or not at all.
 
     Exit status: 0 fine, also where something was lost, 1 the input has errors (all listed; the output was written), 2
     it could not be read or the output not be written.
     """
     from . import convert as single, convert_batch as batch
 
-    settings, paths = single.WriteSettings(layout, meshes, layered), package_path or []
-    if source.is_dir():
+    settings, paths = single.WriteSettings(layout.value, meshes.value, layered, robot), package_path or []
+    if source.is_dir() or (to is not None and ("," in to or to.strip().lower() == single.ALL)):
         options = batch.Options(to, jobs, format, paths, report, settings)
         raise typer.Exit(batch.run(source, target, options))
     raise typer.Exit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -43,6 +44,15 @@ class WriteSettings:
         return write(described, target, format=format, layout=self.layout, meshes=self.meshes, layered=self.layered)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """How the input is read; see `kinema.read`."""
+
+    format: str | None = None
+    search_paths: Sequence[Path] = ()
+    variants: Sequence[str] = ()
+
+
 def format_named(to: str) -> tuple[str, str]:
     """The format and the suffix that `--to` asks for: `usd`, `.usda`, `mjcf`, `xml`, ...; a `WriteError` otherwise."""
     word = to.lower().removeprefix(".")
@@ -52,15 +62,14 @@ def format_named(to: str) -> tuple[str, str]:
         if f".{word}" in suffixes:
             return format, f".{word}"
     words = dict.fromkeys(w for f, suffixes in FORMATS.items() for w in (f, *(s.removeprefix(".") for s in suffixes)))
-    raise WriteError(f"--to {to}: this cannot be written; these can: {', '.join(words)}")
+    raise WriteError(f"--to {to}: this cannot be written; these can: {', '.join(words)}, or {ALL} of them")
 
 
 def run(
     source: Path,
     target: Path,
+    how: ReadSettings,
     *,
-    format: str | None,
-    search_paths: Sequence[Path],
     report: Path | None,
     settings: WriteSettings,
     to: str | None = None,
@@ -70,7 +79,7 @@ def run(
     try:
         chosen = format_of(target) if to is None else format_named(to)[0]
         with Status("reading", console=Console(stderr=True)) as progress:
-            described = read_file(source, format, search_paths)
+            described = read_file(source, how.format, how.search_paths, how.variants)
             progress.update("writing")
             losses = settings.write(described, target, chosen)
         if report is not None:

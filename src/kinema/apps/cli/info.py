@@ -22,10 +22,12 @@ from .info_json import describe
 from .reading import read_file, report_unreadable, status
 
 
-def run(file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path]) -> int:
+def run(
+    file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path], variants: Sequence[str] = ()
+) -> int:
     """Print the file's contents; the exit status."""
     try:
-        described = read_file(file, format, search_paths)
+        described = read_file(file, format, search_paths, variants)
     except ReadError as error:
         return report_unreadable(error, json)
     if json:

@@ -1,4 +1,5 @@
-"""CAD assemblies, from a JSON snapshot that an add-in of the CAD program writes (`docs/cad-snapshot.md`).
+"""CAD assemblies, from a JSON snapshot that an add-in of the CAD program writes (`docs/cad-snapshot.md`), or from
+build123d (`from_build123d`, whose `solids` and `solid_joints` make the same objects as a snapshot does).
 
 The story: `json_text` and `parse` make objects of the text, `references` mends what leads nowhere, `grouping` works out
 which parts are one link, `masses` adds up their mass, and `joints` (with `motions`, `probe` and `mimics`) says how the
@@ -16,6 +17,7 @@ from kinema.read.resolve import Resolver
 from kinema.read.source import read_bytes
 
 from .convert import convert_snapshot as convert_snapshot
+from .from_build123d import from_build123d as from_build123d
 from .parse import parse_snapshot as parse_snapshot
 
 

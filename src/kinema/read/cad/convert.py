@@ -12,7 +12,7 @@ from kinema.description import Base, Frame, Joint, JointKind, Link, Mesh, Robot,
 from kinema.foundation import Diagnostics, Pose, unique_name
 from kinema.read.resolve import Resolved, Resolver
 
-from .elements import BodyElement, JointElement, OccurrenceElement, Snapshot
+from .elements import BodyElement, JointElement, MeshElement, OccurrenceElement, Snapshot
 from .grouping import Grouping, RigidBody, is_grounded
 from .joints import JointConverter, Place, base_offset, joint_names
 from .masses import link_inertial
@@ -130,10 +130,6 @@ class _Converter:
             message = f'body "{body.name}" of "{member.name}" is hidden: it has no shape, its mass counts'
             self.diagnostics.note(f"{FORMAT}.hidden-body", message, origin=body.place)
             return None
-        found = self._find(mesh.file)
-        if not found:
-            message = f'the mesh {mesh.file!r:.200} of "{member.name}" was not found: {found.reason}'
-            self.diagnostics.error(f"{FORMAT}.missing-mesh", message, origin=mesh.place)
         frame = member.pose if mesh.frame == "component" else Pose()
         material = None
         if body.color is not None or body.material:
@@ -141,10 +137,20 @@ class _Converter:
         return Shape(
             name=body.name,
             origin=body.place,
-            geometry=Mesh(uri=mesh.file, path=str(found.path or ""), scale=np.full(3, mesh.scale)),
+            geometry=self._mesh(mesh, member),
             pose=lead.pose.inverse() @ frame,
             material=material,
         )
+
+    def _mesh(self, mesh: MeshElement, member: OccurrenceElement) -> Mesh:
+        scale = np.full(3, mesh.scale)
+        if mesh.triangles is not None:
+            return Mesh(vertices=mesh.triangles.vertices, faces=mesh.triangles.faces, scale=scale)
+        found = self._find(mesh.file)
+        if not found:
+            message = f'the mesh {mesh.file!r:.200} of "{member.name}" was not found: {found.reason}'
+            self.diagnostics.error(f"{FORMAT}.missing-mesh", message, origin=mesh.place)
+        return Mesh(uri=mesh.file, path=str(found.path or ""), scale=scale)
 
     def _is_hidden(self, occurrence: OccurrenceElement) -> bool:
         """Whether an occurrence, or one that it is nested in, is hidden."""

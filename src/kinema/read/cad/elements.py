@@ -7,6 +7,7 @@ from typing import Any
 
 from kinema.description import Extra
 from kinema.foundation import NOWHERE, Array, Origin, Pose
+from kinema.shapes import MeshData
 
 from .schema import ROOT
 
@@ -30,10 +31,12 @@ class PhysicalElement:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class MeshElement:
-    """A file with triangles."""
+    """A file with triangles, or the triangles themselves."""
 
     place: Origin = NOWHERE
-    file: str
+    file: str = ""
+    triangles: MeshData | None = None
+    """In place of a file [m before scale]."""
     scale: float = 1.0
     """Metres in one unit of the file."""
     frame: str = "component"

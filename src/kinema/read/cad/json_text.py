@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,8 @@ class JsonCursor:
     seen: set[str] = field(default_factory=set)
     kept: list[Extra] = field(default_factory=list)
     """What was not asked for in the objects inside this one."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Path -> line, where the text's lines are known."""
 
     # -- places and reports ---------------------------------------------------------------------------------------
 
@@ -101,7 +103,7 @@ class JsonCursor:
         path = self.path
         for key in keys:
             path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else key
-        return Origin(self.file, path=path)
+        return Origin(self.file, self.lines.get(path, self.lines.get(self.path)), path)
 
     def error(self, code: str, message: str, *keys: str | int, hint: str = "") -> None:
         """Report an error at a place inside this object."""
@@ -235,7 +237,9 @@ class JsonCursor:
         if not isinstance(value, dict):
             self._wrong(key, "an object")
             return None
-        return JsonCursor(value, self.file, self.place(key).path, self.diagnostics, self.scale, kept=self.kept)
+        inside = JsonCursor(value, self.file, self.place(key).path, self.diagnostics, self.scale, kept=self.kept)
+        inside.lines = self.lines
+        return inside
 
     def objects(self, key: str) -> list[JsonCursor]:
         """A field that is a list of objects; empty where it is absent."""
@@ -253,11 +257,14 @@ class JsonCursor:
             more = f", and so are {len(wrong) - 1} more" if len(wrong) > 1 else ""
             place = self.place(key, wrong[0]).path
             self.error("wrong-type", f"{place} is {_short(value[wrong[0]])}, no object{more}", key, wrong[0])
-        return [
+        cursors = [
             JsonCursor(item, self.file, self.place(key, i).path, self.diagnostics, self.scale, number_in_list=i)
             for i, item in enumerate(value)
             if isinstance(item, dict)
         ]
+        for cursor in cursors:
+            cursor.lines = self.lines
+        return cursors
 
     # -- what was not asked for -----------------------------------------------------------------------------------
 
@@ -269,7 +276,7 @@ class JsonCursor:
         names = ", ".join(_short(key) for key in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
         what = f"field {names} has" if len(unknown) == 1 else f"{len(unknown)} fields ({names}) have"
         message = (
-            f"{self.path or 'the snapshot'}: {what} no meaning here and {'is' if len(unknown) == 1 else 'are'} kept"
+            f"{self.path or 'the file'}: {what} no meaning here and {'is' if len(unknown) == 1 else 'are'} kept"
         )
         self.diagnostics.warning(f"{FORMAT}.unknown-field", message, origin=self.place())
         self.kept += [

@@ -45,6 +45,20 @@ def bodies_below(index: StageIndex, paths: Sequence[str]) -> dict[str, list[str]
     return below
 
 
+def marked_links(index: StageIndex) -> dict[str, list[str]]:
+    """For each prim that is marked as an articulation's root, the links it names: a joint's two, else those in it."""
+    paths = [index.values.facts(prim).path for prim in index.articulations]
+    below = bodies_below(index, paths)
+    result: dict[str, list[str]] = {}
+    for prim, path in zip(index.articulations, paths, strict=True):
+        inside = [path, *below[path]]
+        if index.values.facts(prim).kind.is_joint:
+            targets = [index.targets(prim, f"physics:body{i}")[:1] for i in (0, 1)]
+            inside = [index.owner_path(str(target)) or "" for side in targets for target in side]
+        result[path] = [index.bodies[p].name for p in inside if p in index.bodies]
+    return result
+
+
 def _held_by(index: StageIndex, joint: Joint | None) -> list[str]:
     if joint is None:
         return []
@@ -80,10 +94,10 @@ def apply_self_collision(
     index: StageIndex, links: Mapping[str, Link], articulated: Mapping[str, Sequence[str]]
 ) -> None:
     """Links of an articulation that says so do not collide with each other."""
-    for prim in index.articulations:
-        if not any(index.authored(prim, name) is False for name in _SELF_COLLISION):
-            continue
-        path = index.values.facts(prim).path
-        inside = [b.name for p, b in index.bodies.items() if p == path or p.startswith(path + "/")]
-        for name in {n for link in inside for n in articulated[link]}:
+    apart = [p for p in index.articulations if any(index.authored(p, name) is False for name in _SELF_COLLISION)]
+    if not apart:
+        return
+    marked = marked_links(index)
+    for prim in apart:
+        for name in {n for link in marked[index.values.facts(prim).path] for n in articulated[link]}:
             links[name].self_collide = False

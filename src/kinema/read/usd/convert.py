@@ -15,7 +15,6 @@ from . import pxr
 from .articulation import apply_self_collision, declared_roots
 from .components import connected_components
 from .filters import read_filtered_pairs, read_groups
-from .instancers import expand_instancers
 from .joints import read_joints
 from .masses import body_density, body_inertial
 from .mimic import apply_mimic
@@ -52,18 +51,17 @@ class _Parts:
 
 def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack: bool | None) -> Robot | World:
     """One robot, or a world of several robots and scenery."""
-    index = index_stage(stage, file, stage_units(stage), diagnostics)
+    index = index_stage(stage, file, stage_units(stage, file, diagnostics), diagnostics)
     _say_units(index)
-    instanced = expand_instancers(index)
     _name_bodies(index)
     parts = _Parts()
-    parts.shapes = [*read_shapes(index), *instanced]
+    parts.shapes = read_shapes(index)
     _name_shapes(index, parts.shapes)
     parts.links = _links(index, parts.shapes)
     parts.robots, parts.joints, parts.articulated = _joints(index, list(parts.links), stack)
     apply_self_collision(index, parts.links, parts.articulated)
     parts.mjc = read_mjc(index, parts.joints, {s.shape.origin.path: s.shape.name for s in parts.shapes})
-    check_stage(index, parts.shapes, parts.links, parts.joints, parts.articulated)
+    check_stage(index, parts.shapes, parts.links, parts.articulated)
     described = _assemble(index, parts)
     say_animation(index)
     return described

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kinema.description import CollisionGroup, CollisionPair
 
 from . import pxr
-from .articulation import bodies_below
+from .articulation import marked_links
 from .own_settings import own
 from .shapes_on_links import StageShape
 from .stage_index import StageIndex
@@ -22,10 +22,13 @@ class _Colliders:
         """Path -> the colliders at or below it."""
         self.of_body: dict[str, list[StageShape]] = {}
         for part in self.all:
-            path = index.values.facts(part.prim).path
-            while path:
-                self.below.setdefault(path, []).append(part)
-                path = path.rpartition("/")[0]
+            for path in _paths(index, part):
+                above = path
+                while above:
+                    below = self.below.setdefault(above, [])
+                    if not below or below[-1] is not part:
+                        below.append(part)
+                    above = above.rpartition("/")[0]
             if part.body is not None:
                 self.of_body.setdefault(part.body.path, []).append(part)
 
@@ -37,7 +40,14 @@ class _Colliders:
         candidates = self.all
         if includes and not any("." in path for path in includes):  # neither everything nor other collections
             candidates = list({id(p): p for path in includes for p in self.below.get(path, ())}.values())
-        return [p.shape.name for p in candidates if query.IsPathIncluded(p.prim.GetPath())]
+        return [p.shape.name for p in candidates if any(map(query.IsPathIncluded, _paths(index, p)))]
+
+
+def _paths(index: StageIndex, part: StageShape) -> list[str]:
+    """Where a collider is, and where its prototype is: whoever names the prototype means all of its instances."""
+    path = index.values.facts(part.prim).path
+    prototype = index.copies.source(path)
+    return [path, prototype] if prototype else [path]
 
 
 def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[CollisionGroup]:
@@ -100,10 +110,8 @@ def read_filtered_pairs(
 
 def _articulations(index: StageIndex, articulated: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """For each prim that is marked as an articulation's root, the links of the articulations at or below it."""
-    below = bodies_below(index, [index.values.facts(prim).path for prim in index.articulations])
     result: dict[str, list[str]] = {}
-    for path, paths in below.items():
-        names = [index.bodies[p].name for p in (path, *paths) if p in index.bodies]
+    for path, names in marked_links(index).items():
         groups = {id(group): group for group in (articulated[name] for name in names)}
         result[path] = [name for group in groups.values() for name in group]
     return result

@@ -181,7 +181,8 @@ def _mesh(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
     rotation, scale = polar(into.linear)
     source = prim.GetPrimInPrototype() if prim.IsInstanceProxy() else prim
     exponent = math.frexp(float(np.abs(scale).max()))[1]
-    key = (str(source.GetPath()), exponent, np.round(np.ldexp(scale, -exponent), 13).tobytes())
+    path = str(source.GetPath())
+    key = (index.copies.source(path) or path, exponent, np.round(np.ldexp(scale, -exponent), 13).tobytes())
     mesh = index.meshes.get(key)
     if mesh is None:
         data = _mesh_data(index, prim)

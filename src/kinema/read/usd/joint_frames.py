@@ -84,6 +84,7 @@ def read_sides(index: StageIndex, joints: Sequence[tuple[pxr.Prim, int | None]])
         except JointTargetError as error:
             failures[i] = error
     positions, rotations = _frames(ends)
+    _choose_hands(ends, rotations)
     gap_positions, gap_rotations = _gaps(ends, positions, rotations)
     finite = np.isfinite(positions).all(axis=1) & np.isfinite(rotations).all(axis=(1, 2))
     unsound = {int(i) for i in np.flatnonzero(~finite)}
@@ -145,11 +146,32 @@ def _frames(ends: Sequence[_End]) -> tuple[Array, Array]:
     return positions, rotations
 
 
+def _choose_hands(ends: Sequence[_End], rotations: Array) -> None:
+    """Where one side of a joint is mirrored, give it the frame that is next to the other side's.
+
+    A mirrored frame is left-handed, and several right-handed ones stand for it: without one of its axes, or without
+    all three. The special axis stays where it is. What the stage shows tells which is meant, so that a joint is at
+    rest where both sides are authored alike.
+    """
+    linears = np.array([end.place.linear for end in ends]).reshape(-1, 3, 3)
+    mirrored = np.linalg.det(linears) < 0
+    for k in np.flatnonzero(mirrored[0::2] != mirrored[1::2]):
+        left, right = (2 * k, 2 * k + 1) if mirrored[2 * k] else (2 * k + 1, 2 * k)
+        wanted = _turn(ends[left].body).T @ _turn(ends[right].body) @ rotations[right]
+        axis = ends[left].axis
+        halves = [_ONE, *(2 * np.outer(_ONE[i], _ONE[i]) - _ONE for i in ((0, 1, 2) if axis is None else (axis,)))]
+        rotations[left] = max((rotations[left] @ half for half in halves), key=lambda r: float(np.sum(r * wanted)))
+
+
+def _turn(body: Body | None) -> Array:
+    return _ONE if body is None else body.pose.rotation
+
+
 def _gaps(ends: Sequence[_End], positions: Array, rotations: Array) -> tuple[Array, Array]:
     """Where the second frame of each joint is in its first, in the world that the stage shows."""
     bodies = [end.body for end in ends]
     places = np.array([_ZERO if b is None else b.pose.position for b in bodies]).reshape(-1, 3)
-    turns = np.array([_ONE if b is None else b.pose.rotation for b in bodies]).reshape(-1, 3, 3)
+    turns = np.array([_turn(b) for b in bodies]).reshape(-1, 3, 3)
     world_positions = (turns @ positions[:, :, None])[:, :, 0] + places
     world_rotations = turns @ rotations
     back = np.swapaxes(world_rotations[0::2], 1, 2)
@@ -172,9 +194,21 @@ def _target(index: StageIndex, joint: pxr.Prim, number: int, targets: Sequence[A
         raise JointTargetError(f"its body{number} is {targets[0]}, which is inactive")
     if not index.values.facts(prim).kind.is_xformable:
         raise JointTargetError(f"its body{number} is {targets[0]}, which has no place in the world")
+    if _is_prototype(index, prim):
+        raise JointTargetError(f"its body{number} is {targets[0]}, a prototype: only its instances are in the world")
     if index.owner(prim) is None:
         _say_static(index, joint, number, prim)
     return prim
+
+
+def _is_prototype(index: StageIndex, prim: pxr.Prim) -> bool:
+    """Whether a prim lies in a point instancer, which copies it but does not show it."""
+    if index.copies.source(index.values.facts(prim).path):
+        return False
+    while prim := prim.GetParent():
+        if index.values.facts(prim).kind.is_instancer:
+            return True
+    return False
 
 
 def _meant(index: StageIndex, target: Any) -> str:
@@ -187,12 +221,16 @@ def _meant(index: StageIndex, target: Any) -> str:
 
 
 def _say_static(index: StageIndex, joint: pxr.Prim, number: int, prim: pxr.Prim) -> None:
-    """A target that does not move: a disabled body deserves a warning, scenery a note."""
+    """A target that does not move: a disabled body, or a part of one, deserves a warning, scenery a note."""
     name = joint.GetName()
-    if "PhysicsRigidBodyAPI" in index.schemas(prim):
+    disabled = prim
+    while disabled and "PhysicsRigidBodyAPI" not in index.schemas(disabled):
+        disabled = disabled.GetParent()
+    if disabled:
+        what = "a disabled body" if disabled == prim else f"a part of the disabled body {disabled.GetPath()}"
         index.diagnostics.warning(
             "usd.joint-to-disabled-body",
-            f"body{number} of joint {name!r} is {prim.GetPath()}, a disabled body: it is fixed to the world there",
+            f"body{number} of joint {name!r} is {prim.GetPath()}, {what}: it is fixed to the world there",
             hint="enable the body, or point the joint elsewhere",
             origin=index.origin(joint),
         )

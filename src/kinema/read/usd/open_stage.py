@@ -35,7 +35,8 @@ def open_stage(
         stage = pxr.Usd.Stage.Open(layers.root, pxr.Usd.Stage.LoadAll)
     except pxr.Tf.ErrorException as error:
         raise ReadError(f"{file}: {first_message(error)}") from None
-    for path, choices in (variants or {}).items():
+    # outer prims first: their variants bring in the inner ones
+    for path, choices in sorted((variants or {}).items(), key=lambda item: item[0].count("/")):
         _choose(stage, path, choices, file)
     if any(not layer.anonymous for layer in stage.GetUsedLayers(True)):
         raise ReadError(f"{file}: the stage brings in files that could not be looked at before")
@@ -74,9 +75,19 @@ def _grouped(messages: Iterable[str]) -> Iterator[str]:
 def _choose(stage: pxr.Stage, path: str, choices: Mapping[str, str], file: Path) -> None:
     prim = stage.GetPrimAtPath(path)
     if not prim:
-        raise ReadError(f"{file}: there is no prim {path} to choose a variant of")
+        raise ReadError(f"{file}: there is no prim {path!r} to choose a variant of")
     with pxr.Usd.EditContext(stage, stage.GetSessionLayer()):
+        while prim.IsInstanceProxy():  # instances share what is in them; one that is to differ cannot be one
+            instance = prim.GetParent()
+            while instance.IsInstanceProxy():
+                instance = instance.GetParent()
+            instance.SetInstanceable(False)
+            prim = stage.GetPrimAtPath(path)
         for name, choice in choices.items():
+            sets = prim.GetVariantSets().GetNames()
+            if name not in sets:
+                there = f"there are: {', '.join(sets)}" if sets else "it has none"
+                raise ReadError(f"{file}: {path} has no variant set {name!r}; {there}")
             variant_set = prim.GetVariantSet(name)
             known = variant_set.GetVariantNames()
             if choice not in known:

@@ -8,6 +8,7 @@ from kinema.description import Joint
 from kinema.foundation import Origin
 
 from . import pxr
+from .articulation import marked_links
 from .stage_index import StageIndex
 
 MOBILITY = "newton:jointsAddMobility"
@@ -68,19 +69,14 @@ def _said(index: StageIndex, articulated: Mapping[str, Sequence[str]]) -> dict[s
         value = index.authored(prim, MOBILITY)
         if value is not None:
             result.update(dict.fromkeys(articulated, bool(value)))
-    for prim in [*index.articulations, *(b.prim for b in index.bodies.values())]:
+    marked = marked_links(index)
+    speakers = [(prim, marked[index.values.facts(prim).path]) for prim in index.articulations]
+    speakers += [(body.prim, [body.name]) for body in index.bodies.values()]
+    for prim, links in speakers:
         value = index.authored(prim, MOBILITY)
         if value is not None:
-            result.update({name: bool(value) for link in _links(index, prim) for name in articulated[link]})
+            result.update({name: bool(value) for link in links for name in articulated[link]})
     return result
-
-
-def _links(index: StageIndex, prim: pxr.Prim) -> list[str]:
-    """The link of a body, or those below any other prim."""
-    path = index.values.facts(prim).path
-    if path in index.bodies:
-        return [index.bodies[path].name]
-    return [body.name for p, body in index.bodies.items() if p.startswith(path + "/")]
 
 
 def _speaks_mujoco(index: StageIndex, bundle: Sequence[tuple[pxr.Prim, Joint]]) -> bool:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kinema.description import Joint, Link, Mesh
+from kinema.description import Link, Mesh
 from kinema.foundation import Array, Origin
 
 from . import pxr
-from .articulation import bodies_below
+from .articulation import marked_links
 from .shapes_on_links import StageShape
-from .stage_index import StageIndex
+from .stage_index import Body, StageIndex
 
 _SHEAR = 1e-5
 """Cosine between two axes of a collider from which on it is sheared."""
@@ -22,7 +22,6 @@ def check_stage(
     index: StageIndex,
     shapes: Sequence[StageShape],
     links: Mapping[str, Link],
-    joints: Sequence[Joint],
     articulated: Mapping[str, Sequence[str]],
 ) -> None:
     """Say what is wrong with the stage as a stage, and put on links which articulation they are part of.
@@ -31,14 +30,13 @@ def check_stage(
         index: the stage.
         shapes: all shapes.
         links: by name.
-        joints: all joints.
         articulated: link name -> all links that joints connect with it.
     """
-    _articulations(index, links, joints, articulated)
+    _articulations(index, links, articulated)
     for path, body in index.bodies.items():
-        if body.parent is not None and pxr.UsdGeom.Xformable(body.prim).GetResetXformStack():
+        if body.parent is not None and _stands_alone(body):
             links[body.name].attributes["usd:resetXformStack"] = True
-        if body.prim.IsInstanceProxy():
+        if body.prim.IsInstanceProxy() and not index.copies.source(path):
             index.diagnostics.note(
                 "usd.body-in-instance",
                 f"body {body.name!r} is inside an instance; other tools may refuse it, or move all instances at once",
@@ -56,6 +54,16 @@ def check_stage(
             )
 
 
+def _stands_alone(body: Body) -> bool:
+    """Whether a transform is reset between the body and the one around it, so that the latter does not move it."""
+    prim = body.prim
+    while prim and str(prim.GetPath()) != body.parent:
+        if pxr.UsdGeom.Xformable(prim).GetResetXformStack():
+            return True
+        prim = prim.GetParent()
+    return False
+
+
 def _is_sheared(linear: Array) -> bool:
     lengths = np.linalg.norm(linear, axis=0)
     if not lengths.all() or not np.isfinite(lengths).all():
@@ -68,18 +76,13 @@ def _is_sheared(linear: Array) -> bool:
 
 
 def _articulations(
-    index: StageIndex, links: Mapping[str, Link], joints: Sequence[Joint], articulated: Mapping[str, Sequence[str]]
+    index: StageIndex, links: Mapping[str, Link], articulated: Mapping[str, Sequence[str]]
 ) -> None:
     roots = {index.values.facts(prim).path: prim for prim in index.articulations}
-    joint_at = {joint.origin.path: joint for joint in joints}
-    below = bodies_below(index, list(roots))
+    marked = marked_links(index)
     for path, prim in roots.items():
         _complain_of_root(index, prim, path, roots)
-        joint = joint_at.get(path)
-        if joint is not None:
-            inside = [end for end in (joint.parent, joint.child) if end is not None]
-        else:
-            inside = [index.bodies[p].name for p in [path, *below[path]] if p in index.bodies]
+        inside = marked[path]
         for group in {id(g): g for g in (articulated.get(link, (link,)) for link in inside)}.values():
             for name in group:
                 links[name].attributes.setdefault("usd:articulation", path)

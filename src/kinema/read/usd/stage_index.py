@@ -13,6 +13,7 @@ from kinema.description import Mesh
 from kinema.foundation import Array, Diagnostics, Origin, Pose
 
 from . import pxr
+from .instancers import Copies
 from .polar import Affine, from_gf, is_singular, polar_many
 from .prim_values import PrimValues
 from .units import Units
@@ -65,7 +66,8 @@ class StageIndex:
     lights: list[pxr.Prim] = field(default_factory=list)
     others: list[pxr.Prim] = field(default_factory=list)
     """Typed prims of vendor schemas (actuators, tendons, ...)."""
-    instancers: list[pxr.Prim] = field(default_factory=list)
+    copies: Copies = field(init=False)
+    """The instances of point instancers."""
     owner_of: dict[str, str | None] = field(default_factory=dict)
     """Prim path -> path of the closest enabled body at or above it."""
     complained: set[tuple[str, str]] = field(default_factory=set)
@@ -116,6 +118,10 @@ class StageIndex:
         for i, prim in enumerate(prims):
             self.values.note_motion(prim)
             matrices[i] = self._local_to_world(prim)
+        plain = np.abs(matrices[:, :, 3] - (0, 0, 0, 1)).max(axis=1, initial=0.0)
+        for i in np.flatnonzero(plain > 1e-9):  # where numbers are not finite there are other complaints
+            message = f"the transform of {prims[i].GetName()!r} holds a perspective (a last column), which is ignored"
+            self.complain_once(prims[i], "usd.perspective", message)
         matrices = matrices @ np.array(self.to_si)
         return np.ascontiguousarray(np.swapaxes(matrices[:, :3, :3], 1, 2)), matrices[:, 3, :3]
 
@@ -174,7 +180,8 @@ def index_stage(stage: pxr.Stage, file: str, units: Units, diagnostics: Diagnost
     cache, values = pxr.UsdGeom.XformCache(time), PrimValues(stage, file, time, diagnostics)
     index = StageIndex(stage, file, units, diagnostics, time, cache, values, _to_si(units))
     bodies: list[pxr.Prim] = []
-    prims = _walk(stage)
+    index.copies = Copies(stage, file, time, values, diagnostics)
+    prims = index.copies.walk()
     values.look_at(prims)
     for prim in prims:
         _sort_in(index, prim, bodies)
@@ -183,19 +190,6 @@ def index_stage(stage: pxr.Stage, file: str, units: Units, diagnostics: Diagnost
     for path, body in index.bodies.items():
         body.parent = index.owner_path(path.rpartition("/")[0])
     return index
-
-
-def _walk(stage: pxr.Stage) -> list[pxr.Prim]:
-    """All prims, but for those in point instancers: they are placed by the instancer, see `instancers`."""
-    result: list[pxr.Prim] = []
-    instancer = pxr.UsdGeom.PointInstancer
-    walk = iter(pxr.Usd.PrimRange(stage.GetPseudoRoot(), pxr.Usd.TraverseInstanceProxies()))
-    next(walk)  # the root above all prims
-    for prim in walk:
-        result.append(prim)
-        if prim.IsA(instancer):
-            walk.PruneChildren()
-    return result
 
 
 def _start_time(stage: pxr.Stage) -> Any:
@@ -252,8 +246,6 @@ def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
         index.cameras.append(prim)
     elif kind.is_light:
         index.lights.append(prim)
-    elif kind.is_instancer:
-        index.instancers.append(prim)
     elif type_name.startswith(("Mjc", "Newton")):
         index.others.append(prim)
     elif "PhysicsCollisionAPI" in schemas:

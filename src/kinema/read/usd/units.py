@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.foundation import Array, Diagnostics, Origin
 
 from . import pxr
 
@@ -49,12 +49,27 @@ class Units:
         return self.mass / self.length**3
 
 
-def stage_units(stage: pxr.Stage) -> Units:
-    """The units that the stage declares, or USD's fallbacks (centimetres, kilograms, Y up)."""
+def stage_units(stage: pxr.Stage, file: str, diagnostics: Diagnostics) -> Units:
+    """The units that the stage declares, or USD's fallbacks (centimetres, kilograms, Y up); wrong ones are errors."""
+
+    def positive(name: str, value: float, fallback: float) -> float:
+        if math.isfinite(value) and value > 0:
+            return value
+        _complain(file, diagnostics, f"{name} is {value:g}, which nothing can be measured in; it is taken as {fallback:g}")
+        return fallback
+
     up_axis = str(pxr.UsdGeom.GetStageUpAxis(stage))
+    if up_axis not in ("Y", "Z"):
+        _complain(file, diagnostics, f"upAxis is {up_axis!r}, where Y or Z belongs; it is taken as Z")
+        up_axis = "Z"
     return Units(
-        length=pxr.UsdGeom.GetStageMetersPerUnit(stage),
-        mass=pxr.UsdPhysics.GetStageKilogramsPerUnit(stage),
+        length=positive("metersPerUnit", pxr.UsdGeom.GetStageMetersPerUnit(stage), 0.01),
+        mass=positive("kilogramsPerUnit", pxr.UsdPhysics.GetStageKilogramsPerUnit(stage), 1.0),
         up=Y_TO_Z if up_axis == "Y" else np.eye(3),
         up_axis=up_axis,
     )
+
+
+def _complain(file: str, diagnostics: Diagnostics, message: str) -> None:
+    hint = "correct the metadata at the head of the stage"
+    diagnostics.error("usd.bad-units", message, hint=hint, origin=Origin(file))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ _PLUGIN = "usdPhysicsValidators"
 
 
 def openusd_validation(
-    file: str | os.PathLike[str], *, resolve: Resolver | None = None, diagnostics: Diagnostics | None = None
+    file: str | os.PathLike[str],
+    *,
+    resolve: Resolver | None = None,
+    diagnostics: Diagnostics | None = None,
+    variants: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Diagnostic]:
     """What OpenUSD's validators of rigid bodies, colliders, joints and articulations say of a stage.
 
@@ -24,6 +29,7 @@ def openusd_validation(
         file: the stage.
         resolve: which other files it may bring in.
         diagnostics: where problems of opening the stage go.
+        variants: prim path -> {variant set: variant}, chosen instead of what the stage selects.
 
     Returns:
         Diagnostics with codes `openusd.<name of the error>`; empty for a valid stage.
@@ -31,7 +37,7 @@ def openusd_validation(
     path = Path(file)
     said = Diagnostics() if diagnostics is None else diagnostics
     with openusd_messages(path, said):
-        stage = open_stage(path, Resolver() if resolve is None else resolve, said)
+        stage = open_stage(path, Resolver() if resolve is None else resolve, said, variants)
         context = pxr.UsdValidation.ValidationContext(_validators())
         found = context.Validate(stage)
     return [_diagnostic(error, str(path)) for error in found]

@@ -184,6 +184,7 @@ def _general(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> 
     for token in tokens:
         axis = at.get(token)
         if token == also_free:
+            _limit(prim, token, -math.inf, math.inf)
             continue
         if axis is None or axis.locked:
             _limit(prim, token, 1.0, -1.0)  # low above high: locked
@@ -196,6 +197,9 @@ def _general(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> 
             if low == high == 0.0 or low > high:  # which would say that it is locked
                 prim.keep(f"limit:{token}", "double2", (low, high))
             _limit(prim, token, low, high)
+        else:
+            # it says nothing that is not so without it, but Newton takes axes that it is not applied to for locked
+            _limit(prim, token, -math.inf, math.inf)
         _drive(axis, prim, token)
     if joint.kind is not JointKind.SIX_AXIS or list(at) != tokens:
         prim.keep("kind", "token", joint.kind.value)

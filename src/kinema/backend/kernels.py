@@ -1,0 +1,145 @@
+"""Emitted programs, compiled and launched.
+
+This module must not postpone its annotations: Warp reads the types of kernels from them.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from kinema.trace import Place, Program, Target, emit
+
+from .arrays import Arena
+from .devices import Device, n_threads, warp
+
+ARENAS = ("state", "told", "out")
+"""The arenas of every program: what is carried on, what it is told, and what it is asked for."""
+WORK_PER_THREAD = 200_000
+"""Operations below which a second thread costs more than it brings."""
+BLOCK_DIM = 64
+
+_HEAD = """
+{scalar}* __restrict__ state = state_.data; const {scalar}* __restrict__ told_start = told_.data;
+{scalar}* __restrict__ out = out_.data;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a kernel is launched with."""
+
+    state: Arena
+    told: Any
+    """A Warp array of rows; a rollout's has those of all steps one after the other."""
+    out: Arena
+    steps: int = 1
+    advance: int = 0
+    """Rows from one step's commands to the next."""
+
+
+class Kernel:
+    """A program, compiled for a device."""
+
+    def __init__(self, program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int) -> None:
+        self.device = device
+        self.lanes = lanes
+        self.n_operations = program.n_operations
+        self.source = _HEAD.format(scalar=Target(precision).scalar) + emit(program, places, Target(precision, lanes))
+        self._kernel = _kernel(self.source, precision, device)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def compile(self) -> None:
+        """Compile, or load from the disk cache, now."""
+        warp().load_module(self._kernel.module, device=self.device.name)
+
+    def record(self, arguments: Arguments) -> "Launch":
+        """A launch that can be repeated without looking at its arguments again."""
+        n_envs = arguments.state.n_envs
+        blocks = -(-n_envs // self.lanes)
+        shards = 1
+        if self.device.is_cpu:
+            work = blocks * self.lanes * self.n_operations * arguments.steps
+            shards = max(1, min(n_threads(), work // WORK_PER_THREAD, blocks))
+        bounds = [blocks * i // shards for i in range(shards + 1)]
+        parts = [self._record(arguments, a, b - a) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return Launch(parts)
+
+    def _record(self, arguments: Arguments, first: int, count: int) -> Any:
+        return warp().launch(
+            self._kernel,
+            dim=count,
+            inputs=[
+                arguments.state.data,
+                arguments.told,
+                arguments.out.data,
+                arguments.state.stride,
+                arguments.steps,
+                arguments.advance,
+                first * self.lanes,
+                self.lanes,
+            ],
+            device=self.device.name,
+            block_dim=BLOCK_DIM,
+            record_cmd=True,
+        )
+
+
+class Launch:
+    """One or several recorded launches that make up a call; several run at the same time."""
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self._parts = list(parts)
+        self._pool = ThreadPoolExecutor(len(parts) - 1) if len(parts) > 1 else None
+
+    def __call__(self) -> None:
+        if self._pool is None:
+            self._parts[0].launch()
+            return
+        waiting = [self._pool.submit(part.launch) for part in self._parts[1:]]
+        self._parts[0].launch()
+        for future in waiting:
+            future.result()
+
+
+def build(program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int | None = None) -> Kernel:
+    """The program as a kernel."""
+    return Kernel(program, places, device, precision, lanes or device.lanes(precision))
+
+
+def _kernel(source: str, precision: str, device: Device) -> Any:
+    """A Warp kernel around the text, in a module of its own that is called after its content."""
+    wp = warp()
+    scalar = wp.float32 if precision == "single" else wp.float64
+
+    @wp.func_native(source)
+    def run(
+        state_: wp.array2d(dtype=scalar),
+        told_: wp.array2d(dtype=scalar),
+        out_: wp.array2d(dtype=scalar),
+        stride: int,
+        steps: int,
+        advance: int,
+        e: int,
+    ): ...
+
+    def kinema_program(
+        state: wp.array2d(dtype=scalar),
+        told: wp.array2d(dtype=scalar),
+        out: wp.array2d(dtype=scalar),
+        stride: int,
+        steps: int,
+        advance: int,
+        first: int,
+        lanes: int,
+    ):
+        run(state, told, out, stride, steps, advance, first + wp.tid() * lanes)
+
+    digest = hashlib.sha256(f"{precision} {device.is_cpu} {source}".encode()).hexdigest()[:16]
+    options: dict[str, Any] = {"enable_backward": False, "fuse_fp": not device.is_cpu}
+    if device.is_cpu:
+        options["cpu_compiler_flags"] = "-march=native -fno-vectorize -fno-slp-vectorize"
+    module = wp.get_module(f"kinema_{digest}")
+    module.options.update(options)
+    return wp.Kernel(func=kinema_program, module=module, options={"enable_backward": False})

@@ -1,0 +1,72 @@
+"""What the passes hand on to each other: the scene on its way from descriptions to flat arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kinema.description import Joint, Link, Robot, World
+from kinema.foundation import Diagnostics, Pose
+
+from .motions import Chain, Placed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Part:
+    """Something added to a scene: a description, where it stands, and whether its base is fixed."""
+
+    name: str
+    description: Robot | World
+    pose: Pose | None = None
+    """Where its base frame is put; None for where its file puts it."""
+    fixed: bool | None = None
+    """None for as the file says."""
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """A link on its way into the model."""
+
+    name: str
+    link: Link
+    robot: Robot
+    entity: int
+    parent: Body | None
+    """None for the world."""
+    chain: Chain
+    """How it moves against its parent."""
+    joints: list[DraftJoint]
+    index: int = -1
+    motions: list[Placed] = field(default_factory=list)
+    frame: int = -1
+    """The moving frame it sits in."""
+    place: Pose = field(default_factory=Pose)
+    """Where it sits there."""
+
+
+@dataclass(slots=True, eq=False)
+class DraftJoint:
+    """A joint of the tree, with its place among coordinates and degrees of freedom."""
+
+    name: str
+    joint: Joint
+    robot: Robot
+    entity: int
+    body: Body | None = None
+    q_start: int = -1
+    dof_start: int = -1
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """The whole scene."""
+
+    parts: list[Part]
+    diagnostics: Diagnostics
+    bodies: list[Body] = field(default_factory=list)
+    joints: list[DraftJoint] = field(default_factory=list)
+    frames: list[tuple[int, Placed, int]] = field(default_factory=list)
+    """Of each moving frame: its parent, its motion, and the joint it belongs to."""
+    joint_of: dict[int, int] = field(default_factory=dict)
+    """Number of a description's joint, by the identity of its object."""
+    n_qs: int = 0
+    n_dofs: int = 0

@@ -1,0 +1,13 @@
+"""L1: the flat arrays of what is simulated: names, shapes, units. No algorithms."""
+
+from .model import (
+    ActuatorsInfo as ActuatorsInfo,
+    DofsInfo as DofsInfo,
+    EntityInfo as EntityInfo,
+    FramesInfo as FramesInfo,
+    JointsInfo as JointsInfo,
+    LinksInfo as LinksInfo,
+    Model as Model,
+    Motion as Motion,
+    TendonsInfo as TendonsInfo,
+)

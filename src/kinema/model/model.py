@@ -1,0 +1,230 @@
+"""One model: everything that was added to a scene, in flat float64 arrays with start and end indices.
+
+A *link* is what the user's file calls a link. A *frame* is what moves: each elementary motion (turn, slide, screw,
+ball) carries one frame, and each link sits rigidly in a frame, or in the world (frame -1). A free joint is three slides
+and a ball, a planar joint two slides and a turn, a fixed joint nothing at all.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.foundation import Array
+
+Ints = npt.NDArray[np.int32]
+
+
+class Motion(enum.IntEnum):
+    """The elementary motions, of which every joint is made."""
+
+    HINGE = 0
+    """Turns about its axis."""
+    SLIDE = 1
+    """Moves along its axis."""
+    SCREW = 2
+    """Turns about its axis and moves along it, `pitch` per radian."""
+    BALL = 3
+    """Turns about any axis: a quaternion; its velocity is the angular one, in the moved frame."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class LinksInfo:
+    """One row for each link, all entities one after the other."""
+
+    names: list[str]
+    parent_idx: Ints
+    """The link it hangs on; -1 for the world."""
+    entity_idx: Ints
+    is_fixed: npt.NDArray[np.bool_]
+    """Whether nothing between it and the world moves."""
+    q_start: Ints
+    q_end: Ints
+    dof_start: Ints
+    dof_end: Ints
+    """Its own joints' coordinates and degrees of freedom (equal where it has none)."""
+    frame_idx: Ints
+    """The moving frame it sits in; -1 for the world."""
+    pos: Array
+    """Its origin in that frame [m], (n, 3)."""
+    rot: Array
+    """Its axes in that frame, (n, 3, 3)."""
+    inertial_mass: Array
+    """[kg]"""
+    inertial_pos: Array
+    """Centre of mass in the link [m], (n, 3)."""
+    inertial_i: Array
+    """Inertia about the centre of mass, along the link's axes [kg m2], (n, 3, 3)."""
+    gravity_scale: Array
+    geom_start: Ints
+    geom_end: Ints
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class JointsInfo:
+    """One row for each joint of the trees, in the order of the descriptions."""
+
+    names: list[str]
+    kinds: list[str]
+    link_idx: Ints
+    """The link it moves."""
+    q_start: Ints
+    q_end: Ints
+    dof_start: Ints
+    dof_end: Ints
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class FramesInfo:
+    """One row for each elementary motion, parents first."""
+
+    parent_idx: Ints
+    """-1 for the world."""
+    motion: Ints
+    pos: Array
+    """Where the motion starts from, in the parent frame [m], (n, 3)."""
+    rot: Array
+    """Its axes there, (n, 3, 3)."""
+    axis: Array
+    """Unit vector, the same before and after the motion, (n, 3)."""
+    pitch: Array
+    """[m/rad]"""
+    reference: Array
+    """The coordinate at which nothing has moved."""
+    inverted: npt.NDArray[np.bool_]
+    """For a ball: the quaternion is the parent's in this frame, as the file has the two the other way round."""
+    q_start: Ints
+    dof_start: Ints
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class DofsInfo:
+    """One row for each degree of freedom."""
+
+    names: list[str]
+    frame_idx: Ints
+    q_idx: Ints
+    """Its coordinate; -1 where that is part of a quaternion."""
+    armature: Array
+    damping: Array
+    stiffness: Array
+    spring_ref: Array
+    frictionloss: Array
+    lower: Array
+    upper: Array
+    effort: Array
+    """The most that actuators may do together [N or N m]."""
+    kp: Array
+    kv: Array
+    force_lower: Array
+    force_upper: Array
+    """Bounds of the control force [N or N m]."""
+    target_pos: Array
+    target_vel: Array
+    """Where the file's own drive wants to be."""
+    acceleration_drive: npt.NDArray[np.bool_]
+    """Whether gains are per unit of inertia: a USD drive of type acceleration."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class ActuatorsInfo:
+    """One row for each actuator: force = gain(l, l') control + bias(l, l'), along its length l.
+
+    It pulls on degrees of freedom with constant moments (joints, fixed tendons: l = moment . q), or on one moving frame
+    with a wrench that is constant there (a thruster: l stays zero).
+    """
+
+    names: list[str]
+    moment: Array
+    """Length over coordinates, (n, n_dofs)."""
+    frame_idx: Ints
+    """The frame it pulls on; -1 for none."""
+    frame_torque: Array
+    frame_force: Array
+    """The wrench on that frame, about its origin, at unit force, (n, 3) each."""
+    gain: Array
+    """Constant, length and velocity terms, (n, 3)."""
+    bias: Array
+    """Likewise, (n, 3)."""
+    ctrl_lower: Array
+    ctrl_upper: Array
+    force_lower: Array
+    force_upper: Array
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class TendonsInfo:
+    """One row for each tendon that is a weighted sum of coordinates, with a spring or damper in it."""
+
+    names: list[str]
+    moment: Array
+    """Length over coordinates, (n, n_dofs)."""
+    stiffness: Array
+    damping: Array
+    rest_lower: Array
+    rest_upper: Array
+    """The spring pulls below and above these lengths [m or rad]."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntityInfo:
+    """What was added to the scene in one go: ranges of links, joints, coordinates, degrees of freedom, actuators."""
+
+    name: str
+    link_start: int
+    link_end: int
+    joint_start: int
+    joint_end: int
+    q_start: int
+    q_end: int
+    dof_start: int
+    dof_end: int
+    actuator_start: int
+    actuator_end: int
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Model:
+    """The whole of it."""
+
+    entities: list[EntityInfo]
+    links: LinksInfo
+    joints: JointsInfo
+    frames: FramesInfo
+    dofs: DofsInfo
+    actuators: ActuatorsInfo
+    tendons: TendonsInfo
+    qpos0: Array
+    """The coordinates to start from, (n_qs,)."""
+    gravity: Array
+    """[m/s2], (3,)."""
+    names_of_frames: list[str] = field(default_factory=list)
+    """The joint that each frame comes from, for messages."""
+
+    @property
+    def n_links(self) -> int:
+        """Links."""
+        return len(self.links.names)
+
+    @property
+    def n_frames(self) -> int:
+        """Moving frames."""
+        return len(self.frames.parent_idx)
+
+    @property
+    def n_qs(self) -> int:
+        """Coordinates."""
+        return len(self.qpos0)
+
+    @property
+    def n_dofs(self) -> int:
+        """Degrees of freedom."""
+        return len(self.dofs.names)
+
+    @property
+    def n_actuators(self) -> int:
+        """Actuators."""
+        return len(self.actuators.names)

@@ -1,0 +1,202 @@
+"""What drives the joints: springs and dampers, control, actuators; each with its derivative by velocity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kinema import trace
+from kinema.trace import Value
+
+from .dynamics import Force, add_forces, world_force
+from .inputs import Inputs
+from .kinematics import Offset
+from .maths import ZERO, add, rotate, scale
+from .settings import Control
+from .tree import WORLD
+
+
+@dataclass(slots=True, eq=False)
+class JointForces:
+    """Forces on degrees of freedom, and how they change with velocity."""
+
+    force: list[Value]
+    slope: list[Value]
+    """The derivative of each by its own velocity."""
+    coupling: dict[tuple[int, int], Value] = field(default_factory=dict)
+    """Derivatives by other velocities, for pairs that share a tendon: (dof, dof with the lower number)."""
+    frames: dict[int, Force] = field(default_factory=dict)
+    """Forces on moving frames."""
+
+
+def none(n_dofs: int) -> JointForces:
+    """No forces."""
+    return JointForces([0.0] * n_dofs, [0.0] * n_dofs)
+
+
+def passive(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointForces:
+    """Springs and dampers in joints."""
+    dofs = inputs.model.dofs
+    result = none(inputs.model.n_dofs)
+    for i, damping in enumerate(inputs.of_dofs("damping")):
+        result.force[i] = -(damping * v[i])
+        result.slope[i] = -damping
+        if dofs.stiffness[i] != 0.0 and dofs.q_idx[i] >= 0:
+            stretch = q[int(dofs.q_idx[i])] - float(dofs.spring_ref[i])
+            result.force[i] = result.force[i] - float(dofs.stiffness[i]) * stretch
+    return result
+
+
+def tendons(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointForces:
+    """Springs and dampers in tendons."""
+    result = none(inputs.model.n_dofs)
+    tendons = inputs.model.tendons
+    for t in range(len(tendons.names)):
+        moment = {int(d): float(tendons.moment[t, d]) for d in tendons.moment[t].nonzero()[0]}
+        stiffness, damping = float(tendons.stiffness[t]), float(tendons.damping[t])
+        length, speed = _length(inputs, moment, q), _speed(moment, v)
+        below = trace.minimum(length - float(tendons.rest_lower[t]), 0.0)
+        above = trace.maximum(length - float(tendons.rest_upper[t]), 0.0)
+        _pull(result, moment, -stiffness * (below + above) - damping * speed, -damping)
+    return result
+
+
+def _length(inputs: Inputs, moment: dict[int, float], q: Sequence[Value]) -> Value:
+    length: Value = 0.0
+    for dof, lever in moment.items():
+        if inputs.model.dofs.q_idx[dof] >= 0:
+            length = length + lever * q[int(inputs.model.dofs.q_idx[dof])]
+    return length
+
+
+def _speed(moment: dict[int, float], v: Sequence[Value]) -> Value:
+    speed: Value = 0.0
+    for dof, lever in moment.items():
+        speed = speed + lever * v[dof]
+    return speed
+
+
+def _pull(result: JointForces, moment: dict[int, float], force: Value, slope: Value) -> None:
+    """A force along a length, on all degrees of freedom that change it."""
+    for dof, lever in moment.items():
+        result.force[dof] = result.force[dof] + lever * force
+        for other, its in moment.items():
+            if other == dof:
+                result.slope[dof] = result.slope[dof] + (lever * lever) * slope
+            elif other < dof:
+                before = result.coupling.get((dof, other), 0.0)
+                result.coupling[dof, other] = before + (lever * its) * slope
+
+
+def weightless(inputs: Inputs, frames: dict[int, Offset]) -> dict[int, Force]:
+    """What holds up the links that gravity pulls less, or more, than others."""
+    result: dict[int, Force] = {}
+    for link, share in enumerate(inputs.model.links.gravity_scale.tolist()):
+        frame = int(inputs.model.links.frame_idx[link])
+        if frame != WORLD and share != 1.0:
+            mass, center = _weight(inputs, link)
+            lift = scale((share - 1.0) * mass, inputs.gravity)
+            result = add_forces(result, {frame: world_force(frames[frame], center, ZERO, lift)})
+    return result
+
+
+def _weight(inputs: Inputs, link: int) -> tuple[Value, Sequence[Value]]:
+    """A link's mass, and its centre in its moving frame."""
+    links = inputs.model.links
+    mass: Value = float(links.inertial_mass[link])
+    center: Sequence[Value] = links.inertial_pos[link].tolist()
+    if "mass_shift" in inputs.settings.per_env:
+        mass = mass + inputs.read("mass_shift", link)
+    if "com_shift" in inputs.settings.per_env:
+        center = add(center, [inputs.read("com_shift", 3 * link + i) for i in range(3)])
+    return mass, add(links.pos[link].tolist(), rotate(links.rot[link].tolist(), center))
+
+
+def applied(inputs: Inputs, frames: dict[int, Offset]) -> dict[int, Force]:
+    """The user's forces on links: on their centres of mass, along the world's axes."""
+    result: dict[int, Force] = {}
+    if inputs.settings.external_forces:
+        for link in range(inputs.model.n_links):
+            frame = int(inputs.model.links.frame_idx[link])
+            if frame != WORLD:
+                torque = [inputs.read("cfrc_applied_ang", 3 * link + i) for i in range(3)]
+                force = [inputs.read("cfrc_applied_vel", 3 * link + i) for i in range(3)]
+                at = world_force(frames[frame], _weight(inputs, link)[1], torque, force)
+                result = add_forces(result, {frame: at})
+    return result
+
+
+def control(inputs: Inputs, q: Sequence[Value], v: Sequence[Value], inertia: Sequence[Value]) -> JointForces:
+    """What the user asks of each degree of freedom; `inertia` is what acceleration drives multiply their gains by."""
+    result = none(inputs.model.n_dofs)
+    dofs = inputs.model.dofs
+    kps, kvs = inputs.of_dofs("kp"), inputs.of_dofs("kv")
+    for i in range(inputs.model.n_dofs):
+        unit: Value = inertia[i] if dofs.acceleration_drive[i] else 1.0
+        force, slope = _asked(inputs, i, q, v, (unit * kps[i], unit * kvs[i]))
+        bounds = float(dofs.force_lower[i]), float(dofs.force_upper[i])
+        result.force[i], result.slope[i] = _bounded(force, slope, *bounds)
+    return result
+
+
+def _asked(
+    inputs: Inputs, i: int, q: Sequence[Value], v: Sequence[Value], gains: tuple[Value, Value]
+) -> tuple[Value, Value]:
+    """The force and its slope, before bounds."""
+    kp, kv = gains
+    where = int(inputs.model.dofs.q_idx[i])
+    position: Value = q[where] if where >= 0 else 0.0
+    if inputs.settings.control is None:
+        mode = inputs.read("ctrl_mode", i)
+        kp = trace.select(1.5, mode, kp if where >= 0 else 0.0, 0.0)
+        kv = trace.select(0.5, mode, kv, 0.0)
+        spring = kp * (inputs.read("ctrl_pos", i) - position)
+        damper = kv * (inputs.read("ctrl_vel", i) - v[i])
+        return spring + damper + inputs.read("ctrl_force", i), -kv
+    match inputs.settings.control[i]:
+        case Control.FORCE:
+            return inputs.read("ctrl_force", i), 0.0
+        case Control.VELOCITY:
+            return kv * (inputs.read("ctrl_vel", i) - v[i]), -kv
+        case Control.POSITION:
+            return kp * (inputs.read("ctrl_pos", i) - position) - kv * v[i], -kv
+    return 0.0, 0.0
+
+
+def _bounded(force: Value, slope: Value, lower: float, upper: float) -> tuple[Value, Value]:
+    """Between bounds; at a bound the force no longer changes."""
+    if math.isinf(lower) and math.isinf(upper):
+        return force, slope
+    if not (isinstance(slope, float) and slope == 0.0):
+        slope = trace.select(force, upper, trace.select(lower, force, slope, 0.0), 0.0)
+    return trace.clamp(force, lower, upper), slope
+
+
+def actuators(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointForces:
+    """The actuators that the files describe, on the degrees of freedom that are left to them."""
+    result = none(inputs.model.n_dofs)
+    info = inputs.model.actuators
+    modes = inputs.settings.control
+    for a in range(inputs.model.n_actuators):
+        moment = {int(d): float(info.moment[a, d]) for d in info.moment[a].nonzero()[0]}
+        if modes is not None and any(modes[d] is not Control.ACTUATOR for d in moment):
+            continue  # the user has taken over
+        length, speed = _length(inputs, moment, q), _speed(moment, v)
+        told = trace.clamp(inputs.read("ctrl", a), float(info.ctrl_lower[a]), float(info.ctrl_upper[a]))
+        gain, bias = info.gain[a].tolist(), info.bias[a].tolist()
+        force = _affine(gain, length, speed) * told + _affine(bias, length, speed)
+        slope = gain[2] * told + bias[2]
+        force, slope = _bounded(force, slope, float(info.force_lower[a]), float(info.force_upper[a]))
+        _pull(result, moment, force, slope)
+        frame = int(info.frame_idx[a])
+        if frame != WORLD:
+            push = Force(scale(force, info.frame_torque[a].tolist()), scale(force, info.frame_force[a].tolist()))
+            result.frames = add_forces(result.frames, {frame: push})
+    for i, most in enumerate(inputs.model.dofs.effort.tolist()):
+        result.force[i], result.slope[i] = _bounded(result.force[i], result.slope[i], -most, most)
+    return result
+
+
+def _affine(terms: Sequence[float], length: Value, speed: Value) -> Value:
+    return terms[0] + terms[1] * length + terms[2] * speed

@@ -1,0 +1,66 @@
+"""Where the numbers of a step come from: the state's arrays, and parameters that are arrays or constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kinema.model import Model
+from kinema.trace import Value
+
+from .maths import Vector
+from .settings import Settings
+from .tree import Inertia, Tree, grow, link_inertia
+
+Read = Callable[[str, int], Value]
+"""The number in an item of an array: a symbol while a program is traced, a float in tests."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inputs:
+    """The numbers of one environment."""
+
+    model: Model
+    settings: Settings
+    read: Read
+
+    def array(self, name: str, count: int) -> list[Value]:
+        """All items of an array."""
+        return [self.read(name, i) for i in range(count)]
+
+    @property
+    def q(self) -> list[Value]:
+        """Coordinates."""
+        return self.array("qpos", self.model.n_qs)
+
+    @property
+    def v(self) -> list[Value]:
+        """Velocities."""
+        return self.array("vel", self.model.n_dofs)
+
+    @property
+    def gravity(self) -> Vector:
+        """Of this environment [m/s2]."""
+        return self.array("gravity", 3) if "gravity" in self.settings.per_env else self.model.gravity.tolist()
+
+    def of_dofs(self, name: str) -> list[Value]:
+        """A parameter of all degrees of freedom."""
+        if name in self.settings.per_env:
+            return self.array(name, self.model.n_dofs)
+        return getattr(self.model.dofs, name).tolist()
+
+    def tree(self) -> Tree:
+        """The moving frames, with the masses of this environment."""
+        shifted = self.settings.per_env & {"mass_shift", "com_shift"}
+        if not shifted:
+            return grow(self.model)
+        return grow(self.model, {link: self._inertia(link) for link in range(self.model.n_links)})
+
+    def _inertia(self, link: int) -> Inertia:
+        mass: Value = float(self.model.links.inertial_mass[link])
+        shift: Vector = (0.0, 0.0, 0.0)
+        if "mass_shift" in self.settings.per_env:
+            mass = mass + self.read("mass_shift", link)
+        if "com_shift" in self.settings.per_env:
+            shift = [self.read("com_shift", 3 * link + i) for i in range(3)]
+        return link_inertia(self.model, link, mass, shift)

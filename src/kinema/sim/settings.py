@@ -1,0 +1,52 @@
+"""What is decided before a program is traced."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kinema.foundation import KinemaError
+
+
+class Integrator(str, enum.Enum):
+    """How a step goes from one state to the next."""
+
+    EULER = "euler"
+    """Semi-implicit; joint damping implicitly."""
+    IMPLICIT = "implicitfast"
+    """Implicit in velocity: joint damping and the velocity gains of control, in one factorisation."""
+    RK4 = "rk4"
+    """Runge and Kutta's, of fourth order."""
+
+
+class Control(enum.IntEnum):
+    """What a degree of freedom is told."""
+
+    FORCE = 0
+    VELOCITY = 1
+    POSITION = 2
+    ACTUATOR = 3
+    """Nothing: it is moved by the actuators that its file describes."""
+
+
+PARAMETERS = ("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping")
+"""What may differ between environments, if that is asked for before building."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What a step program is made for."""
+
+    dt: float = 0.002
+    integrator: Integrator = Integrator.IMPLICIT
+    control: tuple[Control, ...] | None = None
+    """By degree of freedom; None where it may change at any time, and is read from an array."""
+    per_env: frozenset[str] = frozenset()
+    """Which of `PARAMETERS` are inputs."""
+    external_forces: bool = False
+    """Whether forces on links are inputs."""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.per_env - set(PARAMETERS))
+        if unknown:
+            raise KinemaError(f"{unknown[0]!r} cannot differ between environments; these can: {', '.join(PARAMETERS)}")

@@ -1,0 +1,129 @@
+"""Programs as C: for one environment to a thread (CPU scalar, CUDA), or for several to a SIMD vector (CPU).
+
+The emitted text is a function body. Arrays live in arenas: item `i` of an array that starts at row `r` of an arena is
+`arena[(r + i) * stride + e]` for environment `e`. Every operation is one statement, so that no compiler's choice of
+contraction decides how it rounds: products are added where the program says so, with one rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .c_functions import prelude
+from .program import Instruction, Program
+from .tape import Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an array of a program lives: the name of an arena (a C pointer), and its first row there."""
+
+    arena: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the text is for."""
+
+    precision: str = "single"
+    """`single` or `double`."""
+    lanes: int = 1
+    """Environments to a vector; 1 for plain scalars."""
+
+    @property
+    def scalar(self) -> str:
+        """The C type of a number in memory."""
+        return "float" if self.precision == "single" else "double"
+
+    def literal(self, value: float) -> str:
+        """A constant, in the fewest digits that give it back."""
+        if not math.isfinite(value):
+            return "KN(NAN)" if math.isnan(value) else f"KN({'-' if value < 0 else ''}INFINITY)"
+        if self.precision == "double":
+            return f"KN({value!r})"
+        return f"KN({np.float32(value)!s}f)" if "." in str(np.float32(value)) else f"KN({float(np.float32(value))!r})"
+
+
+def emit(program: Program, places: Mapping[str, Place], target: Target) -> str:
+    """The body of a function that runs a program for some steps.
+
+    It expects `e` (the first environment), `stride`, `steps`, a pointer for each arena, and `told_start`: the arena
+    `told` moves on by `advance` rows from step to step, so that each step may be told something else.
+    """
+    lines = [
+        prelude(target.scalar, target.lanes),
+        "#define KN_AT(arena, row) (*(kn*)((arena) + (long long)(row) * stride + e))",
+        "for (int step = 0; step < steps; ++step) {",
+        f"const {target.scalar}* told = told_start + (long long)step * advance * stride;",
+        *_body(program, places, target),
+        "}",
+        *(f"#undef {name}" for name in ("KN_AT", "KN_SQRT", "KN", f"KN_FMA_{target.scalar}")),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _body(program: Program, places: Mapping[str, Place], target: Target) -> list[str]:
+    lines: list[str] = []
+    pairs = _sine_pairs(program)
+    done: set[int] = set()
+    for instruction in program.instructions:
+        if instruction.target in done:
+            continue
+        lines.append(_statement(instruction, places, target, pairs))
+        if instruction.op in ("sin", "cos"):
+            done.update(pairs.get(instruction.args[0], ()))
+    lines += [f"{_address(places[s.slot.array], s.slot.item)} = {_value(s.value, target)};" for s in program.stores]
+    return lines
+
+
+def _sine_pairs(program: Program) -> dict[Operand, tuple[int, int]]:
+    """Angles of which both sine and cosine are wanted -> the two values: they are computed together."""
+    sines = {i.args[0]: i.target for i in program.instructions if i.op == "sin"}
+    cosines = {i.args[0]: i.target for i in program.instructions if i.op == "cos"}
+    return {angle: (sines[angle], cosines[angle]) for angle in sines if angle in cosines}
+
+
+def _address(place: Place, item: int) -> str:
+    return f"KN_AT({place.arena}, {place.row + item})"
+
+
+def _value(operand: Operand, target: Target) -> str:
+    return f"v{operand}" if isinstance(operand, int) else target.literal(operand)
+
+
+def _statement(
+    instruction: Instruction, places: Mapping[str, Place], target: Target, pairs: Mapping[Operand, tuple[int, int]]
+) -> str:
+    if instruction.slot is not None:
+        place = places[instruction.slot.array]
+        return f"const kn v{instruction.target} = {_address(place, instruction.slot.item)};"
+    args = [_value(a, target) for a in instruction.args]
+    if instruction.op in ("sin", "cos") and instruction.args[0] in pairs:
+        sine, cosine = pairs[instruction.args[0]]
+        return f"kn v{sine}, v{cosine}; kn_sincos({args[0]}, v{sine}, v{cosine});"
+    return f"const kn v{instruction.target} = {_C[instruction.op](*args)};"
+
+
+_C: dict[str, Callable[..., str]] = {
+    "add": lambda a, b: f"{a} + {b}",
+    "sub": lambda a, b: f"{a} - {b}",
+    "mul": lambda a, b: f"{a} * {b}",
+    "neg": lambda a: f"-{a}",
+    "reciprocal": lambda a: f"KN(1) / {a}",
+    "sqrt": lambda a: f"kn_sqrt({a})",
+    "sin": lambda a: f"kn_sin({a})",
+    "cos": lambda a: f"kn_cos({a})",
+    "abs": lambda a: f"kn_abs({a})",
+    "min": lambda a, b: f"kn_min({a}, {b})",
+    "max": lambda a, b: f"kn_max({a}, {b})",
+    "select": lambda a, b, below, otherwise: f"kn_select({a}, {b}, {below}, {otherwise})",
+    "fma": lambda a, b, c: f"kn_fma({a}, {b}, {c})",
+    "fms": lambda a, b, c: f"kn_fma({a}, {b}, -{c})",
+    "fnma": lambda a, b, c: f"kn_fma(-{a}, {b}, {c})",
+}
+"""How each operation reads in C."""
