@@ -19,6 +19,7 @@ from kinema.apps.cli.convert import format_named
 from kinema.apps.cli.convert_batch import target_names
 from kinema.apps.cli.find_robots import find_robots
 from kinema.apps.cli.processes import work_on_all
+from kinema.description import Mesh
 from kinema.foundation import WriteError, collect
 from kinema.read import read
 from support import EXAMPLES
@@ -144,28 +145,35 @@ def test_one_that_crashes_takes_no_other_with_it() -> None:
     assert outcomes["raise"].failure == "ValueError: no"
 
 
+@pytest.mark.parametrize("to", ["usda", "all"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
-def test_killed_midway_no_file_is_half_written(tmp_path: Path, how: signal.Signals) -> None:
+def test_killed_midway_no_file_is_half_written(tmp_path: Path, how: signal.Signals, to: str) -> None:
     """Everything there is whole; an interrupt leaves no drafts either."""
     source, out = tmp_path / "in", tmp_path / "out"
     for i in range(20):
         shutil.copytree(EXAMPLES / "gripper", source / str(i))
     program = "from kinema.apps.cli import main; main()"
-    arguments = [sys.executable, "-c", program, "convert", "--to", "usda", str(source), str(out), "--jobs", "2"]
+    arguments = [sys.executable, "-c", program, "convert", "--to", to, str(source), str(out), "--jobs", "2"]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60
-    while not list(out.glob("*/*.usda")) and time.monotonic() < until:
+    while not robots(out) and time.monotonic() < until:
         time.sleep(0.01)
     process.send_signal(how)
     process.wait(30)
     settled(out)
-    written = list(out.rglob("*.usda"))
-    assert 0 < len(written) < 20
+    written = robots(out)
+    assert 0 < len(written) < 20 * (4 if to == "all" else 1)
     for file in written:
-        if not file.parent.name.startswith("."):
-            assert len(read(file, policy=collect).links) == 7
+        assert {link.name for link in read(file, policy=collect).links} >= {"palm", "left_tip", "right_tip"}
     if how is signal.SIGINT:
         assert [p for p in out.rglob(".*") if p.is_dir()] == []
+
+
+def robots(folder: Path) -> list[Path]:
+    """The robot files that are in their places."""
+    suffixes = (".usda", ".urdf", ".sdf", ".xml")
+    files = [p for p in folder.rglob("*") if p.suffix in suffixes]
+    return [p for p in files if not any(part.startswith(".") for part in p.relative_to(folder).parts)]
 
 
 def settled(folder: Path) -> None:
@@ -173,3 +181,83 @@ def settled(folder: Path) -> None:
     before: list[Path] | None = None
     while before != (before := sorted(folder.rglob("*"))):
         time.sleep(1.0)
+
+
+def test_all_formats_in_one_command(tmp_path: Path) -> None:
+    """A folder to each format, one table of all with a column for each, and one report."""
+    source, out, report = tmp_path / "in", tmp_path / "out", tmp_path / "report.json"
+    shutil.copytree(EXAMPLES / "gripper", source / "gripper")
+    (source / "broken.urdf").write_text(GOOD[:40])
+    code, printed, _ = run("convert", "--to", "all", source, out, "--report", report)
+    assert code == 2
+    head, broken, gripper = printed.splitlines()[:3]
+    assert head.split() == ["file", "usd", "mjcf", "urdf", "sdf", "seconds"]
+    assert broken.count("✗") == 4
+    assert gripper.count("✓") == 4
+    assert "4 of 8 conversions" in printed
+    assert sorted(str(p.relative_to(out)) for p in robots(out)) == [
+        "mjcf/gripper/gripper.xml",
+        "sdf/gripper/gripper.sdf",
+        "urdf/gripper/gripper.urdf",
+        "usd/gripper/gripper.usda",
+    ]
+    entries = json.loads(report.read_text())
+    assert {(e["file"], e["to"]) for e in entries if e["report"]} == {
+        ("gripper/gripper.sdf", to) for to in ("usd", "mjcf", "urdf", "sdf")
+    }
+
+
+def test_a_single_robot_to_several_formats(tmp_path: Path) -> None:
+    """They go to a folder; formats go by any of their names."""
+    source = tmp_path / "a.urdf"
+    source.write_text(GOOD)
+    assert run("convert", "--to", "usdc, sdf", source, tmp_path / "out")[0] == 0
+    assert (tmp_path / "out" / "usdc" / "a.usdc").is_file()
+    assert (tmp_path / "out" / "sdf" / "a.sdf").is_file()
+
+
+def test_of_several_robots_each_has_a_urdf_file(tmp_path: Path) -> None:
+    """A folder goes on without being told which; for a single file it can be said."""
+    model = '<model name="{0}"><link name="{0}_link"/></model>'
+    (tmp_path / "in").mkdir()
+    world = f'<sdf version="1.9"><world name="w">{model.format("one")}{model.format("two")}</world></sdf>'
+    (tmp_path / "in" / "w.sdf").write_text(world)
+    code, printed, _ = run("convert", "--to", "urdf", tmp_path / "in", tmp_path / "out")
+    assert code == 0
+    assert "1 more" in printed
+    for name in ("one", "two"):
+        assert read(tmp_path / "out" / f"w_{name}.urdf", policy=collect).name == name
+    assert run("convert", tmp_path / "in" / "w.sdf", tmp_path / "w.urdf")[0] == 2
+    assert run("convert", tmp_path / "in" / "w.sdf", tmp_path / "w.urdf", "--robot", "two")[0] == 0
+    assert read(tmp_path / "w.urdf", policy=collect).name == "two"
+
+
+@pytest.mark.parametrize("to", ["urdf", "sdf", "mjcf"])
+@pytest.mark.parametrize(
+    ("meshes", "expected"),
+    [("copy", {".stl"}), ("embed", {".stl"}), ("bake", {".obj"}), ("reference", set())],
+)
+def test_what_becomes_of_mesh_files(tmp_path: Path, to: str, meshes: str, expected: set[str]) -> None:
+    """Copied as they are, made anew, or referred to where they lie; the robot finds them."""
+    out = tmp_path / f"arm.{'xml' if to == 'mjcf' else to}"
+    assert run("convert", EXAMPLES / "arm" / "arm.urdf", out, "--meshes", meshes)[0] == 0
+    assert {p.suffix for p in tmp_path.rglob("*") if p.is_file() and p != out} == expected
+    robot = read(out, policy=collect, search_paths=[EXAMPLES])  # files elsewhere are read on request only
+    shapes = [s.geometry for link in robot.links for s in link.shapes if isinstance(s.geometry, Mesh)]
+    assert shapes
+    assert all(mesh.path and Path(mesh.path).is_file() for mesh in shapes)
+
+
+@pytest.mark.parametrize(("meshes", "files"), [("embed", 1), ("copy", 1), ("bake", 1), ("reference", 2)])
+def test_what_becomes_of_meshes_in_usd(tmp_path: Path, meshes: str, files: int) -> None:
+    """Triangles are in the stage, or in one file beside it: a stage cannot refer to mesh files."""
+    assert run("convert", EXAMPLES / "arm" / "arm.urdf", tmp_path / "arm.usda", "--meshes", meshes)[0] == 0
+    assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == files
+
+
+def test_options_have_to_be_among_the_choices(tmp_path: Path) -> None:
+    for option in ("--meshes", "--layout"):
+        code, _, error = run("convert", EXAMPLES / "arm" / "arm.urdf", tmp_path / "a.urdf", option, "nonsense")
+        assert code == 2
+        assert "nonsense" in error
+        assert not (tmp_path / "a.urdf").exists()

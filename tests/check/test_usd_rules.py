@@ -81,6 +81,14 @@ def test_nesting_with_a_reset_transform_is_fine(tmp_path: Path) -> None:
     assert "articulation.nesting" not in codes(tmp_path, body("base", body("arm", attributes=reset)))
 
 
+def test_nesting_below_a_reset_transform_is_fine(tmp_path: Path) -> None:
+    """The reset may be on a prim between the two bodies as well as on the inner one."""
+    reset = 'uniform token[] xformOpOrder = ["!resetXformStack!"]'
+    between = f'def Xform "between"\n{{\n{reset}\n{body("arm")}\n}}'
+    assert "articulation.nesting" not in codes(tmp_path, body("base", between))
+    assert "articulation.nesting" in codes(tmp_path, body("base", between.replace(reset, "")))
+
+
 @pytest.mark.parametrize(("base", "arm", "wrong"), [(0, 1, True), (1, 1, False), (1, 0, False), (0, 0, False)])
 def test_kinematic_links_run_from_the_root_down(tmp_path: Path, base: int, arm: int, wrong: bool) -> None:
     """A kinematic link below a simulated one is an error."""

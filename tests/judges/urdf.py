@@ -24,6 +24,7 @@ _UNREADABLE_MESH = "MuJoCo does not read this mesh of the robot"
 _NO_MASS = "2e-15"
 """The least that MuJoCo lets a moving body have; links that have shapes only get theirs from those otherwise."""
 _MIXED_UP = "yourdfpy counts a floating joint as one coordinate where it looks up the leader of a follower"
+_FOLLOWERS = "yourdfpy has no joints that follow followers, which the robot has"
 _FREE = "MuJoCo has free joints on the world only"
 
 
@@ -190,6 +191,9 @@ def _yourdfpy(question: _Question) -> Verdict:
     follows = any(a.mimic for j in written.joints.values() for a in j.axes)
     if follows and kinds & {JointKind.FREE, JointKind.PLANAR}:
         return Verdict("yourdfpy", "limited", _MIXED_UP)
+    followers = {j.name for j in written.joints.values() for a in j.axes if a.mimic}
+    if any(a.mimic and a.mimic.joint in followers for j in written.joints.values() for a in j.axes):
+        return Verdict("yourdfpy", "limited", _FOLLOWERS)
     for number, coordinates in enumerate(question.file):
         if number and JointKind.PLANAR in kinds:
             break  # it has no planar joints: they stay at zero

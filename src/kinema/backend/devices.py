@@ -23,7 +23,7 @@ def warp() -> Any:
     return wp
 
 
-class _stderr_silenced:  # noqa: N801 (reads as a phrase where it is used)
+class _stderr_silenced:
     """Nothing reaches the terminal from C code meanwhile."""
 
     def __enter__(self) -> None:

@@ -42,7 +42,9 @@ class Arguments:
 class Kernel:
     """A program, compiled for a device."""
 
-    def __init__(self, program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int) -> None:
+    def __init__(
+        self, program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int
+    ) -> None:
         self.device = device
         self.lanes = lanes
         self.n_operations = program.n_operations
@@ -103,7 +105,9 @@ class Launch:
             future.result()
 
 
-def build(program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int | None = None) -> Kernel:
+def build(
+    program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int | None = None
+) -> Kernel:
     """The program as a kernel."""
     return Kernel(program, places, device, precision, lanes or device.lanes(precision))
 
@@ -139,6 +143,7 @@ def _kernel(source: str, precision: str, device: Device) -> Any:
     digest = hashlib.sha256(f"{precision} {device.is_cpu} {source}".encode()).hexdigest()[:16]
     options: dict[str, Any] = {"enable_backward": False, "fuse_fp": not device.is_cpu}
     if device.is_cpu:
+        options["optimization_level"] = 1  # straight-line code leaves nothing for more of it to do but take time
         options["cpu_compiler_flags"] = "-march=native -fno-vectorize -fno-slp-vectorize"
     module = wp.get_module(f"kinema_{digest}")
     module.options.update(options)

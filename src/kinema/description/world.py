@@ -96,16 +96,18 @@ class World(Assembly):
 
         A link may be written inside one of another robot; roots that are in none have their pose in the world.
         """
-        own = {id(robot): robot.relative_poses() for robot in self.robots}
         places = {name: robot.pose @ (link.pose or Pose()) for name, robot, link in self.named_links()}
+        relative = {id(robot): robot.relative_poses() for robot in self.robots}
+        roots = {id(robot): set(robot.tree().roots) for robot in self.robots}
         result: dict[str, Pose] = {}
         for name, robot, link in self.named_links():
-            inside = link.nested_in is not None and all(x.name != link.nested_in for x in robot.links)
-            if inside and link.nested_in in places:
-                result[name] = places[link.nested_in].inverse() @ places[name]
+            own, outer = relative[id(robot)], link.nested_in
+            if outer is not None and outer not in own and outer in places:
+                result[name] = places[outer].inverse() @ places[name]
+            elif link.name in roots[id(robot)] and outer not in own:
+                result[name] = robot.pose @ own[link.name]
             else:
-                is_root = link.name in robot.tree().roots and (link.nested_in is None or inside)
-                result[name] = robot.pose @ own[id(robot)][link.name] if is_root else own[id(robot)][link.name]
+                result[name] = own[link.name]
         return result
 
     def forward_kinematics(self, configuration: Configuration | None = None) -> dict[str, Array]:

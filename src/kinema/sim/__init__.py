@@ -1,1 +1,5 @@
 """L3: the algorithms, once, over scalars; the programs traced from them; and what runs those."""
+
+from .engine import Engine as Engine
+from .programs import step_program as step_program, traced as traced
+from .settings import PARAMETERS as PARAMETERS, Control as Control, Integrator as Integrator, Settings as Settings

@@ -147,21 +147,24 @@ def _asked(
     kp, kv = gains
     where = int(inputs.model.dofs.q_idx[i])
     position: Value = q[where] if where >= 0 else 0.0
-    if inputs.settings.control is None:
+    modes = inputs.settings.control
+    if modes is not None and modes[i] is Control.ACTUATOR:
+        return 0.0, 0.0
+    told = inputs.read("command", i)
+    if modes is None:
         mode = inputs.read("ctrl_mode", i)
         kp = trace.select(1.5, mode, kp if where >= 0 else 0.0, 0.0)
         kv = trace.select(0.5, mode, kv, 0.0)
-        spring = kp * (inputs.read("ctrl_pos", i) - position)
-        damper = kv * (inputs.read("ctrl_vel", i) - v[i])
-        return spring + damper + inputs.read("ctrl_force", i), -kv
-    match inputs.settings.control[i]:
+        speed = trace.select(0.5, mode, trace.select(1.5, mode, 0.0, told), 0.0)
+        force = trace.select(0.5, mode, 0.0, told)
+        return kp * (told - position) + kv * (speed - v[i]) + force, -kv
+    match modes[i]:
         case Control.FORCE:
-            return inputs.read("ctrl_force", i), 0.0
+            return told, 0.0
         case Control.VELOCITY:
-            return kv * (inputs.read("ctrl_vel", i) - v[i]), -kv
-        case Control.POSITION:
-            return kp * (inputs.read("ctrl_pos", i) - position) - kv * v[i], -kv
-    return 0.0, 0.0
+            return kv * (told - v[i]), -kv
+        case _:
+            return kp * (told - position) - kv * v[i], -kv
 
 
 def _bounded(force: Value, slope: Value, lower: float, upper: float) -> tuple[Value, Value]:

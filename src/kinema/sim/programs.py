@@ -9,10 +9,9 @@ from kinema.model import Model
 from kinema.trace import Program, Tape, Value, finish, optimise
 
 from .inputs import Inputs
-from .integrate import advance
+from .integrate import advance, shift_rate
 from .settings import Integrator, Settings
 from .step import acceleration, dynamics, step
-from .tree import grow
 
 LARGEST = 3.0e38
 """Beyond this a number is no longer one."""
@@ -52,11 +51,11 @@ RK4_WEIGHT = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 def _stage(inputs: Inputs) -> dict[str, list[Value]]:
     """One of the four stages of a Runge-Kutta step; four runs of it make the step.
 
-    `phase` counts 0, 1, 2, 3. The state that the step started from, and the weighted sums of velocities and
-    accelerations, are carried from stage to stage.
+    `phase` counts 0, 1, 2, 3. The state that the step started from, how far the stage is from it, and the weighted
+    sums of velocities and accelerations, are carried from stage to stage.
     """
     dt = inputs.settings.dt
-    n_qs, n_dofs = inputs.model.n_qs, inputs.model.n_dofs
+    n_dofs = inputs.model.n_dofs
     phase = inputs.read("phase", 0)
     q, v = inputs.q, inputs.v
 
@@ -65,21 +64,25 @@ def _stage(inputs: Inputs) -> dict[str, list[Value]]:
 
     q0 = [first(a, inputs.read("stage_qpos", i)) for i, a in enumerate(q)]
     v0 = [first(a, inputs.read("stage_vel", i)) for i, a in enumerate(v)]
-    a = acceleration(dynamics(inputs, q, v))
+    state = dynamics(inputs, q, v)
+    a = acceleration(state)
+    u = [first(0.0, inputs.read("stage_shift", i)) for i in range(n_dofs)]
+    rate = shift_rate(state.tree, u, v)
     weight = _by_phase(phase, RK4_WEIGHT)
     ahead = dt * _by_phase(phase, RK4_NEXT)
-    sum_v = [first(0.0, inputs.read("stage_sum_vel", i)) + weight * v[i] for i in range(n_dofs)]
+    sum_v = [first(0.0, inputs.read("stage_sum_vel", i)) + weight * rate[i] for i in range(n_dofs)]
     sum_a = [first(0.0, inputs.read("stage_sum_acc", i)) + weight * a[i] for i in range(n_dofs)]
 
     def last(at_end: Value, before: Value) -> Value:
         return trace.select(2.5, phase, at_end, before)
 
-    shift = [last(dt * sum_v[i], ahead * v[i]) for i in range(n_dofs)]
+    shift = [last(dt * sum_v[i], ahead * rate[i]) for i in range(n_dofs)]
     next_v = [v0[i] + last(dt * sum_a[i], ahead * a[i]) for i in range(n_dofs)]
     return {
-        "qpos": advance(grow(inputs.model), q0, shift, 1.0),
+        "qpos": advance(state.tree, q0, shift, 1.0),
         "vel": next_v,
-        "stage_qpos": q0[:n_qs],
+        "stage_qpos": q0,
+        "stage_shift": shift,
         "stage_vel": v0,
         "stage_sum_vel": sum_v,
         "stage_sum_acc": sum_a,

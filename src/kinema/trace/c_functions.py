@@ -10,11 +10,11 @@ from __future__ import annotations
 
 PRELUDE = """
 #if defined(__CUDA_ARCH__)
-#define KN_FMA_{s}(a, b, c) {fma}(a, b, c)
+#define KN_FMA(a, b, c) {fma}(a, b, c)
 #elif defined(__FMA__) || defined(__aarch64__)
-#define KN_FMA_{s}(a, b, c) __builtin_elementwise_fma(a, b, c)
+#define KN_FMA(a, b, c) __builtin_elementwise_fma(a, b, c)
 #else
-#define KN_FMA_{s}(a, b, c) ((a) * (b) + (c))
+#define KN_FMA(a, b, c) ((a) * (b) + (c))
 #endif
 #if defined(__CUDA_ARCH__)
 #define KN_SQRT(x) {sqrt}(x)
@@ -22,17 +22,11 @@ PRELUDE = """
 #define KN_SQRT(x) __builtin_elementwise_sqrt(x)
 #endif
 #define KN(x) ((kn)({s})(x))
-const auto kn_fma = [](kn a, kn b, kn c) -> kn {{ return KN_FMA_{s}(a, b, c); }};
-const auto kn_sqrt = [](kn a) -> kn {{ return KN_SQRT(a); }};
-const auto kn_select = [](kn a, kn b, kn below, kn otherwise) -> kn {{ return (a < b) ? below : otherwise; }};
-const auto kn_min = [](kn a, kn b) -> kn {{ return (b < a) ? b : a; }};
-const auto kn_max = [](kn a, kn b) -> kn {{ return (a < b) ? b : a; }};
-const auto kn_abs = [](kn a) -> kn {{ return (a < KN(0)) ? -a : a; }};
 const auto kn_sincos = [](kn x, kn& sine, kn& cosine) {{
   const kn k = (x * KN(0.63661977236758134308) + KN({magic})) - KN({magic});
-  kn r = KN_FMA_{s}(k, KN(-{half_pi_1}), x);
-  r = KN_FMA_{s}(k, KN(-{half_pi_2}), r);
-  r = KN_FMA_{s}(k, KN(-{half_pi_3}), r);
+  kn r = KN_FMA(k, KN(-{half_pi_1}), x);
+  r = KN_FMA(k, KN(-{half_pi_2}), r);
+  r = KN_FMA(k, KN(-{half_pi_3}), r);
   const kn z = r * r;
 {polynomials}
   const kni quadrant = {to_integer};
@@ -109,9 +103,8 @@ def _polynomials(scalar: str) -> str:
     """`s0` and `c0`: sine and cosine of r, from z = r r, by Horner's rule."""
     return "\n".join(
         [
-            f"  const kn s0 = KN_FMA_{scalar}(r * z, {_horner(scalar, _SINE[scalar])}, r);",
-            f"  const kn c0 = KN_FMA_{scalar}(z * z, {_horner(scalar, _COSINE[scalar])},"
-            f" KN_FMA_{scalar}(z, KN(-0.5), KN(1)));",
+            f"  const kn s0 = KN_FMA(r * z, {_horner(scalar, _SINE[scalar])}, r);",
+            f"  const kn c0 = KN_FMA(z * z, {_horner(scalar, _COSINE[scalar])}, KN_FMA(z, KN(-0.5), KN(1)));",
         ]
     )
 
@@ -119,5 +112,5 @@ def _polynomials(scalar: str) -> str:
 def _horner(scalar: str, coefficients: tuple[str, ...]) -> str:
     text = f"KN({coefficients[-1]})"
     for coefficient in reversed(coefficients[:-1]):
-        text = f"KN_FMA_{scalar}(z, {text}, KN({coefficient}))"
+        text = f"KN_FMA(z, {text}, KN({coefficient}))"
     return text

@@ -62,7 +62,7 @@ def emit(program: Program, places: Mapping[str, Place], target: Target) -> str:
         f"const {target.scalar}* told = told_start + (long long)step * advance * stride;",
         *_body(program, places, target),
         "}",
-        *(f"#undef {name}" for name in ("KN_AT", "KN_SQRT", "KN", f"KN_FMA_{target.scalar}")),
+        *(f"#undef {name}" for name in ("KN_AT", "KN_SQRT", "KN", "KN_FMA")),
     ]
     return "\n".join(lines) + "\n"
 
@@ -115,15 +115,15 @@ _C: dict[str, Callable[..., str]] = {
     "mul": lambda a, b: f"{a} * {b}",
     "neg": lambda a: f"-{a}",
     "reciprocal": lambda a: f"KN(1) / {a}",
-    "sqrt": lambda a: f"kn_sqrt({a})",
+    "sqrt": lambda a: f"KN_SQRT({a})",
     "sin": lambda a: f"kn_sin({a})",
     "cos": lambda a: f"kn_cos({a})",
-    "abs": lambda a: f"kn_abs({a})",
-    "min": lambda a, b: f"kn_min({a}, {b})",
-    "max": lambda a, b: f"kn_max({a}, {b})",
-    "select": lambda a, b, below, otherwise: f"kn_select({a}, {b}, {below}, {otherwise})",
-    "fma": lambda a, b, c: f"kn_fma({a}, {b}, {c})",
-    "fms": lambda a, b, c: f"kn_fma({a}, {b}, -{c})",
-    "fnma": lambda a, b, c: f"kn_fma(-{a}, {b}, {c})",
+    "abs": lambda a: f"({a} < KN(0)) ? -{a} : {a}",
+    "min": lambda a, b: f"({b} < {a}) ? {b} : {a}",
+    "max": lambda a, b: f"({a} < {b}) ? {b} : {a}",
+    "select": lambda a, b, below, otherwise: f"({a} < {b}) ? {below} : {otherwise}",
+    "fma": lambda a, b, c: f"KN_FMA({a}, {b}, {c})",
+    "fms": lambda a, b, c: f"KN_FMA({a}, {b}, -{c})",
+    "fnma": lambda a, b, c: f"KN_FMA(-{a}, {b}, {c})",
 }
 """How each operation reads in C."""

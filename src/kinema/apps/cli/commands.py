@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from .choices import Layout, Meshes
+
 app = typer.Typer(
     name="kinema",
     help="The robot compiler: read, check, describe and convert robots from URDF, SDFormat, MJCF and USD files.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # which lets paragraphs flow
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -80,7 +83,9 @@ def check(
 
 @app.command()
 def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The robot to read, in any format; or a folder of them.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="The robot to read, in any format; or a folder of them.")
+    ],
     target: Annotated[
         Path,
         typer.Argument(
@@ -107,7 +112,7 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
         typer.Option(
             "--meshes",
             help="copy: mesh files beside the output, as they are. bake: new OBJ files beside it, scale applied. "
-            "reference: the files where they lie; of USD, a file of triangles beside it. embed: inside the file of USD, "
+            "reference: the files where they lie; of USD, a file of triangles beside it. embed: inside the USD file, "
             "else copied.",
         ),
     ] = Meshes.EMBED,
@@ -115,13 +120,15 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
         bool, typer.Option("--layered", help="Of USD: a small file that loads geometry and physics from others.")
     ] = False,
     robot: Annotated[
-        str, typer.Option("--robot", metavar="NAME", help="Of URDF, which holds one robot: the one of several to write.")
+        str,
+        typer.Option("--robot", metavar="NAME", help="Of URDF, which holds one robot: the one of several to write."),
     ] = "",
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write all that was lost to this file, as JSON.")
     ] = None,
     format: Format = None,
     package_path: SearchPath = None,
+    variant: Variant = None,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", min=1, help="How many files of a folder to convert at once; else one per CPU."),
@@ -137,13 +144,11 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     """
     from . import convert as single, convert_batch as batch
 
-    settings, paths = single.WriteSettings(layout.value, meshes.value, layered, robot), package_path or []
+    settings = single.WriteSettings(layout.value, meshes.value, layered, robot)
+    how = single.ReadSettings(format, tuple(package_path or ()), tuple(variant or ()))
     if source.is_dir() or (to is not None and ("," in to or to.strip().lower() == single.ALL)):
-        options = batch.Options(to, jobs, format, paths, report, settings)
-        raise typer.Exit(batch.run(source, target, options))
-    raise typer.Exit(
-        single.run(source, target, format=format, search_paths=paths, report=report, settings=settings, to=to)
-    )
+        raise typer.Exit(batch.run(source, target, batch.Options(to, jobs, how, report, settings)))
+    raise typer.Exit(single.run(source, target, how, report=report, settings=settings, to=to))
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from kinema.description import Robot, World
 from kinema.foundation import KinemaError, ReadError, WriteError
 from kinema.write import FORMATS, Loss, LossReport, format_of, write
 
+from .choices import Layout, Meshes
 from .diagnostics_table import output_console, print_diagnostics
 from .reading import UNREADABLE, read_file, report_unreadable, status
 
@@ -35,13 +35,17 @@ _MANY = 12
 class WriteSettings:
     """How the output is written; see `kinema.write`."""
 
-    layout: str = "nested"
-    meshes: str = "embed"
+    layout: str = Layout.NESTED.value
+    meshes: str = Meshes.EMBED.value
     layered: bool = False
+    robot: str = ""
+    """Which one of several, for URDF."""
 
-    def write(self, described: Robot | World, target: Path, format: str) -> LossReport:
-        """Write a description so."""
-        return write(described, target, format=format, layout=self.layout, meshes=self.meshes, layered=self.layered)
+    def write(self, described: Robot | World, target: Path, format: str, robot: str = "") -> LossReport:
+        """Write a description so; `robot` overrules the settings' own."""
+        one = robot or (self.robot if format == "urdf" else "")
+        how = {"layout": self.layout, "meshes": self.meshes, "layered": self.layered, "robot": one}
+        return write(described, target, format=format, **how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,19 @@ class ReadSettings:
     variants: Sequence[str] = ()
 
 
+ALL = "all"
+"""What `--to` calls every format there is."""
+
+
+def formats_named(to: str) -> dict[str, tuple[str, str]]:
+    """Every word of `--to`, which may be several with commas between, with the format and suffix it asks for."""
+    words = list(FORMATS) if to.strip().lower() == ALL else to.split(",")
+    return {word.strip().lower().removeprefix("."): format_named(word) for word in words}
+
+
 def format_named(to: str) -> tuple[str, str]:
-    """The format and the suffix that `--to` asks for: `usd`, `.usda`, `mjcf`, `xml`, ...; a `WriteError` otherwise."""
-    word = to.lower().removeprefix(".")
+    """The format and the suffix that a word asks for: `usd`, `.usda`, `mjcf`, `xml`, ...; a `WriteError` otherwise."""
+    word = to.strip().lower().removeprefix(".")
     if word in FORMATS:
         return word, FORMATS[word][0]
     for format, suffixes in FORMATS.items():

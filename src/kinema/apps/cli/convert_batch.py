@@ -1,4 +1,4 @@
-"""`kinema convert` of a whole folder: every robot in it, several at a time, and a table at the end."""
+"""`kinema convert` of a whole folder, or to several formats: many files at a time, and a table at the end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from kinema.foundation import KinemaError, Severity, WriteError
+from kinema.description import Robot, World
+from kinema.foundation import KinemaError, Severity, WriteError, clean_name, unique_name
+from kinema.write import LossReport
 
-from .convert import WriteSettings, format_named
+from .convert import ReadSettings, WriteSettings, formats_named
 from .diagnostics_table import output_console
 from .find_robots import find_robots
 from .processes import Outcome, default_jobs, work_on_all
@@ -25,17 +27,21 @@ from .reading import FINE, HAS_ERRORS, UNREADABLE, read_file
 MOST_SECONDS = 600.0
 """How long one file may take."""
 _PRELOAD = ("kinema.apps.cli.convert_batch",)
+_HEAVY = ("mujoco", "pxr.UsdPhysics", "pxr.UsdShade", "scipy.spatial")
+_FEW = 4
+"""So many conversions are done before the libraries that others may need are loaded for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One file to convert."""
+    """One file to convert to one format."""
 
     source: Path
     target: Path
+    to: str
+    """The format as it was asked for: `usda`, say."""
     format: str
-    read_as: str | None
-    search_paths: tuple[Path, ...]
+    reading: ReadSettings
     settings: WriteSettings
 
 
@@ -48,6 +54,8 @@ class Converted:
     losses: dict[str, object]
     """The loss report, as JSON values."""
     seconds: float
+    written: tuple[Path, ...] = ()
+    """Several files where the format holds one robot only, and the input has more."""
 
     @property
     def n_losses(self) -> dict[str, int]:
@@ -61,49 +69,57 @@ class Options:
     """What the command line asks for."""
 
     to: str | None = None
-    """What to write, as format or as suffix."""
+    """What to write, as formats or suffixes with commas between."""
     jobs: int | None = None
-    format: str | None = None
-    """What to read all files as; found out where not given."""
-    search_paths: Sequence[Path] = ()
+    reading: ReadSettings = field(default_factory=ReadSettings)
     report: Path | None = None
     settings: WriteSettings = field(default_factory=WriteSettings)
 
 
-def run(folder: Path, out: Path, options: Options) -> int:
-    """Convert every robot of a folder; the exit status, which is the worst of all."""
+def run(source: Path, out: Path, options: Options) -> int:
+    """Convert every robot of a folder, or a single one to several formats; the exit status is the worst of all."""
+    folder = source if source.is_dir() else source.parent
     try:
-        outcomes = _convert_all(plan(folder, out, options), options.jobs or default_jobs())
+        outcomes = _convert_all(plan(source, out, options), options.jobs or default_jobs())
         if options.report is not None:
             _save(outcomes, folder, options.report)
     except KinemaError as error:
         Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
         return UNREADABLE
-    print_table(output_console(), outcomes, folder, out)
-    return max((_status(o) for o in outcomes), default=FINE)
+    print_outcomes(output_console(), outcomes, folder, out)
+    return max(map(_status, outcomes), default=FINE)
 
 
-def plan(folder: Path, out: Path, options: Options) -> list[Job]:
-    """What to convert, and where to: the folders are kept, the suffix is the new one."""
+def plan(source: Path, out: Path, options: Options) -> list[Job]:
+    """What to convert, and where to: the folders are kept, the suffix is the new one.
+
+    Of several formats, each has a folder of its name.
+    """
     if options.to is None:
-        raise WriteError(f"{folder}: this is a folder; say what its robots are to become, as in --to usda")
-    format, suffix = format_named(options.to)
+        raise WriteError(f"{source}: this is a folder; say what its robots are to become, as in --to usda or --to all")
+    formats = formats_named(options.to)
     if out.exists() and not out.is_dir():
-        raise WriteError(f"{out}: this is a file; the robots of a folder need a folder to go to")
+        raise WriteError(f"{out}: this is a file; several files need a folder to go to")
+    folder, files = (source, _robots(source, out)) if source.is_dir() else (source.parent, [source])
+    sources = {f.resolve() for f in files}
+    work: list[Job] = []
+    for to, (format, suffix) in formats.items():
+        place = out if len(formats) == 1 else out / to
+        targets = target_names([f.relative_to(folder) for f in files], suffix, apart=format != "usd")
+        for file, target in zip(files, targets, strict=True):
+            if (place / target).resolve() in sources:
+                raise WriteError(f"{place / target}: this would be written over a file that is to be read")
+            work.append(Job(file, place / target, to, format, options.reading, options.settings))
+    work.sort(key=lambda job: files.index(job.source))
+    return work
+
+
+def _robots(folder: Path, out: Path) -> list[Path]:
     inside = out.resolve() if out.resolve() != folder.resolve() else None
     files = [f for f in find_robots(folder) if inside is None or inside not in f.resolve().parents]
     if not files:
         raise WriteError(f"{folder}: there are no robot files in this folder")
-    targets = target_names([f.relative_to(folder) for f in files], suffix, apart=format != "usd")
-    sources = {f.resolve() for f in files}
-    for target in targets:
-        if (out / target).resolve() in sources:
-            raise WriteError(f"{out / target}: this would be written over a file that is to be read")
-    paths = tuple(options.search_paths)
-    return [
-        Job(file, out / target, format, options.format, paths, options.settings)
-        for file, target in zip(files, targets, strict=True)
-    ]
+    return files
 
 
 def target_names(files: Sequence[Path], suffix: str, *, apart: bool) -> list[Path]:
@@ -125,19 +141,35 @@ def target_names(files: Sequence[Path], suffix: str, *, apart: bool) -> list[Pat
 def convert_one(job: Job) -> Converted:
     """Convert one file, in a process of its own."""
     begin = time.perf_counter()
-    described = read_file(job.source, job.read_as, job.search_paths)
+    how = job.reading
+    described = read_file(job.source, how.format, how.search_paths, how.variants)
     job.target.parent.mkdir(parents=True, exist_ok=True)
-    losses = job.settings.write(described, job.target, job.format)
+    reports = [
+        (target, job.settings.write(described, target, job.format, robot)) for target, robot in _outputs(job, described)
+    ]
+    losses = LossReport(job.format, str(job.target), [loss for _, report in reports for loss in report])
     n_errors = sum(d.severity is Severity.ERROR for d in described.diagnostics)
-    return Converted(n_errors, losses.to_json(), time.perf_counter() - begin)
+    written = tuple(target for target, _ in reports)
+    return Converted(n_errors, losses.to_json(), time.perf_counter() - begin, written)
+
+
+def _outputs(job: Job, described: Robot | World) -> list[tuple[Path, str]]:
+    """The files to write, each with the robot that is to be in it: URDF holds one, so that each has a file."""
+    moving = [r.name for r in described.robots if not r.static] if isinstance(described, World) else []
+    if job.format != "urdf" or job.settings.robot or len(moving) < 2:
+        return [(job.target, "")]
+    taken: set[str] = set()
+    stem, suffix = job.target.stem, job.target.suffix
+    return [(job.target.with_name(f"{stem}_{unique_name(clean_name(name), taken)}{suffix}"), name) for name in moving]
 
 
 def _convert_all(work: Sequence[Job], jobs: int) -> list[Outcome[Job, Converted]]:
     columns = (TextColumn("converting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     outcomes: list[Outcome[Job, Converted]] = []
+    preload = (*_PRELOAD, *_HEAVY) if len(work) > _FEW else _PRELOAD
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("converting", total=len(work))
-        for outcome in work_on_all(convert_one, work, jobs=jobs, seconds=MOST_SECONDS, preload=_PRELOAD):
+        for outcome in work_on_all(convert_one, work, jobs=jobs, seconds=MOST_SECONDS, preload=preload):
             outcomes.append(outcome)
             progress.advance(bar)
     place = {job: i for i, job in enumerate(work)}
@@ -150,38 +182,85 @@ def _status(outcome: Outcome[Job, Converted]) -> int:
     return HAS_ERRORS if outcome.result.n_errors else FINE
 
 
-def print_table(console: Console, outcomes: Sequence[Outcome[Job, Converted]], folder: Path, out: Path) -> None:
-    """A line for each file, and the sum."""
-    table = Table("file", "status", "losses", "seconds", box=None, padding=(0, 2, 0, 0))
-    table.columns[3].justify = "right"
-    for outcome in outcomes:
-        name = str(outcome.task.source.relative_to(folder))
-        result = outcome.result
-        if result is None:
-            why = outcome.failure
-            for place in (outcome.task.source, outcome.task.target):
-                why = why.replace(str(place), place.name)
-            table.add_row(Text(name), Text.assemble(("✗ ", "bold red"), why), "", "")
-            continue
-        counts = ", ".join(f"{n} {action}" for action, n in result.n_losses.items() if n)
-        status = Text("✓ written", style="green")
-        if result.n_errors:
-            status = Text(f"! written; the input has {result.n_errors} errors", style="yellow")
-        table.add_row(Text(name), status, counts or "none", f"{result.seconds:.2f}")
-    console.print(table)
+def print_outcomes(console: Console, outcomes: Sequence[Outcome[Job, Converted]], folder: Path, out: Path) -> None:
+    """One table of all files, and the sum."""
+    formats = list(dict.fromkeys(o.task.to for o in outcomes))
+    if len(formats) == 1:
+        console.print(_table_of_files(outcomes, folder))
+    else:
+        console.print(_table_of_formats(outcomes, folder, formats))
+        for outcome in outcomes:
+            if outcome.result is None:
+                name = f"{_name(outcome, folder)} to {outcome.task.to}: "
+                console.print(Text.assemble(("✗ ", "bold red"), name, _why(outcome)), soft_wrap=True)
     tally = Counter(map(_status, outcomes))
-    words = [f"{tally[FINE] + tally[HAS_ERRORS]} of {len(outcomes)} files are in {out}"]
+    done = tally[FINE] + tally[HAS_ERRORS]
+    more = sum(len(o.result.written) - 1 for o in outcomes if o.result is not None)
+    words = [f"{done} of {len(outcomes)} {'files' if len(formats) == 1 else 'conversions'} are in {out}"]
+    words += [f"with {more} more files, as URDF holds one robot each"] * bool(more)
     words += [f"{tally[HAS_ERRORS]} of them from input with errors"] * bool(tally[HAS_ERRORS])
     words += [f"{tally[UNREADABLE]} failed"] * bool(tally[UNREADABLE])
     sign = ("✗ ", "bold red") if tally[UNREADABLE] else ("✓ ", "bold green")
     console.print(Text.assemble(sign, ", ".join(words)))
 
 
+def _table_of_files(outcomes: Sequence[Outcome[Job, Converted]], folder: Path) -> Table:
+    """A line for each file."""
+    table = Table("file", "status", "losses", "seconds", box=None, padding=(0, 2, 0, 0))
+    table.columns[3].justify = "right"
+    for outcome in outcomes:
+        result = outcome.result
+        if result is None:
+            table.add_row(Text(_name(outcome, folder)), Text.assemble(("✗ ", "bold red"), _why(outcome)), "", "")
+            continue
+        counts = ", ".join(f"{n} {action}" for action, n in result.n_losses.items() if n)
+        status = Text("✓ written", style="green")
+        if result.n_errors:
+            status = Text(f"! written; the input has {result.n_errors} errors", style="yellow")
+        table.add_row(Text(_name(outcome, folder)), status, counts or "none", f"{result.seconds:.2f}")
+    return table
+
+
+def _table_of_formats(outcomes: Sequence[Outcome[Job, Converted]], folder: Path, formats: Sequence[str]) -> Table:
+    """A line for each file, a column for each format with the numbers of losses."""
+    table = Table("file", *formats, "seconds", box=None, padding=(0, 2, 0, 0))
+    table.columns[-1].justify = "right"
+    table.caption = "✓ dropped / approximated / in an extension   ! the same, the input has errors   ✗ failed"
+    table.caption_justify = "left"
+    rows: dict[str, dict[str, Outcome[Job, Converted]]] = {}
+    for outcome in outcomes:
+        rows.setdefault(_name(outcome, folder), {})[outcome.task.to] = outcome
+    for name, by_format in rows.items():
+        seconds = sum(o.result.seconds for o in by_format.values() if o.result is not None)
+        table.add_row(Text(name), *(_cell(by_format[to]) for to in formats), f"{seconds:.2f}")
+    return table
+
+
+def _cell(outcome: Outcome[Job, Converted]) -> Text:
+    result = outcome.result
+    if result is None:
+        return Text("✗", style="bold red")
+    counts = " / ".join(map(str, result.n_losses.values())) if any(result.n_losses.values()) else ""
+    return Text(f"! {counts}", style="yellow") if result.n_errors else Text(f"✓ {counts}", style="green")
+
+
+def _name(outcome: Outcome[Job, Converted], folder: Path) -> str:
+    return str(outcome.task.source.relative_to(folder))
+
+
+def _why(outcome: Outcome[Job, Converted]) -> str:
+    why = outcome.failure
+    for place in (outcome.task.source, outcome.task.target):
+        why = why.replace(str(place), place.name)
+    return why
+
+
 def _save(outcomes: Sequence[Outcome[Job, Converted]], folder: Path, report: Path) -> None:
     entries = [
         {
-            "file": str(o.task.source.relative_to(folder)),
-            "output": str(o.task.target) if o.result else None,
+            "file": _name(o, folder),
+            "to": o.task.to,
+            "output": [str(p) for p in o.result.written] if o.result else None,
             "failure": o.failure or None,
             "errors": o.result.n_errors if o.result else None,
             "report": o.result.losses if o.result else None,

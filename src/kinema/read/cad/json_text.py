@@ -275,9 +275,7 @@ class JsonCursor:
             return self.kept
         names = ", ".join(_short(key) for key in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
         what = f"field {names} has" if len(unknown) == 1 else f"{len(unknown)} fields ({names}) have"
-        message = (
-            f"{self.path or 'the file'}: {what} no meaning here and {'is' if len(unknown) == 1 else 'are'} kept"
-        )
+        message = f"{self.path or 'the file'}: {what} no meaning here and {'is' if len(unknown) == 1 else 'are'} kept"
         self.diagnostics.warning(f"{FORMAT}.unknown-field", message, origin=self.place())
         self.kept += [
             Extra(FORMAT, _plain(key), json.dumps(self.value[key]), self.place(_plain(key))) for key in unknown

@@ -100,9 +100,7 @@ def _element(connection: _Connection, diagnostics: Diagnostics) -> JointElement:
     _classify(connection, diagnostics)
     parent, child = connection.parent.occurrence, connection.child.occurrence
     joint = connection.moving if connection.type != "rigid" else connection.caller
-    element = JointElement(
-        name=joint.label, type=connection.type, context=parent.path, one=child.path, two=parent.path
-    )
+    element = JointElement(name=joint.label, type=connection.type, context=parent.path, one=child.path, two=parent.path)
     at = parent.pose @ pose_of(connection.parent.shape.location).inverse() @ pose_of(connection.caller.location)
     element.frame1 = at
     if connection.type == "ball":
@@ -147,7 +145,9 @@ def _check_unmoved(connection: _Connection, diagnostics: Diagnostics) -> None:
     parent, child = connection.parent.occurrence, connection.child.occurrence
     off = max((parent.pose @ connection.measured(connection.values())).distance(child.pose))
     if off > _MOVED:
-        message = f'"{child.name}" was moved by {off:.3g} (m or rad) since joint "{connection.caller.label}" put it there'
+        message = (
+            f'"{child.name}" was moved by {off:.3g} (m or rad) since joint "{connection.caller.label}" put it there'
+        )
         hint = "connect the parts from the base outwards, then do not move them one by one"
         diagnostics.warning(f"{FORMAT}.moved-since-connected", message, hint=hint)
 

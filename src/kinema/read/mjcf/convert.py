@@ -19,6 +19,7 @@ from .keyframes import keyframes
 from .leftovers import leftovers
 from .load import Compiled
 from .meshes import MeshAssets
+from .mimics import mimics
 from .reading import FORMAT, Reading
 from .scenery import cameras, frames, gravity, lights, options
 from .sensors import sensors
@@ -90,6 +91,7 @@ def _fill(reading: Reading, whole: Robot | World, homes: list[Assembly], parts: 
             getattr(home, place).append(item)
 
     share(constraints(reading), "constraints")
+    mimics(homes)
     share(tendons(reading), "tendons")
     share(actuators(reading), "actuators")
     share(sensors(reading), "sensors")

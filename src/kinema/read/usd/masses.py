@@ -129,6 +129,13 @@ def _authored_inertia(index: StageIndex, prim: pxr.Prim) -> Array | None:
                 origin=index.origin(prim),
             )
         return None
+    if quaternion is None or quaternion.GetLength() == 0:
+        index.diagnostics.note(
+            "usd.inertia-without-axes",
+            f"the diagonalInertia of {prim.GetName()!r} comes without principalAxes; it is taken along the prim's own",
+            hint="author physics:principalAxes, (1, 0, 0, 0) for the prim's own: OpenUSD calls it invalid otherwise",
+            origin=index.origin(prim),
+        )
     axes = _rotation(quaternion)
     return (axes * vector(diagonal)) @ axes.T * index.units.inertia
 

@@ -17,6 +17,10 @@ from .stage_index import Body, StageIndex
 _SHEAR = 1e-5
 """Cosine between two axes of a collider from which on it is sheared."""
 
+_UNEVEN = 1e-5
+"""Relative difference of scales from which on a round shape is not scaled alike."""
+_ROUND = frozenset({"Sphere", "Capsule", "Cylinder", "Cone", "Capsule_1", "Cylinder_1"})
+
 
 def check_stage(
     index: StageIndex,
@@ -43,7 +47,24 @@ def check_stage(
                 hint="make the prim above it not instanceable",
                 origin=Origin(index.file, None, path),
             )
+        if _is_sheared(body.affine.linear):
+            index.diagnostics.note(
+                "usd.sheared-body",
+                f"body {body.name!r} is sheared: scaled by a prim above it that it is turned against; its rigid frame and"
+                " exact shapes are read, but other tools refuse it or get it wrong",
+                hint="bake the scale above it into its shapes",
+                origin=Origin(index.file, None, path),
+            )
     for part in shapes:
+        kind = index.values.facts(part.prim).kind.type
+        if part.shape.collision and kind in _ROUND and _is_uneven(part):
+            index.diagnostics.note(
+                "usd.uneven-collider",
+                f"collider {part.shape.name!r} ({kind.lower()}) is not scaled alike in all directions; its exact shape is"
+                " read, but other tools refuse it or take the greatest scale for all",
+                hint="give it the radius and height that are meant, and no scale",
+                origin=part.shape.origin,
+            )
         if part.shape.collision and isinstance(part.shape.geometry, Mesh) and _is_sheared(part.into_link.linear):
             index.diagnostics.note(
                 "usd.sheared-collider",
@@ -64,6 +85,11 @@ def _stands_alone(body: Body) -> bool:
     return False
 
 
+def _is_uneven(part: StageShape) -> bool:
+    lengths = np.linalg.norm(part.into_link.linear, axis=0)
+    return bool(lengths.max() - lengths.min() > _UNEVEN * lengths.max()) or _is_sheared(part.into_link.linear)
+
+
 def _is_sheared(linear: Array) -> bool:
     lengths = np.linalg.norm(linear, axis=0)
     if not lengths.all() or not np.isfinite(lengths).all():
@@ -75,9 +101,7 @@ def _is_sheared(linear: Array) -> bool:
 # -- articulations ----------------------------------------------------------------------------------------------------
 
 
-def _articulations(
-    index: StageIndex, links: Mapping[str, Link], articulated: Mapping[str, Sequence[str]]
-) -> None:
+def _articulations(index: StageIndex, links: Mapping[str, Link], articulated: Mapping[str, Sequence[str]]) -> None:
     roots = {index.values.facts(prim).path: prim for prim in index.articulations}
     marked = marked_links(index)
     for path, prim in roots.items():

@@ -55,7 +55,9 @@ def stage_units(stage: pxr.Stage, file: str, diagnostics: Diagnostics) -> Units:
     def positive(name: str, value: float, fallback: float) -> float:
         if math.isfinite(value) and value > 0:
             return value
-        _complain(file, diagnostics, f"{name} is {value:g}, which nothing can be measured in; it is taken as {fallback:g}")
+        _complain(
+            file, diagnostics, f"{name} is {value:g}, which nothing can be measured in; it is taken as {fallback:g}"
+        )
         return fallback
 
     up_axis = str(pxr.UsdGeom.GetStageUpAxis(stage))

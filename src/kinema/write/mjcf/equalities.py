@@ -17,6 +17,7 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 
+from ..report import Action
 from ..text import Element, numbers
 from .bodies import BodyPlan, body_name, part_name
 from .joint_parts import JointPart
@@ -25,6 +26,8 @@ from .numbers import pose_attributes, quaternion_text, text_or_none, vector_text
 from .tendons import distance_tendon, joint_part
 from .writing import Writing
 
+MIMIC = "kinema:mimic:"
+"""What the names of constraints begin with that stand for mimics: our reader makes mimics of them again."""
 _CLOSED = 1e-9
 """How far apart [m, rad] two frames may be at the reference configuration and still be taken for one."""
 
@@ -289,15 +292,19 @@ def _follow(writing: Writing, robot: Robot, joint: Joint) -> None:
             # MuJoCo counts both coordinates from their references
             start = leader.axis.reference - mimic.reference
             offset = mimic.multiplier * start + mimic.offset - part.axis.reference
-            _couple(writing, part, leader, (offset, mimic.multiplier))
+            element = _couple(writing, part, leader, (offset, mimic.multiplier))
+            element.attributes = {"name": writing.names.new("equality", MIMIC + joint.name), **element.attributes}
+            how = "it is an equality constraint, which MuJoCo holds softly"
+            writing.lose(Action.EXTENSION, joint, f'that it follows "{mimic.joint}" exactly', how)
     if not parts and any(a.mimic is not None for a in joint.moving_axes):
         writing.drop(joint, "that it follows another joint", "it is not written as a joint")
 
 
-def _couple(writing: Writing, part: JointPart, leader: JointPart, line: tuple[float, float]) -> None:
+def _couple(writing: Writing, part: JointPart, leader: JointPart, line: tuple[float, float]) -> Element:
     element = writing.section("equality").child("joint")
     element.set({"joint1": part_name(writing, part), "joint2": part_name(writing, leader)})
     element.set({"polycoef": _polynomial_text((*line, 0.0, 0.0, 0.0))})
+    return element
 
 
 def plain_equality(writing: Writing, tag: str) -> Element:

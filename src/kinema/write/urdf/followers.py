@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kinema.description import Constraint, ConstraintKind, Joint, Mimic
 
 from .lower import Lowered
@@ -16,7 +18,11 @@ def resolve_followers(writing: Writing, lowered: Lowered) -> set[int]:
     """
     _mimics(writing, lowered)
     _travels(writing, lowered)
-    return {id(c) for c in writing.robot.constraints if _constraint(writing, lowered, c)}
+    said = {id(c): follower for c in writing.robot.constraints if (follower := _constraint(writing, lowered, c))}
+    by_name = {j.name: j for j in lowered.robot.joints}
+    for follower in said.values():
+        _shorten(by_name, by_name[follower])
+    return set(said)
 
 
 def _mimics(writing: Writing, lowered: Lowered) -> None:
@@ -52,18 +58,30 @@ def _travels(writing: Writing, lowered: Lowered) -> None:
             travel.axes[0].mimic = Mimic(joint=leader.joint, multiplier=multiplier, offset=offset)
 
 
-def _constraint(writing: Writing, lowered: Lowered, constraint: Constraint) -> bool:
-    """Whether a constraint that makes a joint follow a straight line of another was said as mimicry."""
+def _shorten(by_name: Mapping[str, Joint], joint: Joint) -> None:
+    """Let a joint follow what its leader follows: many programs have no followers of followers."""
+    mimic, seen = joint.axes[0].mimic, {joint.name}
+    while mimic is not None and (above := by_name[mimic.joint].axes[0].mimic) is not None:
+        if above.joint in seen:
+            return  # the robot's own mimics go round in a circle
+        seen.add(above.joint)
+        offset = mimic.multiplier * above.offset + mimic.offset
+        mimic = Mimic(joint=above.joint, multiplier=mimic.multiplier * above.multiplier, offset=offset)
+    joint.axes[0].mimic = mimic
+
+
+def _constraint(writing: Writing, lowered: Lowered, constraint: Constraint) -> str:
+    """The joint of the file that follows another by mimicry, where a constraint says just that; else empty."""
     offset, factor, *higher = constraint.polynomial
     if constraint.kind is not ConstraintKind.JOINT or not constraint.active or any(higher) or not constraint.b:
-        return False
+        return ""
     follower = lowered.coordinates.get(constraint.a or "", {}).get(constraint.axis_a)
     leader = lowered.coordinates.get(constraint.b, {}).get(constraint.axis_b)
     if follower is None or leader is None or follower == leader:
-        return False
+        return ""
     joint = next(j for j in lowered.robot.joints if j.name == follower)
     if joint.axes[0].mimic is not None or _follows(lowered, leader, follower):
-        return False
+        return ""
     # such a constraint is between the distances from the reference coordinates
     reference_a = _reference(writing, constraint.a, constraint.axis_a)
     reference_b = _reference(writing, constraint.b, constraint.axis_b)
@@ -71,7 +89,7 @@ def _constraint(writing: Writing, lowered: Lowered, constraint: Constraint) -> b
     joint.axes[0].mimic = Mimic(joint=leader, multiplier=factor, offset=offset)
     how = f'it is written as joint "{follower}" following "{leader}", which is not soft and needs no solver'
     writing.approximate(constraint, "a constraint between joints", how)
-    return True
+    return follower
 
 
 def _follows(lowered: Lowered, joint: str, leader: str) -> bool:

@@ -1,0 +1,135 @@
+"""A model, running: its state in memory, its programs compiled, stepped as often as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, build
+from kinema.foundation import KinemaError
+from kinema.model import Model
+
+from .programs import STAGES, step_program
+from .settings import Control, Integrator, Settings
+
+Progress = Callable[[str], None]
+"""Called with what is being done, before anything that takes its time."""
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+class Engine:
+    """All environments of one model on one device."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        n_envs: int,
+        device: Device,
+        *,
+        precision: str = "single",
+        lanes: int | None = None,
+        progress: Progress = _silent,
+    ) -> None:
+        if n_envs < 1:
+            raise KinemaError(f"a scene has at least one environment, not {n_envs}")
+        self.model = model
+        self.settings = settings
+        self.n_envs = n_envs
+        self.device = device
+        self.precision = precision
+        self.lanes = lanes
+        self.time = 0
+        """Steps taken."""
+        self._progress = progress
+        self.state = Arena(Layout.of("state", _state_arrays(model, settings)), n_envs, device, precision)
+        self.told = Arena(Layout.of("told", _told_arrays(model, settings)), n_envs, device, precision)
+        self._nothing = Arena(Layout("out"), 1, device, precision)
+        self.places = {**self.state.layout.places(), **self.told.layout.places()}
+        self._kernels: dict[Settings, Kernel] = {}
+        self._launches: dict[tuple[Settings, int], Callable[[], None]] = {}
+        self._fill()
+
+    def _fill(self) -> None:
+        """Parameters at the model's values, coordinates at the start."""
+        for name in self.settings.per_env:
+            values = self.model.gravity if name == "gravity" else getattr(self.model.dofs, name, None)
+            if values is not None:
+                self.state.field(name).assign(np.repeat(values[:, None], self.n_envs, axis=1))
+        self.reset()
+
+    def reset(self, envs: Any = None) -> None:
+        """Back to the start, in all environments or some; flags of errors are taken back."""
+        start = self.model.qpos0[:, None]
+        self.field("qpos").assign(np.broadcast_to(start, (self.model.n_qs, self._count(envs))), envs)
+        for name in ("vel", "error", *(n for n in self.state.layout.rows if n == "phase" or n.startswith("stage"))):
+            self.field(name).assign(np.zeros((self.state.layout.rows[name][1], self._count(envs))), envs)
+
+    def _count(self, envs: Any) -> int:
+        if envs is None:
+            return self.n_envs
+        return len(np.arange(self.n_envs)[envs])
+
+    def field(self, name: str) -> Field:
+        """An array of the state or of the commands."""
+        arena = self.state if name in self.state.layout.rows else self.told
+        return arena.field(name)
+
+    def set_control(self, control: tuple[Control, ...] | None) -> None:
+        """What commands mean from now on: another program, compiled when it is first needed."""
+        if control != self.settings.control:
+            from dataclasses import replace
+
+            self.settings = replace(self.settings, control=control)
+
+    def prepare(self) -> None:
+        """Trace and compile the step, so that the first one is as fast as the next."""
+        self._kernel()
+
+    def _kernel(self) -> Kernel:
+        kernel = self._kernels.get(self.settings)
+        if kernel is None:
+            self._progress("tracing the step")
+            program = step_program(self.model, self.settings)
+            self._progress(f"compiling {len(program.instructions):,} instructions for {self.device.name}")
+            kernel = build(program, self.places, self.device, self.precision, self.lanes)
+            kernel.compile()
+            self._kernels[self.settings] = kernel
+        return kernel
+
+    @property
+    def _runs_per_step(self) -> int:
+        return STAGES if self.settings.integrator is Integrator.RK4 else 1
+
+    def step(self, count: int = 1) -> None:
+        """Take some steps, in one launch."""
+        key = (self.settings, count)
+        launch = self._launches.get(key)
+        if launch is None:
+            arguments = Arguments(self.state, self.told.data, self._nothing, steps=count * self._runs_per_step)
+            launch = self._launches[key] = self._kernel().record(arguments)
+        launch()
+        self.time += count
+
+
+def _state_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
+    """What is carried from step to step, and what may differ between environments."""
+    arrays = [("qpos", model.n_qs), ("vel", model.n_dofs), ("error", 1)]
+    if settings.integrator is Integrator.RK4:
+        arrays += [("phase", 1), ("stage_qpos", model.n_qs), ("stage_vel", model.n_dofs)]
+        arrays += [("stage_shift", model.n_dofs), ("stage_sum_vel", model.n_dofs), ("stage_sum_acc", model.n_dofs)]
+    sizes = {"gravity": 3, "mass_shift": model.n_links, "com_shift": 3 * model.n_links}
+    arrays += [(name, sizes.get(name, model.n_dofs)) for name in sorted(settings.per_env)]
+    if settings.external_forces:
+        arrays += [("cfrc_applied_ang", 3 * model.n_links), ("cfrc_applied_vel", 3 * model.n_links)]
+    return arrays
+
+
+def _told_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
+    """What a step may be told anew: a command for each degree of freedom, a control for each actuator."""
+    return [("command", model.n_dofs), ("ctrl", model.n_actuators), ("ctrl_mode", model.n_dofs)]
