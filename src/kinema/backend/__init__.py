@@ -1,5 +1,5 @@
 """L2: arrays and compiled programs on a CPU or GPU, through NVIDIA Warp. The one package that imports it."""
 
 from .arrays import Arena as Arena, Field as Field, Layout as Layout, padded as padded
-from .devices import Device as Device, find_device as find_device
-from .kernels import Arguments as Arguments, Kernel as Kernel, build as build
+from .devices import Device as Device, find_device as find_device, n_threads as n_threads, synchronise as synchronise
+from .kernels import Arguments as Arguments, Kernel as Kernel, captured as captured

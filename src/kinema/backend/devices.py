@@ -82,3 +82,9 @@ def n_threads() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
+
+
+def synchronise(device: Device) -> None:
+    """Wait until the device has done all it was told."""
+    if not device.is_cpu:
+        warp().synchronize_device(device.name)

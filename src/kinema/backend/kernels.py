@@ -4,9 +4,10 @@ This module must not postpone its annotations: Warp reads the types of kernels f
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from kinema.trace import Place, Program, Target, emit
@@ -37,20 +38,30 @@ class Arguments:
     steps: int = 1
     advance: int = 0
     """Rows from one step's commands to the next."""
+    threads: int | None = None
+    """At most so many on a CPU; None for as many as there are cores."""
 
 
 class Kernel:
     """A program, compiled for a device."""
 
     def __init__(
-        self, program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int
+        self,
+        program: Program,
+        places: Mapping[str, Place],
+        device: Device,
+        precision: str,
+        lanes: int | None = None,
+        runs_per_step: int = 1,
     ) -> None:
+        lanes = lanes or device.lanes(precision)
         self.device = device
         self.lanes = lanes
         self.n_operations = program.n_operations
-        self.source = _HEAD.format(scalar=Target(precision).scalar) + emit(program, places, Target(precision, lanes))
+        self.source = _HEAD.format(scalar=Target(precision).scalar) + emit(
+            program, places, Target(precision, lanes), runs_per_step
+        )
         self._kernel = _kernel(self.source, precision, device)
-        self._pool: ThreadPoolExecutor | None = None
 
     def compile(self) -> None:
         """Compile, or load from the disk cache, now."""
@@ -63,9 +74,9 @@ class Kernel:
         shards = 1
         if self.device.is_cpu:
             work = blocks * self.lanes * self.n_operations * arguments.steps
-            shards = max(1, min(n_threads(), work // WORK_PER_THREAD, blocks))
+            shards = max(1, min(arguments.threads or n_threads(), work // WORK_PER_THREAD, blocks))
         bounds = [blocks * i // shards for i in range(shards + 1)]
-        parts = [self._record(arguments, a, b - a) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        parts = [self._record(arguments, a, b - a) for a, b in pairwise(bounds)]
         return Launch(parts)
 
     def _record(self, arguments: Arguments, first: int, count: int) -> Any:
@@ -96,6 +107,7 @@ class Launch:
         self._pool = ThreadPoolExecutor(len(parts) - 1) if len(parts) > 1 else None
 
     def __call__(self) -> None:
+        """Launch; on a CPU it is done when this returns."""
         if self._pool is None:
             self._parts[0].launch()
             return
@@ -105,11 +117,20 @@ class Launch:
             future.result()
 
 
-def build(
-    program: Program, places: Mapping[str, Place], device: Device, precision: str, lanes: int | None = None
-) -> Kernel:
-    """The program as a kernel."""
-    return Kernel(program, places, device, precision, lanes or device.lanes(precision))
+def captured(device: Device, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    """Several launches as one: a CUDA graph on a GPU, a loop on a CPU."""
+    if device.is_cpu:
+
+        def run() -> None:
+            for launch in launches:
+                launch()
+
+        return run
+    wp = warp()
+    with wp.ScopedCapture(device=device.name) as capture:
+        for launch in launches:
+            launch()
+    return lambda: wp.capture_launch(capture.graph)
 
 
 def _kernel(source: str, precision: str, device: Device) -> Any:

@@ -12,7 +12,7 @@ from kinema.trace import Value
 from .dynamics import Force, add_forces, world_force
 from .inputs import Inputs
 from .kinematics import Offset
-from .maths import ZERO, add, rotate, scale
+from .maths import ZERO, add, quaternion_product, rotate, rotation_vector, scale
 from .settings import Control
 from .tree import WORLD
 
@@ -37,15 +37,41 @@ def none(n_dofs: int) -> JointForces:
 
 def passive(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointForces:
     """Springs and dampers in joints."""
-    dofs = inputs.model.dofs
     result = none(inputs.model.n_dofs)
     for i, damping in enumerate(inputs.of_dofs("damping")):
         result.force[i] = -(damping * v[i])
         result.slope[i] = -damping
-        if dofs.stiffness[i] != 0.0 and dofs.q_idx[i] >= 0:
-            stretch = q[int(dofs.q_idx[i])] - float(dofs.spring_ref[i])
-            result.force[i] = result.force[i] - float(dofs.stiffness[i]) * stretch
+    for i, stretch in _stretches(inputs, q).items():
+        result.force[i] = result.force[i] - float(inputs.model.dofs.stiffness[i]) * stretch
     return result
+
+
+def _stretches(inputs: Inputs, q: Sequence[Value]) -> dict[int, Value]:
+    """How far each spring in a joint is from its rest; that of a ball from the pose that it starts in."""
+    dofs, frames = inputs.model.dofs, inputs.model.frames
+    result: dict[int, Value] = {}
+    for i in dofs.stiffness.nonzero()[0].tolist():
+        if dofs.q_idx[i] >= 0:
+            result[i] = q[int(dofs.q_idx[i])] - float(dofs.spring_ref[i])
+            continue
+        frame = int(dofs.frame_idx[i])
+        start = int(frames.q_start[frame])
+        w, x, y, z = inputs.model.qpos0[start : start + 4].tolist()
+        turned = quaternion_product([w, -x, -y, -z], q[start : start + 4])
+        result[i] = rotation_vector(turned)[i - int(frames.dof_start[frame])]
+    return result
+
+
+def spring_energy(inputs: Inputs, q: Sequence[Value]) -> Value:
+    """What springs in joints and tendons hold."""
+    energy: Value = 0.0
+    for i, stretch in _stretches(inputs, q).items():
+        energy = energy + (0.5 * float(inputs.model.dofs.stiffness[i])) * (stretch * stretch)
+    tendons = inputs.model.tendons
+    for t in range(len(tendons.names)):
+        stretch = _tendon_stretch(inputs, t, q)
+        energy = energy + (0.5 * float(tendons.stiffness[t])) * (stretch * stretch)
+    return energy
 
 
 def tendons(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointForces:
@@ -55,11 +81,18 @@ def tendons(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointForc
     for t in range(len(tendons.names)):
         moment = {int(d): float(tendons.moment[t, d]) for d in tendons.moment[t].nonzero()[0]}
         stiffness, damping = float(tendons.stiffness[t]), float(tendons.damping[t])
-        length, speed = _length(inputs, moment, q), _speed(moment, v)
-        below = trace.minimum(length - float(tendons.rest_lower[t]), 0.0)
-        above = trace.maximum(length - float(tendons.rest_upper[t]), 0.0)
-        _pull(result, moment, -stiffness * (below + above) - damping * speed, -damping)
+        pull = -stiffness * _tendon_stretch(inputs, t, q) - damping * _speed(moment, v)
+        _pull(result, moment, pull, -damping)
     return result
+
+
+def _tendon_stretch(inputs: Inputs, t: int, q: Sequence[Value]) -> Value:
+    """How far a tendon is above or below the lengths at which its spring rests."""
+    tendons = inputs.model.tendons
+    moment = {int(d): float(tendons.moment[t, d]) for d in tendons.moment[t].nonzero()[0]}
+    length = _length(inputs, moment, q)
+    below = trace.minimum(length - float(tendons.rest_lower[t]), 0.0)
+    return below + trace.maximum(length - float(tendons.rest_upper[t]), 0.0)
 
 
 def _length(inputs: Inputs, moment: dict[int, float], q: Sequence[Value]) -> Value:
@@ -104,13 +137,8 @@ def weightless(inputs: Inputs, frames: dict[int, Offset]) -> dict[int, Force]:
 def _weight(inputs: Inputs, link: int) -> tuple[Value, Sequence[Value]]:
     """A link's mass, and its centre in its moving frame."""
     links = inputs.model.links
-    mass: Value = float(links.inertial_mass[link])
-    center: Sequence[Value] = links.inertial_pos[link].tolist()
-    if "mass_shift" in inputs.settings.per_env:
-        mass = mass + inputs.read("mass_shift", link)
-    if "com_shift" in inputs.settings.per_env:
-        center = add(center, [inputs.read("com_shift", 3 * link + i) for i in range(3)])
-    return mass, add(links.pos[link].tolist(), rotate(links.rot[link].tolist(), center))
+    center = add(links.pos[link].tolist(), rotate(links.rot[link].tolist(), inputs.center(link)))
+    return inputs.mass(link), center
 
 
 def applied(inputs: Inputs, frames: dict[int, Offset]) -> dict[int, Force]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, build
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout
 from kinema.foundation import KinemaError
 from kinema.model import Model
 
+from .fields import Fields
 from .programs import STAGES, step_program
 from .settings import Control, Integrator, Settings
 
@@ -34,6 +35,7 @@ class Engine:
         *,
         precision: str = "single",
         lanes: int | None = None,
+        threads: int | None = None,
         progress: Progress = _silent,
     ) -> None:
         if n_envs < 1:
@@ -44,15 +46,19 @@ class Engine:
         self.device = device
         self.precision = precision
         self.lanes = lanes
+        self.threads = threads
         self.time = 0
         """Steps taken."""
-        self._progress = progress
+        self._touched = 0
+        self.progress = progress
         self.state = Arena(Layout.of("state", _state_arrays(model, settings)), n_envs, device, precision)
-        self.told = Arena(Layout.of("told", _told_arrays(model, settings)), n_envs, device, precision)
+        self.told = Arena(Layout.of("told", _told_arrays(model)), n_envs, device, precision)
         self._nothing = Arena(Layout("out"), 1, device, precision)
         self.places = {**self.state.layout.places(), **self.told.layout.places()}
         self._kernels: dict[Settings, Kernel] = {}
         self._launches: dict[tuple[Settings, int], Callable[[], None]] = {}
+        self.fields = Fields(self)
+        """Everything else that can be asked for, computed when it is."""
         self._fill()
 
     def _fill(self) -> None:
@@ -75,8 +81,18 @@ class Engine:
             return self.n_envs
         return len(np.arange(self.n_envs)[envs])
 
+    @property
+    def version(self) -> tuple[object, ...]:
+        """Another one after every step, and after anything was handed out that might be written through."""
+        return self.time, self._touched, self.settings.control
+
+    def touch(self) -> None:
+        """Say that something was written through an array that was handed out earlier, outside of a step."""
+        self._touched += 1
+
     def field(self, name: str) -> Field:
-        """An array of the state or of the commands."""
+        """An array of the state or of the commands, to be read or written."""
+        self.touch()
         arena = self.state if name in self.state.layout.rows else self.told
         return arena.field(name)
 
@@ -94,27 +110,59 @@ class Engine:
     def _kernel(self) -> Kernel:
         kernel = self._kernels.get(self.settings)
         if kernel is None:
-            self._progress("tracing the step")
+            self.progress("tracing the step")
             program = step_program(self.model, self.settings)
-            self._progress(f"compiling {len(program.instructions):,} instructions for {self.device.name}")
-            kernel = build(program, self.places, self.device, self.precision, self.lanes)
+            self.progress(f"compiling {len(program.instructions):,} instructions for {self.device.name}")
+            runs = STAGES if self.settings.integrator is Integrator.RK4 else 1
+            kernel = Kernel(program, self.places, self.device, self.precision, self.lanes, runs)
             kernel.compile()
             self._kernels[self.settings] = kernel
         return kernel
 
-    @property
-    def _runs_per_step(self) -> int:
-        return STAGES if self.settings.integrator is Integrator.RK4 else 1
-
     def step(self, count: int = 1) -> None:
         """Take some steps, in one launch."""
+        if self.fields.keeps_previous:
+            if count > 1:
+                self._advance(count - 1)
+            self.fields.keep_previous()
+            count = 1
+        self._advance(count)
+
+    def _advance(self, count: int) -> None:
         key = (self.settings, count)
         launch = self._launches.get(key)
         if launch is None:
-            arguments = Arguments(self.state, self.told.data, self._nothing, steps=count * self._runs_per_step)
+            arguments = Arguments(self.state, self.told.data, self._nothing, steps=count, threads=self.threads)
             launch = self._launches[key] = self._kernel().record(arguments)
         launch()
         self.time += count
+
+    def sequence(self, steps: int) -> Arena:
+        """Room for the commands of several steps: arrays `command 0`, `ctrl 0`, ..., `command 1`, ..."""
+        arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in _told_arrays(self.model)]
+        return Arena(Layout.of("told", arrays), self.n_envs, self.device, self.precision)
+
+    def rollout(self, sequence: Arena) -> Callable[[], None]:
+        """A call that takes one step with each of the commands, all in one launch."""
+        rows = self.told.layout.n_rows
+        steps = sequence.layout.n_rows // rows
+        launch = self._kernel().record(Arguments(self.state, sequence.data, self._nothing, steps, rows, self.threads))
+
+        def run() -> None:
+            launch()
+            self.time += steps
+
+        return run
+
+    def steps_of(self, sequence: Arena) -> list[Callable[[], None]]:
+        """One call for each of the commands, one launch each."""
+        rows = self.told.layout.n_rows
+        return [
+            self._kernel().record(
+                Arguments(self.state, sequence.data[t * rows : (t + 1) * rows], self._nothing, threads=self.threads)
+            )
+            for t in range(sequence.layout.n_rows // rows)
+        ]
 
 
 def _state_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
@@ -130,6 +178,6 @@ def _state_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
     return arrays
 
 
-def _told_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
+def _told_arrays(model: Model) -> list[tuple[str, int]]:
     """What a step may be told anew: a command for each degree of freedom, a control for each actuator."""
     return [("command", model.n_dofs), ("ctrl", model.n_actuators), ("ctrl_mode", model.n_dofs)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kinema.model import Model
 from kinema.trace import Value
 
-from .maths import Vector
+from .maths import ZERO, Vector, add
 from .settings import Settings
 from .tree import Inertia, Tree, grow, link_inertia
 
@@ -56,11 +56,19 @@ class Inputs:
             return grow(self.model)
         return grow(self.model, {link: self._inertia(link) for link in range(self.model.n_links)})
 
+    def mass(self, link: int) -> Value:
+        """A link's mass in this environment [kg]."""
+        own: Value = float(self.model.links.inertial_mass[link])
+        return own + self.read("mass_shift", link) if "mass_shift" in self.settings.per_env else own
+
+    def center(self, link: int) -> Vector:
+        """A link's centre of mass in this environment, in the link [m]."""
+        return add(self.model.links.inertial_pos[link].tolist(), self._shift(link))
+
+    def _shift(self, link: int) -> Vector:
+        if "com_shift" not in self.settings.per_env:
+            return ZERO
+        return [self.read("com_shift", 3 * link + i) for i in range(3)]
+
     def _inertia(self, link: int) -> Inertia:
-        mass: Value = float(self.model.links.inertial_mass[link])
-        shift: Vector = (0.0, 0.0, 0.0)
-        if "mass_shift" in self.settings.per_env:
-            mass = mass + self.read("mass_shift", link)
-        if "com_shift" in self.settings.per_env:
-            shift = [self.read("com_shift", 3 * link + i) for i in range(3)]
-        return link_inertia(self.model, link, mass, shift)
+        return link_inertia(self.model, link, self.mass(link), self._shift(link))

@@ -29,7 +29,7 @@ def advance(tree: Tree, q: Sequence[Value], v: Sequence[Value], dt: Value) -> li
 def shift_rate(tree: Tree, shift: Sequence[Value], v: Sequence[Value]) -> list[Value]:
     """How fast a shift from a fixed state grows at velocity v: v itself, but for rotations, which do not commute.
 
-    For a rotation vector u it is v + u x v / 2 + u x (u x v) / 12 + ... (Munthe-Kaas): three terms keep the fourth order.
+    For a rotation vector u it is v + u x v / 2 + u x (u x v) / 12 + ... (Munthe-Kaas); that much keeps the order.
     """
     result = list(v)
     for node in tree.outward():

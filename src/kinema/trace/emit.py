@@ -49,17 +49,18 @@ class Target:
         return f"KN({np.float32(value)!s}f)" if "." in str(np.float32(value)) else f"KN({float(np.float32(value))!r})"
 
 
-def emit(program: Program, places: Mapping[str, Place], target: Target) -> str:
+def emit(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
     """The body of a function that runs a program for some steps.
 
     It expects `e` (the first environment), `stride`, `steps`, a pointer for each arena, and `told_start`: the arena
-    `told` moves on by `advance` rows from step to step, so that each step may be told something else.
+    `told` moves on by `advance` rows from step to step, so that each step may be told something else. A step may take
+    several runs of the program.
     """
     lines = [
         prelude(target.scalar, target.lanes),
         "#define KN_AT(arena, row) (*(kn*)((arena) + (long long)(row) * stride + e))",
-        "for (int step = 0; step < steps; ++step) {",
-        f"const {target.scalar}* told = told_start + (long long)step * advance * stride;",
+        f"for (int run = 0; run < steps * {runs_per_step}; ++run) {{",
+        f"const {target.scalar}* told = told_start + (long long)(run / {runs_per_step}) * advance * stride;",
         *_body(program, places, target),
         "}",
         *(f"#undef {name}" for name in ("KN_AT", "KN_SQRT", "KN", "KN_FMA")),

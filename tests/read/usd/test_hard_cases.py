@@ -452,6 +452,27 @@ def test_hard_case_13_stacked_joints(said: str, stacked: bool, tmp_path: Path, d
         np.testing.assert_allclose(robot.link_poses({"x": 0.3, "y": 0.4})["b"].rotation, turn, atol=1e-12)
 
 
+def test_hard_case_13_stacked_joints_in_any_order(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """A joint that names its bodies the other way round adds its motion all the same; a ball joint cannot."""
+    stage = [
+        body("a", "uniform bool newton:jointsAddMobility = true", apis=("PhysicsArticulationRootAPI",)),
+        body("b", placed((0, 0, 1))),
+        joint("x", "/a", "/b", at(0, 0, 0, 1)),
+    ]
+    back = joint("y", "/b", "/a", at(1, 0, 0, 1), 'uniform token physics:axis = "Y"', "float physics:upperLimit = 30")
+    robot = read(tmp_path, diagnostics, *stage, back)
+    assert isinstance(robot, Robot)
+    assert [j.name for j in robot.tree().loops] == []
+    turn = axis_angle_to_matrix((1, 0, 0), 0.3) @ axis_angle_to_matrix((0, 1, 0), -0.4)
+    np.testing.assert_allclose(robot.link_poses({"x": 0.3, "y": 0.4})["b"].rotation, turn, atol=1e-12)
+    assert joint_of(robot, "y").axes[0].upper == pytest.approx(math.pi / 6)
+    ball = joint("ball", "/b", "/a", at(1, 0, 0, 1), kind="PhysicsSphericalJoint")
+    robot = read(tmp_path, diagnostics, *stage, ball)
+    assert isinstance(robot, Robot)
+    diagnostics.claim("usd.stacked-backwards")
+    assert [j.name for j in robot.tree().loops] == ["ball"]
+
+
 def test_hard_case_14_articulation_scope(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """One stray fixed joint holds only its own body; loose bodies stay loose; a flat chain keeps its declared root."""
     chain = [body(f"l{i}", placed((i, 0, 0))) for i in range(5)]

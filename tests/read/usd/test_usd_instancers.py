@@ -96,7 +96,7 @@ def test_copies_are_where_openusd_puts_them(tmp_path: Path, diagnostics: Claimed
     prims = UsdGeom.PointInstancer(stage.GetPrimAtPath("/many"))
     matrices = prims.ComputeInstanceTransformsAtTime(now, now)
     outer = np.array(prims.ComputeLocalToWorldTransform(now))
-    corners = np.array([(0, 0, 0, 1), (0.125, 0, 0, 1), (0, 0.25, 0, 1), (0, 0, 0.375, 1)]) + (0, 0, 0.5, 0)
+    corners = np.array([(0, 0, 0.5, 1), (0.125, 0, 0.5, 1), (0, 0.25, 0.5, 1), (0, 0, 0.875, 1)])
     for number, matrix in enumerate(matrices):
         true: Array = corners @ np.array(matrix) @ outer
         link = next(x for x in world.links if x.origin.path == f"/many/instance_{number}/lid")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from bad_stages import error_of
+
 from kinema.read.usd import read_usd
 from kinema.read.usd.validators import openusd_validation
 from support import ClaimedDiagnostics

@@ -18,6 +18,8 @@ from kinema.foundation import Array
 from oracles import OracleMissing, drake
 
 TOLERANCE = 1e-9
+OF_YOURDFPY = 1e-7
+"""Its scene graph takes a transform that is within 1e-8 of the identity for the identity."""
 
 
 def _expected(written: Written, station: Station) -> dict[str, Array]:
@@ -54,7 +56,7 @@ def test_yourdfpy(design: FakeDesign, data: st.DataObject) -> None:
         for station in places:
             loaded.update_cfg({name: float(q[0]) for name, q in written.in_file(station.configuration).items()})
             theirs = {link.name: loaded.get_transform(link.name) for link in robot.links}
-            agree(theirs, _expected(written, station), TOLERANCE)
+            agree(theirs, _expected(written, station), OF_YOURDFPY)
 
 
 @settings(max_examples=15)
@@ -99,6 +101,4 @@ def test_the_judges_can_object(tmp_path: Path) -> None:
     robot.joints[0].parent_pose.position[0] += 1e-4
     written = Written.make(robot, tmp_path)
     with pytest.raises(AssertionError):
-        agree(
-            pinocchio_poses(written, [written.in_file(place.configuration)])[0], _expected(written, place), TOLERANCE
-        )
+        agree(pinocchio_poses(written, [written.in_file(place.configuration)])[0], _expected(written, place), TOLERANCE)

@@ -16,7 +16,7 @@ from .solid_joints import joint_elements
 from .solids import ANGULAR_TOLERANCE, DENSITY, TOLERANCE, PartList, SolidOptions
 
 
-def from_build123d(  # noqa: PLR0913  one keyword for each thing a user can ask for
+def from_build123d(
     assembly: Any,
     *,
     name: str = "",

@@ -82,7 +82,7 @@ def joint_elements(parts: Sequence[Part], diagnostics: Diagnostics) -> list[Join
     part_of = {id(part.shape): part for part in parts}
     elements = []
     for part in parts:
-        for joint in part.shape.joints.values():
+        for joint in getattr(part.shape, "joints", {}).values():  # lines and faces have none
             other = joint.connected_to
             if other is None:
                 continue

@@ -193,7 +193,7 @@ def _joint(cursor: JsonCursor, sidecar: Sidecar) -> JointElement:
     origin = cursor.numbers("origin", 3, cursor.scale)
     if origin is not None:
         joint.frame1 = Pose(origin, np.column_stack([axes["x"], axes["y"], axes["z"]]))
-    elif type not in ("rigid", "slider"):
+    elif type not in ("rigid", "slider") and cursor.value.get("origin") is None:
         cursor.missing("origin")
     for motion in MOTIONS[type]:
         joint.motions[motion] = _motion(cursor, type, motion, sidecar.unit(type, motion))

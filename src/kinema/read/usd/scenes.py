@@ -96,7 +96,7 @@ def _gravity(index: StageIndex, path: str) -> Array:
     magnitude = index.value(scene, "physics:gravityMagnitude")
     length = float(np.linalg.norm(direction))
     down = np.array([0.0, 0.0, -1.0])
-    if not math.isfinite(length) or magnitude is not None and (math.isnan(magnitude) or magnitude == math.inf):
+    if not math.isfinite(length) or (magnitude is not None and (math.isnan(magnitude) or magnitude == math.inf)):
         message = f"the gravity of scene {scene.GetName()!r} holds NaN or infinity, in whose place the fallback counts"
         index.complain_once(scene, "usd.gravity-not-finite", message)
     unit = index.units.up @ direction / length if math.isfinite(length) and length > 0 else down

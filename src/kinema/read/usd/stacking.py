@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kinema.description import Joint
+from kinema.description import Joint, can_reverse, reverse_joint
 from kinema.foundation import Origin
 
 from . import pxr
@@ -31,10 +31,10 @@ def stack_joints(
         articulated: link name -> all links of its articulation.
         wanted: what the user says; None for what the stage says.
     """
-    bundles: dict[tuple[str | None, str | None], list[tuple[pxr.Prim, Joint]]] = {}
+    bundles: dict[frozenset[str | None], list[tuple[pxr.Prim, Joint]]] = {}
     for prim, joint in joints:
         if joint.enabled and not joint.closes_loop:
-            bundles.setdefault((joint.parent, joint.child), []).append((prim, joint))
+            bundles.setdefault(frozenset((joint.parent, joint.child)), []).append((prim, joint))
     several = [bundle for bundle in bundles.values() if len(bundle) > 1]
     if not several:
         return
@@ -58,8 +58,28 @@ def _add(
     guess = answer is None and _speaks_mujoco(index, bundle)
     if answer or guess:
         for _, joint in bundle[1:]:
-            joint.stacked = True
+            joint.stacked = _align(joint, bundle[0][1])
+            if not joint.stacked:
+                index.diagnostics.warning(
+                    "usd.stacked-backwards",
+                    f"joint {joint.name!r} cannot add its motion to {bundle[0][1].name!r}: it runs the other way, and a"
+                    f" {joint.kind.value} joint has no inverse of its kind; it closes a loop",
+                    hint="swap physics:body0 and physics:body1, and the frames with them",
+                    origin=joint.origin,
+                )
     return guess
+
+
+def _align(joint: Joint, first: Joint) -> bool:
+    """Let a joint run from the same link as another one, with its coordinates kept; whether it can."""
+    if joint.parent == first.parent:
+        return True
+    if not can_reverse(joint):
+        return False
+    turned = reverse_joint(joint)
+    joint.parent, joint.child, joint.axes = turned.parent, turned.child, turned.axes
+    joint.parent_pose, joint.child_pose = turned.parent_pose, turned.child_pose
+    return True
 
 
 def _said(index: StageIndex, articulated: Mapping[str, Sequence[str]]) -> dict[str, bool]:

@@ -47,11 +47,12 @@ def check_stage(
                 hint="make the prim above it not instanceable",
                 origin=Origin(index.file, None, path),
             )
-        if _is_sheared(body.affine.linear):
+        turned = body.scale[0, 1] or body.scale[0, 2] or body.scale[1, 2]
+        if turned and _is_sheared(body.affine.linear):
             index.diagnostics.note(
                 "usd.sheared-body",
-                f"body {body.name!r} is sheared: scaled by a prim above it that it is turned against; its rigid frame and"
-                " exact shapes are read, but other tools refuse it or get it wrong",
+                f"body {body.name!r} is sheared: scaled by a prim above it that it is turned against; its rigid frame"
+                " and exact shapes are read, but other tools refuse it or get it wrong",
                 hint="bake the scale above it into its shapes",
                 origin=Origin(index.file, None, path),
             )
@@ -60,8 +61,8 @@ def check_stage(
         if part.shape.collision and kind in _ROUND and _is_uneven(part):
             index.diagnostics.note(
                 "usd.uneven-collider",
-                f"collider {part.shape.name!r} ({kind.lower()}) is not scaled alike in all directions; its exact shape is"
-                " read, but other tools refuse it or take the greatest scale for all",
+                f"collider {part.shape.name!r} ({kind.lower()}) is not scaled alike in all directions; its exact shape"
+                " is read, but other tools refuse it or take the greatest scale for all",
                 hint="give it the radius and height that are meant, and no scale",
                 origin=part.shape.origin,
             )

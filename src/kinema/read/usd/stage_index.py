@@ -119,7 +119,7 @@ class StageIndex:
             self.values.note_motion(prim)
             matrices[i] = self._local_to_world(prim)
         plain = np.abs(matrices[:, :, 3] - (0, 0, 0, 1)).max(axis=1, initial=0.0)
-        for i in np.flatnonzero(plain > 1e-9):  # where numbers are not finite there are other complaints
+        for i in np.flatnonzero(plain > 1e-9).tolist():  # where numbers are not finite there are other complaints
             message = f"the transform of {prims[i].GetName()!r} holds a perspective (a last column), which is ignored"
             self.complain_once(prims[i], "usd.perspective", message)
         matrices = matrices @ np.array(self.to_si)

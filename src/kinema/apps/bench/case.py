@@ -1,0 +1,108 @@
+"""What is measured: a robot, as all simulators get it, and the commands they are given."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinema.compile import Part, compile_model
+from kinema.description import Actuator, Robot, Transmission, World
+from kinema.foundation import KinemaError
+from kinema.model import Model
+from kinema.read import read
+from kinema.sim import Control, Integrator, Settings
+from kinema.write import write
+
+STEPS = 20
+"""Steps in one rollout; each has random commands of its own."""
+
+
+@dataclass(slots=True, eq=False)
+class Case:
+    """A robot under test."""
+
+    name: str
+    model: Model
+    settings: Settings
+    peer: Any
+    """The same robot as an `mjModel`."""
+
+    def commands(self, n_envs: int, seed: int = 0) -> np.ndarray:
+        """Random targets for each step, actuator and environment, (steps, actuators, environments)."""
+        rng = np.random.default_rng(seed)
+        lower, upper = self.model.actuators.ctrl_lower, self.model.actuators.ctrl_upper
+        bounded = np.isfinite(lower) & np.isfinite(upper)
+        middle = np.where(bounded, 0.5 * (np.where(bounded, lower, 0) + np.where(bounded, upper, 0)), 0.0)
+        reach = np.where(bounded, 0.25 * (np.where(bounded, upper, 0) - np.where(bounded, lower, 0)), 0.5)
+        reach = np.minimum(reach, 0.5)
+        shape = (STEPS, self.model.n_actuators, n_envs)
+        return (middle[:, None] + reach[:, None] * rng.uniform(-1, 1, shape)).astype(np.float32)
+
+
+def load(file: Path, dt: float | None = None) -> Case:
+    """A robot file as a case: shapes are left out, joints without actuators get servos."""
+    described = read(file)
+    robots = described.robots if isinstance(described, World) else [described]
+    for robot in robots:
+        for link in robot.links:
+            link.shapes = []
+    world = World(name=described.name, robots=robots) if isinstance(described, World) else described
+    if not _actuators(described):
+        robots[0].actuators = _servos(robots[0])
+    if isinstance(described, World):
+        world.actuators, world.tendons, world.frames = described.actuators, described.tendons, described.frames
+        world.options = described.options
+    peer = _peer(world)
+    peer.opt.timestep = dt or 0.002
+    model = compile_model([Part(name=described.name, description=world)], gravity=peer.opt.gravity)
+    if (model.n_qs, model.n_dofs, model.n_actuators) != (peer.nq, peer.nv, peer.nu):
+        raise KinemaError(f"{file}: the two models differ: {model.n_dofs} and {peer.nv} degrees of freedom")
+    control = tuple(Control.ACTUATOR for _ in range(model.n_dofs))
+    settings = Settings(dt=peer.opt.timestep, integrator=Integrator.IMPLICIT, control=control)
+    return Case(_name(file), model, settings, peer)
+
+
+def _name(file: Path) -> str:
+    return file.stem
+
+
+def _actuators(described: Robot | World) -> list[Actuator]:
+    own = list(described.actuators)
+    return own + [a for r in described.robots for a in r.actuators] if isinstance(described, World) else own
+
+
+def _servos(robot: Robot) -> list[Actuator]:
+    """A position servo on every joint of one degree of freedom."""
+    return [
+        Actuator(
+            name=f"{joint.name}_servo",
+            transmission=Transmission.JOINT,
+            target=joint.name,
+            gain=(100.0,),
+            bias_type="affine",
+            bias=(0.0, -100.0, -10.0),
+            control_range=(max(joint.moving_axes[0].lower, -math.pi), min(joint.moving_axes[0].upper, math.pi)),
+        )
+        for joint in robot.joints
+        if joint.n_dofs == 1
+    ]
+
+
+def _peer(world: Robot | World) -> Any:
+    """The robot as MuJoCo compiles it, without constraints: what this benchmark is about."""
+    import mujoco
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "robot.xml"
+        write(world, path)
+        model = mujoco.MjModel.from_xml_path(str(path))
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    model.opt.density = model.opt.viscosity = 0.0
+    return model

@@ -1,0 +1,80 @@
+"""What users write down, as arrays of the right shape: environments first, then items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.foundation import KinemaError
+
+Index = npt.NDArray[np.intp]
+
+
+def as_array(values: Any, dtype: npt.DTypeLike, what: str) -> np.ndarray:
+    """Numbers of any kind (lists, NumPy, PyTorch on any device) as a NumPy array."""
+    try:
+        if hasattr(values, "detach"):  # a PyTorch tensor, perhaps on a GPU and with a gradient
+            values = values.detach().cpu()
+        return np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise KinemaError(f"{what}: these are not numbers: {error}") from None
+
+
+def batched(values: Any, n_envs: int, item: tuple[int, ...], dtype: npt.DTypeLike, what: str) -> np.ndarray:
+    """The values of all environments, shape (n_envs, *item); one number, or those of one environment, serve all."""
+    array = as_array(values, dtype, what)
+    shape = (n_envs, *item)
+    if array.shape not in ((), item, shape, (1, *item)):
+        raise KinemaError(f"{what}: expected values of shape {item} or {shape}, not {array.shape}")
+    return np.broadcast_to(array, shape)
+
+
+def environments(envs_idx: Any, n_envs: int) -> Index | None:
+    """Numbers of the environments meant; None for all."""
+    if envs_idx is None:
+        return None
+    return _index(envs_idx, n_envs, "envs_idx", "environments", None)
+
+
+def items(wanted: Any, names: Sequence[str], what: str, noun: str) -> Index:
+    """Numbers of the items meant: by number or name, one or several, a slice or a mask; None for all."""
+    if wanted is None:
+        return np.arange(len(names))
+    return _index(wanted, len(names), what, noun, names)
+
+
+def _index(wanted: Any, count: int, what: str, noun: str, names: Sequence[str] | None) -> Index:
+    if isinstance(wanted, slice):
+        return np.arange(count)[wanted]
+    if isinstance(wanted, str):
+        wanted = [wanted]
+    if names is not None and isinstance(wanted, list | tuple):
+        wanted = [_by_name(x, names, what, noun) if isinstance(x, str) else x for x in wanted]
+    if hasattr(wanted, "detach"):
+        wanted = wanted.detach().cpu()
+    array = np.atleast_1d(np.asarray(wanted))
+    if array.dtype == np.bool_:
+        if array.shape != (count,):
+            raise KinemaError(f"{what}: a mask has shape ({count},), not {array.shape}")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.intp)
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise KinemaError(f"{what}: expected numbers of {noun}, not {wanted!r}")
+    if array.min() < -count or array.max() >= count:
+        raise KinemaError(f"{what}: there are {count} {noun}, so that {_beyond(array, count)} is none of them")
+    return (array % count).astype(np.intp)
+
+
+def _beyond(array: np.ndarray, count: int) -> int:
+    return int(array[(array < -count) | (array >= count)][0])
+
+
+def _by_name(name: str, names: Sequence[str], what: str, noun: str) -> int:
+    try:
+        return list(names).index(name)
+    except ValueError:
+        raise KinemaError(f"{what}: there is no {name!r}; the {noun} are: {', '.join(names) or 'none'}") from None

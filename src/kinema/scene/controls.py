@@ -1,0 +1,170 @@
+"""Who moves each degree of freedom: its file's actuators, or the user by force, velocity or position."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.foundation import Array, Diagnostics, KinemaError
+from kinema.model import Model
+from kinema.sim import Control
+
+from .batches import Index
+from .memory import Memory
+
+NATURAL_FREQUENCY = 2.0
+"""Of joints that nobody gave gains [Hz]."""
+Modes = npt.NDArray[np.int8]
+
+
+def first_modes(model: Model) -> Modes:
+    """What the files say: their actuators where these pull, drives where there are any, else no force."""
+    dofs = model.dofs
+    modes = np.full(model.n_dofs, Control.FORCE, dtype=np.int8)
+    modes[dofs.kv != 0.0] = Control.VELOCITY
+    modes[(dofs.kp != 0.0) & (dofs.q_idx >= 0)] = Control.POSITION
+    modes[(model.actuators.moment != 0.0).any(axis=0)] = Control.ACTUATOR
+    return modes
+
+
+class Controls:
+    """The mode of each degree of freedom, the same in all environments as long as that is so, and its command."""
+
+    def __init__(
+        self, model: Model, memory: Memory, inertia: Array, given: npt.NDArray[np.bool_], diagnostics: Diagnostics
+    ) -> None:
+        self.model = model
+        self.memory = memory
+        self.inertia = inertia
+        """At the start configuration, along each degree of freedom."""
+        self.given = given
+        """Whether the user set kp, kv: (2, n_dofs)."""
+        self.diagnostics = diagnostics
+        self.start = first_modes(model)
+        self.modes = self.start.copy()
+        self.mixed: Modes | None = None
+        """(n_dofs, n_envs) where environments differ."""
+        self.changed = True
+        """Whether another program may be needed than the last one."""
+        self._apply()
+        self.reset(None)
+
+    def reset(self, envs: Index | None) -> None:
+        """Commands as they were at the start: the file's targets, else no force, no speed, the start position."""
+        n_envs = self.memory.n_envs if envs is None else len(envs)
+        every = np.arange(self.memory.n_envs) if envs is None else envs
+        modes = self.modes[:, None] if self.mixed is None else self.mixed[:, every]
+        dofs, q0 = self.model.dofs, self.model.qpos0
+        place = np.array([q0[i] if i >= 0 else 0.0 for i in dofs.q_idx])
+        targets = np.where(self.start == Control.POSITION, dofs.target_pos, place)
+        speeds = np.where(self.start == Control.VELOCITY, dofs.target_vel, 0.0)
+        command = np.where(modes == Control.POSITION, targets[:, None], 0.0)
+        command = np.where(modes == Control.VELOCITY, speeds[:, None], command)
+        self.memory.write("command", slice(None), np.broadcast_to(command.T, (n_envs, self.model.n_dofs)), envs)
+        self.memory.write("ctrl", slice(None), np.zeros((n_envs, self.model.n_actuators)), envs)
+
+    def tell(self, mode: Control, dofs: Index, values: Any, envs: Index | None) -> None:
+        """Command some degrees of freedom, in all environments or some: values (environments, degrees of freedom)."""
+        if self.mixed is not None or (self.modes[dofs] != mode).any():
+            self._switch(mode, dofs, envs)
+        if isinstance(values, np.ndarray):
+            self.memory.write("command", dofs, values, envs)
+        else:
+            self.memory.on_device("command", dofs, values, envs)
+
+    def _switch(self, mode: Control, dofs: Index, envs: Index | None) -> None:
+        if mode is Control.POSITION:
+            self._refuse_quaternions(dofs)
+        self._ensure_gains(mode, dofs)
+        if envs is None:
+            self.modes[dofs] = mode
+            if self.mixed is not None:
+                self.mixed[dofs] = mode
+                if (self.mixed == self.mixed[:, :1]).all():
+                    self.modes, self.mixed = self.mixed[:, 0].copy(), None
+        else:
+            self._switch_some(mode, dofs, envs)
+        self._apply()
+
+    def _switch_some(self, mode: Control, dofs: Index, envs: Index) -> None:
+        """From now on environments may differ, and the mode is read from an array."""
+        if self.mixed is None:
+            left = np.setdiff1d(np.flatnonzero(self.modes == Control.ACTUATOR), dofs)
+            mine = dofs[self.modes[dofs] == Control.ACTUATOR]
+            if len(left) or (len(mine) and len(np.unique(envs)) < self.memory.n_envs):
+                name = self.model.dofs.names[int([*left, *mine][0])]
+                raise KinemaError(
+                    f'"{name}" is moved by an actuator of its file, which environments cannot differ in: '
+                    "control all degrees of freedom in all environments first"
+                )
+            self.mixed = np.repeat(self.modes[:, None], self.memory.n_envs, axis=1)
+            for asked in (Control.POSITION, Control.VELOCITY):  # any may be asked for without another program
+                able = (self.model.dofs.q_idx >= 0) | (asked is Control.VELOCITY)
+                self._ensure_gains(asked, np.flatnonzero(able), silently=True)
+        self.mixed[dofs[:, None], envs] = mode
+
+    def _refuse_quaternions(self, dofs: Index) -> None:
+        for dof in dofs[self.model.dofs.q_idx[dofs] < 0]:
+            raise KinemaError(
+                f'"{self.model.dofs.names[dof]}" turns a quaternion and has no position of its own: control it by '
+                "velocity or force"
+            )
+
+    def _ensure_gains(self, mode: Control, dofs: Index, *, silently: bool = False) -> None:
+        """Where neither file nor user gave gains: those of a critically damped joint."""
+        info = self.model.dofs
+        if mode is Control.FORCE:
+            return
+        needed = info.kp if mode is Control.POSITION else info.kv
+        row = 0 if mode is Control.POSITION else 1
+        without = [int(d) for d in dofs if needed[d] == 0.0 and not self.given[row, d]]
+        if not without:
+            return
+        for dof in without:
+            inertia = 1.0 if info.acceleration_drive[dof] else float(self.inertia[dof])
+            stiffness = inertia * (2 * math.pi * NATURAL_FREQUENCY) ** 2
+            if info.kv[dof] == 0.0 and not self.given[1, dof]:
+                info.kv[dof] = 2 * math.sqrt(stiffness * inertia)
+            if mode is Control.POSITION:
+                info.kp[dof] = stiffness
+        self._gains_to_memory(without)
+        self.memory.engine.forget()
+        self.changed = True
+        if not silently:
+            names = ", ".join(f'"{info.names[d]}"' for d in without)
+            self.diagnostics.note(
+                "scene.default-gains",
+                f"neither file nor user gives gains for {names}: a critically damped {NATURAL_FREQUENCY:g} Hz at the "
+                "start configuration is assumed",
+                hint="set_dofs_kp and set_dofs_kv before build",
+            )
+
+    def _gains_to_memory(self, dofs: list[int]) -> None:
+        for name in self.memory.engine.settings.per_env & {"kp", "kv"}:
+            values = getattr(self.model.dofs, name)[dofs]
+            self.memory.write(name, np.array(dofs), np.broadcast_to(values, (self.memory.n_envs, len(dofs))))
+
+    def _apply(self) -> None:
+        """Tell the engine."""
+        if self.mixed is None:
+            self.memory.engine.set_control(tuple(Control(int(m)) for m in self.modes))
+        else:
+            self.memory.engine.set_control(None, actuators=False)
+            self.memory.write("ctrl_mode", slice(None), self.mixed.T)
+        self.changed = True
+
+    def to_actuators(self, dofs: Index) -> None:
+        """Give degrees of freedom back to the actuators of their file, where these pull on them."""
+        pulled = (self.model.actuators.moment != 0.0).any(axis=0)
+        own = dofs[pulled[dofs]]
+        if self.mixed is not None:
+            if not pulled.any():
+                return
+            self.modes, self.mixed = self.mixed[:, 0].copy(), None
+        elif (self.modes[own] == Control.ACTUATOR).all():
+            return
+        self.modes[own] = Control.ACTUATOR
+        self._apply()

@@ -1,0 +1,68 @@
+"""The arrays of a running scene, read and written environments first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kinema.sim import Engine
+
+from .batches import Index
+
+
+class Memory:
+    """An engine's arrays; on a CPU they are looked at in place, which makes a write as cheap as it can be."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.n_envs = engine.n_envs
+        self.dtype = np.dtype(np.float32 if engine.precision == "single" else np.float64)
+        self._views: dict[str, np.ndarray] = {}
+
+    def _sizes(self) -> Mapping[str, tuple[int, int]]:
+        return {**self.engine.state.layout.rows, **self.engine.told.layout.rows}
+
+    def all(self, name: str) -> np.ndarray:
+        """The whole array, (items, environments): the memory itself on a CPU, a copy from a GPU."""
+        if self._sizes()[name][1] == 0:
+            return np.zeros((0, self.n_envs), self.dtype)
+        if not self.engine.device.is_cpu:
+            return self.engine.field(name).numpy()
+        if name not in self._views:
+            self._views[name] = self.engine.field(name).numpy()
+        return self._views[name]
+
+    def read(self, name: str, items: slice | Index, envs: Index | None = None) -> np.ndarray:
+        """A copy of some items, (environments, items)."""
+        array = self.all(name)[items]
+        return np.array(array.T if envs is None else array[:, envs].T, order="C")
+
+    def write(self, name: str, items: slice | Index, values: np.ndarray, envs: Index | None = None) -> None:
+        """Set some items from values of shape (environments, items)."""
+        if self.engine.device.is_cpu:
+            self._put(self._views[name] if name in self._views else self.all(name), items, values, envs)
+            return
+        array = self.all(name).copy()
+        self._put(array, items, values, envs)
+        if array.size:
+            self.engine.field(name).assign(array)
+
+    @staticmethod
+    def _put(array: np.ndarray, items: slice | Index, values: np.ndarray, envs: Index | None) -> None:
+        if envs is None:
+            array[items] = values.T
+        else:
+            rows = np.arange(len(array))[items]
+            array[rows[:, None], envs] = values.T
+
+    def on_device(self, name: str, items: slice | Index, values: Any, envs: Index | None) -> None:
+        """Set some items from a PyTorch tensor on the same GPU, without a detour through the host."""
+        target = self.engine.field(name).to_torch()
+        values = values.to(target.dtype)
+        if envs is None:
+            target[items] = values.T
+        else:
+            rows = np.arange(len(target))[items]
+            target[rows[:, None], envs] = values.T

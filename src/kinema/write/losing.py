@@ -1,0 +1,55 @@
+"""How the writers put on record what a format cannot say."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kinema.description import Link, Node, Shape
+
+from .report import Action, Loss, LossReport
+
+
+class Losing:
+    """What each run of a writer can do beside writing."""
+
+    __slots__ = ()
+    report: LossReport
+
+    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put a loss on record: of a node, or of something called by kind and name."""
+        if isinstance(node, Node):
+            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
+        else:
+            self.report.add(Loss(action, *node, what, how))
+
+    def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that something is not in the file."""
+        self.lose(Action.DROPPED, node, what, how)
+
+    def approximate(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+        """Put on record that something is in the file only nearly, or in another form."""
+        self.lose(Action.APPROXIMATED, node, what, how)
+
+
+def differing(node: object, table: Mapping[str, tuple[Any, str]]) -> list[str]:
+    """Words for the fields that are not what the table gives as their default."""
+    return [words for name, (default, words) in table.items() if not _is_same(getattr(node, name), default)]
+
+
+def _is_same(value: object, default: object) -> bool:
+    if value is None or default is None or isinstance(value, np.ndarray):
+        return value is default
+    return value == default
+
+
+def named_shape(link: Link, shape: Shape) -> Shape:
+    """The shape, by a name that tells which one is meant where it has none."""
+    if shape.name:
+        return shape
+    named = copy.copy(shape)
+    named.name = f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
+    return named
