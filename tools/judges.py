@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 ROOT = Path(__file__).parent.parent
-TESTS = ROOT / "tests"
-sys.path[:0] = [str(TESTS), *(str(TESTS / "write" / format) for format in ("urdf", "sdf", "mjcf"))]
+sys.path.insert(0, str(ROOT / "tests"))
 
 from judges import JUDGES, Judged, NewtonCase, Verdict, judge, judge_newton  # noqa: E402
 from kinema.apps.cli.find_robots import find_robots  # noqa: E402
@@ -62,7 +61,12 @@ def main(places: Sequence[Path], targets: Sequence[str], jobs: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         files = [(place, file) for place in places for file in (find_robots(place) if place.is_dir() else [place])]
         cells = [
-            Cell(file, str(file.relative_to(place) if place.is_dir() else file.name), target, Path(folder) / f"{i}_{target}")
+            Cell(
+                file,
+                str(file.relative_to(place) if place.is_dir() else file.name),
+                target,
+                Path(folder) / f"{i}_{target}",
+            )
             for i, (place, file) in enumerate(files)
             for target in targets
         ]
@@ -119,7 +123,9 @@ def _newton(cases: Sequence[NewtonCase]) -> list[Verdict]:
 
 def _rows(outcome: Outcome[Cell, tuple[Judged, list[NewtonCase]]]) -> list[Row]:
     if outcome.result is None:
-        failure = outcome.failure.replace(f"{outcome.task.folder}/", "").replace(str(outcome.task.file), outcome.task.name)
+        failure = outcome.failure.replace(f"{outcome.task.folder}/", "").replace(
+            str(outcome.task.file), outcome.task.name
+        )
         return [Row(outcome.task, Verdict(name, "wrong", failure)) for name in JUDGES[outcome.task.target]]
     return [Row(outcome.task, verdict) for verdict in outcome.result[0].verdicts]
 
@@ -132,19 +138,27 @@ def table(rows: Sequence[Row]) -> str:
         "# Foreign judges",
         "",
         "Every robot of the corpus, written in every format and judged by programs that are not ours, as `make judges`",
-        "found it: generated, not edited. *Agrees*: the judge loads the file without a complaint, has every link within",
-        "1e-6 m and rad of where our reading of the **source** has it (at zero and at three random configurations), and",
-        "the same mass matrix to 1e-6. *Limited*: it does not, for a limit of its own or a fault of the robot itself that",
-        "is named below. *Wrong*: it does not, and that is a defect of ours. *Absent*: it is not installed.",
+        "found it: generated, not edited. *Agrees*: the judge loads the file without a complaint, has every link where",
+        "our reading of the **source** has it to 1e-6 m and rad, at zero and at three random configurations, and the",
+        "same mass matrix to 1e-6. *Limited*: it does not, for a limit of its own or a fault of the robot named below.",
+        "*Wrong*: it does not, and that is a defect of ours. *Absent*: it is not installed.",
         "",
         "check_urdf, libsdformat and OpenUSD's validators look at the file alone (libsdformat also at where the links",
-        "are), yourdfpy has no mass matrix, and Newton computes in single precision: 2e-5 is asked of it.",
+        "are), yourdfpy has no mass matrix, and Newton computes in single precision: 2e-5 is asked of it. A world of",
+        "several robots is as many files of URDF.",
         "",
         "| format | judge | files | agrees | limited | wrong | absent | worst pose | worst mass matrix |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_summary(rows, target, name) for target, names in JUDGES.items() for name in names),
         "",
-        *_limits(rows),
+        "## Limits",
+        "",
+        *_reasons(rows, "limited"),
+        "",
+        "## Notes on files that judges agree with",
+        "",
+        *_reasons(rows, "agrees"),
+        "",
     ]
     wrong = [row for row in rows if row.verdict.state == "wrong"]
     if wrong:
@@ -161,16 +175,16 @@ def _summary(rows: Sequence[Row], target: str, name: str) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def _limits(rows: Sequence[Row]) -> list[str]:
-    groups: dict[tuple[str, str, str], list[str]] = {}
+def _reasons(rows: Sequence[Row], state: str) -> list[str]:
+    """What judges are limited by, or had to be spared, and for which robots."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        if row.verdict.state == "limited":
-            key = (row.cell.target, row.verdict.judge, row.verdict.detail)
-            groups.setdefault(key, []).append(f"`{row.cell.name}`")
-    lines = ["## Limits", ""]
-    for (target, _, reason), names in groups.items():
-        lines.append(f"- {target}: {reason} ({len(names)}): {', '.join(dict.fromkeys(names))}")
-    return [*lines, ""]
+        if row.verdict.state == state and row.verdict.detail:
+            groups.setdefault((row.cell.target, row.verdict.detail), []).append(f"`{row.cell.name}`")
+    return [
+        f"- {target}: {reason} ({len(names)}): {', '.join(dict.fromkeys(names))}"
+        for (target, reason), names in sorted(groups.items())
+    ]
 
 
 def _line(row: Row) -> str:

@@ -37,6 +37,7 @@ PRELOAD = [
     *(f"kinema.{way}.{format}" for way in ("read", "write") for format in FORMATS),
 ]
 QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+NO_ROBOT = "there is no robot in this world"
 MANY = 5
 """How many reasons of a cell are listed."""
 
@@ -106,6 +107,10 @@ def travel(cell: Cell) -> Found:
             trips = round_trips(cell.file, cell.target, Path(folder))
             found: list[Difference] = [d for trip in trips for d in differences(trip)]
         except WriteError as error:
+            if NO_ROBOT in str(error):
+                return Found(
+                    {("structure", "world", "that it has no robot: URDF holds one and nothing else"): 1}, (), {}
+                )
             raise WriteError(str(error).replace(f"{folder}/", "")) from error
     return Found(
         dict(Counter((d.aspect, d.loss.kind, QUOTED.sub("…", d.loss.what)) for d in found if d.loss is not None)),

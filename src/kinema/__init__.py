@@ -22,16 +22,19 @@ if TYPE_CHECKING:
         WriteError as WriteError,
     )
     from kinema.read import read as read
+    from kinema.scene import Entity as Entity, Scene as Scene
     from kinema.write import Loss as Loss, LossReport as LossReport, write as write
 
 _HOME = {
     "Diagnostic": "kinema.foundation",
     "Diagnostics": "kinema.foundation",
+    "Entity": "kinema.scene",
     "KinemaError": "kinema.foundation",
     "Loss": "kinema.write",
     "LossReport": "kinema.write",
     "ReadError": "kinema.foundation",
     "Robot": "kinema.description",
+    "Scene": "kinema.scene",
     "Severity": "kinema.foundation",
     "World": "kinema.description",
     "WriteError": "kinema.foundation",
@@ -42,11 +45,13 @@ _VERBS = ("check", "read", "write")
 __all__ = [
     "Diagnostic",
     "Diagnostics",
+    "Entity",
     "KinemaError",
     "Loss",
     "LossReport",
     "ReadError",
     "Robot",
+    "Scene",
     "Severity",
     "World",
     "WriteError",

@@ -97,7 +97,8 @@ def _obey(robot: Robot, constraint: Constraint, values: dict[str, Array]) -> Non
     if constraint.kind is not ConstraintKind.JOINT or not {constraint.a, constraint.b} <= joints.keys():
         return
     assert constraint.a is not None and constraint.b is not None  # noqa: PT018  they are joints
-    follower, leader = joints[constraint.a].moving_axes[constraint.axis_a], joints[constraint.b].moving_axes[constraint.axis_b]
+    follower = joints[constraint.a].moving_axes[constraint.axis_a]
+    leader = joints[constraint.b].moving_axes[constraint.axis_b]
     distance = values[constraint.b][constraint.axis_b] - leader.reference
     value = sum(c * distance**power for power, c in enumerate(constraint.polynomial))
     values[constraint.a][constraint.axis_a] = follower.reference + value

@@ -16,14 +16,27 @@ from kinema.write import LossReport
 from kinema.write.usd.joint_axes import usd_axes
 from oracles import OracleMissing, newton
 
-from .cases import Coordinate, Verdict, anchors, configurations, mass_matrix, matrix_error, pose_error, replace_detail, verdict, worse
+from .cases import (
+    Coordinate,
+    Verdict,
+    anchors,
+    configurations,
+    mass_matrix,
+    matrix_error,
+    pose_error,
+    replace_detail,
+    verdict,
+    worse,
+)
 
 SINGLE = 2e-5
 """What is asked of Newton's numbers, which have single precision, after a chain of joints."""
 _LIMITS = {
     "is already a mimic joint": "Newton has no joints that follow followers, which the robot has",
     "Only root bodies": "Newton has no kinematic bodies that hang on others, which the robot has",
-    "not belonging to any articulation": "Newton has no joints between bodies that are in no articulation, which the robot has",
+    "not belonging to any articulation": (
+        "Newton has no joints between bodies that are in no articulation, which the robot has"
+    ),
 }
 """What Newton says -> what that means."""
 _OUTSIDE = "Newton has no coordinates for joints outside of an articulation; what they hold was compared at zero only"
@@ -33,7 +46,9 @@ _STACKED = (
     "they are in another order, or about other points"
 )
 _SLID = "Newton's mass matrix turns a six-axis joint about its frame on the parent, wherever the child has slid to"
-_NO_MASS = "a mass of 0 lets UsdPhysics compute one from the shapes, and Newton drops its inertia; the robot has such links"
+_NO_MASS = (
+    "a mass of 0 lets UsdPhysics compute one from the shapes, and Newton drops its inertia; the robot has such links"
+)
 _MENDED = "Newton changes inertias that are tiny or that no body can have, which the robot has"
 
 
@@ -155,9 +170,7 @@ def _order(joint: Joint) -> list[int]:
     return sorted(range(len(keys)), key=lambda i: keys[i])
 
 
-def _matrix(
-    original: Robot, copy: Robot, q: Mapping[str, Array], report: LossReport
-) -> tuple[list[Coordinate], Array]:
+def _matrix(original: Robot, copy: Robot, q: Mapping[str, Array], report: LossReport) -> tuple[list[Coordinate], Array]:
     mended = {x.name for x in report if x.kind == "link" and ("inertia" in x.what or "mass" in x.what)}
     inertials = {link.name: link.inertial for link in copy.links if link.name in mended}
     names, matrix = mass_matrix(original, q, inertials, armature=False)

@@ -14,7 +14,19 @@ from kinema.foundation import Array, collect
 from kinema.read import read
 from oracles import OracleMissing, drake, libsdformat
 
-from .cases import Coordinate, Verdict, anchors, configurations, mass_matrix, matrix_error, pose_error, replace_detail, verdict, worse
+from .cases import (
+    TOLERANCE,
+    Coordinate,
+    Verdict,
+    anchors,
+    configurations,
+    mass_matrix,
+    matrix_error,
+    pose_error,
+    replace_detail,
+    verdict,
+    worse,
+)
 
 _LOOPS = "Drake has no kinematic loops, which the robot has"
 _GEARS = "Drake has no gearbox joints, which the robot has"
@@ -23,10 +35,11 @@ _INVALID = "libsdformat refuses inertias that no body can have, which the robot 
 _WATER = "Drake puts a ball of water in the place of inertias that no body can have, which the robot has"
 _MESHES = "MakeConvexHull only applies to"
 _BAKED = "Drake makes hulls of OBJ files only; it was given the file with `--meshes bake`"
+_ONLY = "so Drake was asked about the mechanism only"
 _SPARED = {
-    "refers to unknown package": "a mesh of the robot is not at hand, so Drake was asked about the mechanism only",
-    "specifies an unsupported scheme": "a mesh of the robot is an address on the web, so Drake was asked about the mechanism only",
-    "dynamic friction must be less": "Drake refuses surfaces whose mu2 is greater than mu, which the robot has, so it was asked about the mechanism only",
+    "refers to unknown package": f"a mesh of the robot is not at hand, {_ONLY}",
+    "specifies an unsupported scheme": f"a mesh of the robot is an address on the web, {_ONLY}",
+    "dynamic friction must be less": f"Drake refuses surfaces whose mu2 is above mu, which the robot has, {_ONLY}",
 }
 """What Drake says of shapes that are the robot's own -> what is said of it."""
 
@@ -48,7 +61,9 @@ def _libsdformat(written: Written) -> Verdict:
     if impossible:
         return Verdict("libsdformat", "limited", _INVALID)
     found = {
-        f"{link['name']}": model["pose_in_world"] @ link["pose"] for model in _tops(result) for link in _links(result, model)
+        f"{link['name']}": model["pose_in_world"] @ link["pose"]
+        for model in _tops(result)
+        for link in _links(result, model)
     }
     poses = (0.0, "")
     for index, (robot, model) in enumerate(zip(written.robots, model_names(written), strict=True)):
@@ -89,11 +104,12 @@ def _drake(written: Written) -> Verdict:
         return Verdict("Drake", "absent", str(missing))
     if "error" in result:
         return Verdict("Drake", "limited" if limit else "wrong", limit or result["error"])
+    found = _drake_agrees(written, plans, result)
     spoken = [w for w in result["warnings"] if "While" in w]
-    if spoken:
+    if spoken and found.pose_error <= TOLERANCE:
         impossible = all("invalid" in w or "inertia" in w.lower() for w in spoken)
         return Verdict("Drake", "limited" if impossible else "wrong", _WATER if impossible else spoken[0])
-    return replace_detail(_drake_agrees(written, plans, result), note)
+    return replace_detail(found, note)
 
 
 def _ask_drake(written: Written, requests: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:

@@ -89,9 +89,7 @@ def _pinocchio(question: _Question) -> Verdict:
         return Verdict("Pinocchio", "wrong", str(error))
     data = model.createData()
     poses = matrix = (0.0, "")
-    row_of = {
-        model.names[i]: model.joints[i].idx_v for i in range(1, model.njoints) if model.joints[i].nv == 1
-    }
+    row_of = {model.names[i]: model.joints[i].idx_v for i in range(1, model.njoints) if model.joints[i].nv == 1}
     for number, coordinates in enumerate(question.file):
         q = pinocchio_configuration(model, question.written, coordinates)
         pin.framesForwardKinematics(model, data, q)

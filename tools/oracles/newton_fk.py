@@ -51,7 +51,6 @@ class BadRequest(Exception):
 
 def main() -> None:
     requests = json.load(sys.stdin)
-    wp.config.quiet = True
     answers = []
     for request in requests:
         said = io.StringIO()
@@ -129,9 +128,7 @@ def joint_reports(model) -> list[dict]:
 
 def velocities(model, joints: list[dict]) -> list[list]:
     """The joint and axis of each row, tree after tree."""
-    return [
-        [joint["name"], axis] for joint in joints if joint["in_tree"] for axis in range(len(joint["axes"]))
-    ]
+    return [[joint["name"], axis] for joint in joints if joint["in_tree"] for axis in range(len(joint["axes"]))]
 
 
 def configuration_report(model, joints: list[dict], configuration: dict) -> dict:

@@ -3,3 +3,5 @@
 from .arrays import Arena as Arena, Field as Field, Layout as Layout, padded as padded
 from .devices import Device as Device, find_device as find_device, n_threads as n_threads, synchronise as synchronise
 from .kernels import Arguments as Arguments, Kernel as Kernel, captured as captured
+from .machine import DeviceFacts as DeviceFacts, all_devices as all_devices, cache_folder as cache_folder
+from .rolled import RolledKernel as RolledKernel

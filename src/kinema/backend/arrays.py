@@ -13,8 +13,8 @@ from kinema.trace import Place
 
 from .devices import Device, warp
 
-BLOCK = 8
-"""Environments are allocated in multiples of this, so that vectors of any width never run out of an array."""
+BLOCK = 32
+"""Environments are allocated in multiples of this, so that vectors of any width, and warps, stay inside an array."""
 PAGE = 1024
 
 

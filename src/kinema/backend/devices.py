@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from kinema.foundation import KinemaError
@@ -59,8 +60,17 @@ class Device:
     def free_memory(self) -> int:
         """Bytes that can be allocated."""
         if self.is_cpu:
-            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            return _available_memory()
         return int(warp().get_device(self.name).free_memory)
+
+
+def _available_memory() -> int:
+    """What processes of this machine can still have: free, or given back by caches when asked."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):  # another system, or an old one
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def find_device(name: str) -> Device:

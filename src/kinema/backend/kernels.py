@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from kinema.trace import Place, Program, Target, emit
+from kinema.trace import Place, Program, Split, Target, emit
 
 from .arrays import Arena
 from .devices import Device, n_threads, warp
@@ -20,11 +20,16 @@ ARENAS = ("state", "told", "out")
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
+WARP = 32
 
 _HEAD = """
 {scalar}* __restrict__ state = state_.data; const {scalar}* __restrict__ told_start = told_.data;
 {scalar}* __restrict__ out = out_.data;
+const int e = {environment};
 """
+_ONE_THREAD = "first + thread * {lanes}"
+_SEVERAL_THREADS = "thread / {block} * {warp} + thread % {warp}"
+"""A block is one warp of environments, and as many warps as there are roles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Kernel:
 
     def __init__(
         self,
-        program: Program,
+        program: Program | Split,
         places: Mapping[str, Place],
         device: Device,
         precision: str,
@@ -58,9 +63,13 @@ class Kernel:
         self.device = device
         self.lanes = lanes
         self.n_operations = program.n_operations
-        self.source = _HEAD.format(scalar=Target(precision).scalar) + emit(
-            program, places, Target(precision, lanes), runs_per_step
-        )
+        self.roles = len(program.roles) if isinstance(program, Split) else 1
+        environment = _ONE_THREAD.format(lanes=lanes)
+        if self.roles > 1:
+            environment = _SEVERAL_THREADS.format(block=WARP * self.roles, warp=WARP)
+        target = Target(precision, lanes)
+        head = _HEAD.format(scalar=target.scalar, environment=environment)
+        self.source = head + emit(program, places, target, runs_per_step)
         self._kernel = _kernel(self.source, precision, device)
 
     def compile(self) -> None:
@@ -70,7 +79,7 @@ class Kernel:
     def record(self, arguments: Arguments) -> "Launch":
         """A launch that can be repeated without looking at its arguments again."""
         n_envs = arguments.state.n_envs
-        blocks = -(-n_envs // self.lanes)
+        blocks = -(-n_envs // self.lanes) if self.roles == 1 else -(-n_envs // WARP) * WARP * self.roles
         shards = 1
         if self.device.is_cpu:
             work = blocks * self.lanes * self.n_operations * arguments.steps
@@ -91,10 +100,9 @@ class Kernel:
                 arguments.steps,
                 arguments.advance,
                 first * self.lanes,
-                self.lanes,
             ],
             device=self.device.name,
-            block_dim=BLOCK_DIM,
+            block_dim=BLOCK_DIM if self.roles == 1 else WARP * self.roles,
             record_cmd=True,
         )
 
@@ -146,7 +154,8 @@ def _kernel(source: str, precision: str, device: Device) -> Any:
         stride: int,
         steps: int,
         advance: int,
-        e: int,
+        first: int,
+        thread: int,
     ): ...
 
     def kinema_program(
@@ -157,9 +166,8 @@ def _kernel(source: str, precision: str, device: Device) -> Any:
         steps: int,
         advance: int,
         first: int,
-        lanes: int,
     ):
-        run(state, told, out, stride, steps, advance, first + wp.tid() * lanes)
+        run(state, told, out, stride, steps, advance, first, wp.tid())
 
     digest = hashlib.sha256(f"{precision} {device.is_cpu} {source}".encode()).hexdigest()[:16]
     options: dict[str, Any] = {"enable_backward": False, "fuse_fp": not device.is_cpu}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kinema.description import Base, Joint, JointKind, KinematicTree, Robot, TreeEdge, World, free_axes
 from kinema.foundation import KinemaError, Pose, unique_name
 
 from .draft import Body, Draft, DraftJoint, Part
-from .motions import Elementary, chain_of, placed
+from .motions import Chain, Elementary, chain_of, placed
 
 
 def gather_bodies(draft: Draft) -> None:
@@ -56,8 +58,8 @@ class _Hanging:
             self._root(root, Pose() if own is None else own)
         for edge in tree.edges:
             self._edge(edge)
-        order = {id(j): i for i, j in enumerate(self.robot.joints)}
-        self.added.sort(key=lambda d: order.get(id(d.joint), -1))  # joints that were made up come first
+        order = {j.name: i for i, j in enumerate(self.robot.joints)}
+        self.added.sort(key=lambda d: order.get(d.name, -1))  # joints that were made up come first
         self.draft.joints += self.added
         self.draft.bodies += self.bodies.values()
 
@@ -105,12 +107,25 @@ class _Hanging:
             return
         held = to_world and self.part.fixed is True and joints[0].kind is JointKind.FREE
         if held or self.robot.static or self.robot.link(edge.child).kinematic:
-            chain, joints = [at_rest], []
+            chain: Chain = [at_rest]
+            joints = []
+        elif to_world and len(joints) == 1 and joints[0].kind is JointKind.FREE and not edge.reversed:
+            joints = [self._in_world(joints[0])]
+            self._add(edge.child, None, chain_of(TreeEdge(None, edge.child, tuple(joints), reversed=False)), joints)
+            return
         else:
             chain = list(chain_of(edge))
         if to_world:
             chain.insert(0, self.base)
         self._add(edge.child, edge.parent, chain, joints)
+
+    def _in_world(self, joint: Joint) -> Joint:
+        """A free joint with coordinates that count from the world's origin, wherever the robot's base frame stands."""
+        base = self.base @ joint.parent_pose
+        if base.is_close(Pose()):
+            return joint
+        start = base @ Pose.from_quaternion(joint.rest[:3], joint.rest[3:])
+        return replace(joint, parent_pose=Pose(), initial=np.concatenate([start.position, start.quaternion]))
 
     def _add(self, name: str, parent: str | None, chain: list[Pose | Elementary], joints: list[Joint]) -> None:
         drafts = [DraftJoint(j.name, j, self.robot, self.entity) for j in joints if j.n_dofs]
@@ -142,7 +157,7 @@ def number_links(draft: Draft) -> None:
         joint.q_start, joint.dof_start = draft.n_qs, draft.n_dofs
         draft.n_qs += joint.joint.n_qs
         draft.n_dofs += joint.joint.n_dofs
-        draft.joint_of[id(joint.joint)] = number
+        draft.joint_of[joint.entity, id(joint.joint)] = number
 
 
 def fold_fixed(draft: Draft) -> None:
@@ -159,7 +174,7 @@ def fold_fixed(draft: Draft) -> None:
         above, start = (-1, Pose()) if body.parent is None else (body.parent.frame, body.parent.place)
         motions, end = placed(start, body.chain)
         for motion in motions:
-            draft.frames.append((above, motion, draft.joint_of[id(motion.step.joint)]))
+            draft.frames.append((above, motion, draft.joint_of[body.entity, id(motion.step.joint)]))
             above = len(draft.frames) - 1
         body.motions, body.frame, body.place = motions, above, end
         waiting += reversed(children.get(body.index, []))

@@ -66,7 +66,7 @@ class Draft:
     joints: list[DraftJoint] = field(default_factory=list)
     frames: list[tuple[int, Placed, int]] = field(default_factory=list)
     """Of each moving frame: its parent, its motion, and the joint it belongs to."""
-    joint_of: dict[int, int] = field(default_factory=dict)
-    """Number of a description's joint, by the identity of its object."""
+    joint_of: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Number of a description's joint, by its entity (the same robot may be added twice) and its identity."""
     n_qs: int = 0
     n_dofs: int = 0

@@ -26,7 +26,7 @@ def compile_model(
     parts: Sequence[Part], gravity: ArrayLike | None = None, diagnostics: Diagnostics | None = None
 ) -> Model:
     """The model of everything that was added; what cannot be simulated is among the diagnostics."""
-    draft = Draft(list(parts), diagnostics or Diagnostics())
+    draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics)
     for run in PASSES:
         run(draft)
     qpos0 = pack.start_coordinates(draft)

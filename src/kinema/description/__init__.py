@@ -70,6 +70,7 @@ from .node import (
 from .posed_meshes import (
     PosedMesh as PosedMesh,
     mesh_data as mesh_data,
+    mesh_part as mesh_part,
     tessellate as tessellate,
 )
 from .robot import (

@@ -63,11 +63,23 @@ def tessellate(geometry: Geometry) -> shapes.MeshData | None:
 
 
 def mesh_data(mesh: Mesh) -> shapes.MeshData | None:
-    """The mesh's triangles with its scale applied."""
+    """The mesh's triangles with its scale applied; of the whole file where it has no part of the name asked for."""
     if mesh.vertices is not None and mesh.faces is not None:
         data = shapes.MeshData(mesh.vertices, mesh.faces)
     elif mesh.path:
-        data = shapes.load_mesh(mesh.path)
+        data = mesh_part(mesh) if mesh.submesh else None
+        data = shapes.load_mesh(mesh.path) if data is None else data
     else:
         return None
     return shapes.apply_linear(data, np.diag(mesh.scale))
+
+
+def mesh_part(mesh: Mesh) -> shapes.MeshData | None:
+    """The triangles of the part of its file that a mesh is, before its scale; None where the file has no such part."""
+    if not (mesh.path and mesh.submesh) or mesh.vertices is not None:
+        return None
+    part = shapes.load_mesh_with_notes(mesh.path).part(mesh.submesh)
+    if part is None or not mesh.center_submesh:
+        return part
+    middle = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
+    return shapes.MeshData(part.vertices - middle, part.faces)

@@ -101,8 +101,9 @@ class Mesh:
     faces: np.ndarray | None = None
     """Triangles given in place, shape (m, 3)."""
     submesh: str = ""
-    """Only this part of the file (SDFormat)."""
+    """Only this part of the file (SDFormat): a node or mesh of a scene, a group of an OBJ."""
     center_submesh: bool = False
+    """Whether the middle of that part's bounding box is moved to the origin."""
     approximation: Approximation | None = None
     """The collision approximation asked for; None where the format has its own default."""
     max_hull_vertices: int | None = None

@@ -24,12 +24,16 @@ def as_array(values: Any, dtype: npt.DTypeLike, what: str) -> np.ndarray:
 
 
 def batched(values: Any, n_envs: int, item: tuple[int, ...], dtype: npt.DTypeLike, what: str) -> np.ndarray:
-    """The values of all environments, shape (n_envs, *item); one number, or those of one environment, serve all."""
+    """The values of all environments, shape (n_envs, *item), or (1, *item) where those of one serve all."""
     array = as_array(values, dtype, what)
     shape = (n_envs, *item)
-    if array.shape not in ((), item, shape, (1, *item)):
-        raise KinemaError(f"{what}: expected values of shape {item} or {shape}, not {array.shape}")
-    return np.broadcast_to(array, shape)
+    if array.shape in (shape, (1, *item)):
+        return array
+    if array.shape == item:
+        return array[None]
+    if array.shape == ():
+        return np.full((1, *item), array)
+    raise KinemaError(f"{what}: expected values of shape {item} or {shape}, not {array.shape}")
 
 
 def environments(envs_idx: Any, n_envs: int) -> Index | None:

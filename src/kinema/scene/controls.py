@@ -68,12 +68,19 @@ class Controls:
 
     def tell(self, mode: Control, dofs: Index, values: Any, envs: Index | None) -> None:
         """Command some degrees of freedom, in all environments or some: values (environments, degrees of freedom)."""
-        if self.mixed is not None or (self.modes[dofs] != mode).any():
-            self._switch(mode, dofs, envs)
+        if not self._is(mode, dofs, envs):
+            self._switch(mode, dofs, None if envs is None or len(np.unique(envs)) == self.memory.n_envs else envs)
         if isinstance(values, np.ndarray):
             self.memory.write("command", dofs, values, envs)
         else:
             self.memory.on_device("command", dofs, values, envs)
+
+    def _is(self, mode: Control, dofs: Index, envs: Index | None) -> bool:
+        number = int(mode)  # comparing with an enumeration is slow, and this is asked before every step
+        if self.mixed is None:
+            return bool((self.modes[dofs] == number).all())
+        now = self.mixed[dofs] if envs is None else self.mixed[dofs[:, None], envs]
+        return bool((now == number).all())
 
     def _switch(self, mode: Control, dofs: Index, envs: Index | None) -> None:
         if mode is Control.POSITION:
@@ -87,18 +94,26 @@ class Controls:
                     self.modes, self.mixed = self.mixed[:, 0].copy(), None
         else:
             self._switch_some(mode, dofs, envs)
+        self._note_silenced(dofs)
         self._apply()
+
+    def _note_silenced(self, dofs: Index) -> None:
+        """An actuator that pulls on several joints stops when one of them is taken over."""
+        moment = self.model.actuators.moment
+        left = self.modes == Control.ACTUATOR
+        for a in np.flatnonzero((moment[:, dofs] != 0.0).any(axis=1) & (moment[:, left] != 0.0).any(axis=1)):
+            code, names = "scene.actuator-stopped", self.model.actuators.names
+            message = f'actuator "{names[a]}" no longer pulls: one of the joints that it moves is controlled otherwise'
+            if not any(d.code == code and d.message == message for d in self.diagnostics):
+                self.diagnostics.note(code, message)
 
     def _switch_some(self, mode: Control, dofs: Index, envs: Index) -> None:
         """From now on environments may differ, and the mode is read from an array."""
         if self.mixed is None:
-            left = np.setdiff1d(np.flatnonzero(self.modes == Control.ACTUATOR), dofs)
-            mine = dofs[self.modes[dofs] == Control.ACTUATOR]
-            if len(left) or (len(mine) and len(np.unique(envs)) < self.memory.n_envs):
-                name = self.model.dofs.names[int([*left, *mine][0])]
+            for dof in np.flatnonzero(self.modes == Control.ACTUATOR):
                 raise KinemaError(
-                    f'"{name}" is moved by an actuator of its file, which environments cannot differ in: '
-                    "control all degrees of freedom in all environments first"
+                    f'"{self.model.dofs.names[dof]}" is moved by an actuator of its file, which environments cannot '
+                    "differ in: control all degrees of freedom in all environments first"
                 )
             self.mixed = np.repeat(self.modes[:, None], self.memory.n_envs, axis=1)
             for asked in (Control.POSITION, Control.VELOCITY):  # any may be asked for without another program
@@ -160,11 +175,12 @@ class Controls:
         """Give degrees of freedom back to the actuators of their file, where these pull on them."""
         pulled = (self.model.actuators.moment != 0.0).any(axis=0)
         own = dofs[pulled[dofs]]
-        if self.mixed is not None:
-            if not pulled.any():
-                return
-            self.modes, self.mixed = self.mixed[:, 0].copy(), None
-        elif (self.modes[own] == Control.ACTUATOR).all():
+        if not len(own) or (self.mixed is None and (self.modes[own] == Control.ACTUATOR).all()):
             return
+        if self.mixed is not None:
+            others = np.setdiff1d(np.arange(self.model.n_dofs), own)
+            if (self.mixed[others] != self.mixed[others, :1]).any():
+                raise KinemaError("actuators cannot pull while environments differ in how other joints are controlled")
+            self.modes, self.mixed = self.mixed[:, 0].copy(), None
         self.modes[own] = Control.ACTUATOR
         self._apply()

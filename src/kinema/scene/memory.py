@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,19 @@ class Memory:
         self.n_envs = engine.n_envs
         self.dtype = np.dtype(np.float32 if engine.precision == "single" else np.float64)
         self._views: dict[str, np.ndarray] = {}
-
-    def _sizes(self) -> Mapping[str, tuple[int, int]]:
-        return {**self.engine.state.layout.rows, **self.engine.told.layout.rows}
+        self._sizes = {**engine.state.layout.rows, **engine.told.layout.rows}
 
     def all(self, name: str) -> np.ndarray:
         """The whole array, (items, environments): the memory itself on a CPU, a copy from a GPU."""
-        if self._sizes()[name][1] == 0:
+        view = self._views.get(name)
+        if view is not None:
+            return view
+        if self._sizes[name][1] == 0:
             return np.zeros((0, self.n_envs), self.dtype)
-        if not self.engine.device.is_cpu:
-            return self.engine.field(name).numpy()
-        if name not in self._views:
-            self._views[name] = self.engine.field(name).numpy()
-        return self._views[name]
+        array = self.engine.field(name).numpy()
+        if self.engine.device.is_cpu:
+            self._views[name] = array
+        return array
 
     def read(self, name: str, items: slice | Index, envs: Index | None = None) -> np.ndarray:
         """A copy of some items, (environments, items)."""
@@ -41,8 +40,9 @@ class Memory:
 
     def write(self, name: str, items: slice | Index, values: np.ndarray, envs: Index | None = None) -> None:
         """Set some items from values of shape (environments, items)."""
+        self.engine.touch()
         if self.engine.device.is_cpu:
-            self._put(self._views[name] if name in self._views else self.all(name), items, values, envs)
+            self._put(self.all(name), items, values, envs)
             return
         array = self.all(name).copy()
         self._put(array, items, values, envs)
@@ -59,6 +59,7 @@ class Memory:
 
     def on_device(self, name: str, items: slice | Index, values: Any, envs: Index | None) -> None:
         """Set some items from a PyTorch tensor on the same GPU, without a detour through the host."""
+        self.engine.touch()
         target = self.engine.field(name).to_torch()
         values = values.to(target.dtype)
         if envs is None:

@@ -15,6 +15,7 @@ class Progress:
         self.quiet = quiet
         self.seconds: dict[str, float] = {}
         """By the first word of a stage."""
+        self._active = False
         self._bar: Any = None
         self._task: Any = None
         self._stage = ""
@@ -23,6 +24,7 @@ class Progress:
     @contextmanager
     def showing(self, stages: int) -> Iterator[None]:
         """A bar for so many stages, gone again at the end."""
+        self._active = True
         self._bar = None if self.quiet else _bar()
         try:
             if self._bar is None:
@@ -33,10 +35,12 @@ class Progress:
                     yield
         finally:
             self._finish()
-            self._bar = None
+            self._bar, self._active = None, False
 
     def __call__(self, stage: str) -> None:
-        """The stage that begins now."""
+        """The stage that begins now; nothing where no stages are being shown, as nobody would say when it ends."""
+        if not self._active:
+            return
         began = bool(self._stage)
         self._finish()
         self._stage, self._since = stage, time.perf_counter()

@@ -56,10 +56,15 @@ def _stretches(inputs: Inputs, q: Sequence[Value]) -> dict[int, Value]:
             continue
         frame = int(dofs.frame_idx[i])
         start = int(frames.q_start[frame])
-        w, x, y, z = inputs.model.qpos0[start : start + 4].tolist()
-        turned = quaternion_product([w, -x, -y, -z], q[start : start + 4])
-        result[i] = rotation_vector(turned)[i - int(frames.dof_start[frame])]
+        turned = turned_from(inputs.model.qpos0[start : start + 4].tolist(), q[start : start + 4])
+        result[i] = turned[i - int(frames.dof_start[frame])]
     return result
+
+
+def turned_from(start: Sequence[Value], q: Sequence[Value]) -> Sequence[Value]:
+    """The rotation from one orientation to another, as a vector."""
+    w, x, y, z = start
+    return rotation_vector(quaternion_product([w, -x, -y, -z], q))
 
 
 def spring_energy(inputs: Inputs, q: Sequence[Value]) -> Value:
@@ -90,9 +95,12 @@ def _tendon_stretch(inputs: Inputs, t: int, q: Sequence[Value]) -> Value:
     """How far a tendon is above or below the lengths at which its spring rests."""
     tendons = inputs.model.tendons
     moment = {int(d): float(tendons.moment[t, d]) for d in tendons.moment[t].nonzero()[0]}
-    length = _length(inputs, moment, q)
-    below = trace.minimum(length - float(tendons.rest_lower[t]), 0.0)
-    return below + trace.maximum(length - float(tendons.rest_upper[t]), 0.0)
+    return beyond_rest(_length(inputs, moment, q), float(tendons.rest_lower[t]), float(tendons.rest_upper[t]))
+
+
+def beyond_rest(length: Value, lower: Value, upper: Value) -> Value:
+    """How far a length is above or below those at which a spring rests."""
+    return trace.minimum(length - lower, 0.0) + trace.maximum(length - upper, 0.0)
 
 
 def _length(inputs: Inputs, moment: dict[int, float], q: Sequence[Value]) -> Value:
@@ -164,7 +172,7 @@ def control(inputs: Inputs, q: Sequence[Value], v: Sequence[Value], inertia: Seq
         unit: Value = inertia[i] if dofs.acceleration_drive[i] else 1.0
         force, slope = _asked(inputs, i, q, v, (unit * kps[i], unit * kvs[i]))
         bounds = float(dofs.force_lower[i]), float(dofs.force_upper[i])
-        result.force[i], result.slope[i] = _bounded(force, slope, *bounds)
+        result.force[i], result.slope[i] = bounded(force, slope, *bounds)
     return result
 
 
@@ -172,32 +180,41 @@ def _asked(
     inputs: Inputs, i: int, q: Sequence[Value], v: Sequence[Value], gains: tuple[Value, Value]
 ) -> tuple[Value, Value]:
     """The force and its slope, before bounds."""
-    kp, kv = gains
-    where = int(inputs.model.dofs.q_idx[i])
-    position: Value = q[where] if where >= 0 else 0.0
     modes = inputs.settings.control
     if modes is not None and modes[i] is Control.ACTUATOR:
         return 0.0, 0.0
-    told = inputs.read("command", i)
-    if modes is None:
-        mode = inputs.read("ctrl_mode", i)
-        kp = trace.select(1.5, mode, kp if where >= 0 else 0.0, 0.0)
+    where = int(inputs.model.dofs.q_idx[i])
+    mode = inputs.read("ctrl_mode", i) if modes is None else modes[i]
+    return commanded(mode, inputs.read("command", i), (q[where] if where >= 0 else None, v[i]), gains)
+
+
+def commanded(
+    mode: Control | Value, told: Value, motion: tuple[Value | None, Value], gains: tuple[Value, Value]
+) -> tuple[Value, Value]:
+    """The force that a command means, and its slope, from coordinate (if there is one) and velocity.
+
+    A mode that is a number is one of force, velocity and position, and may differ between environments.
+    """
+    kp, kv = gains
+    position, v = motion
+    if not isinstance(mode, Control):
+        kp = trace.select(1.5, mode, 0.0 if position is None else kp, 0.0)
         kv = trace.select(0.5, mode, kv, 0.0)
         speed = trace.select(0.5, mode, trace.select(1.5, mode, 0.0, told), 0.0)
         force = trace.select(0.5, mode, 0.0, told)
-        return kp * (told - position) + kv * (speed - v[i]) + force, -kv
-    match modes[i]:
+        return kp * (told - (0.0 if position is None else position)) + kv * (speed - v) + force, -kv
+    match mode:
         case Control.FORCE:
             return told, 0.0
         case Control.VELOCITY:
-            return kv * (told - v[i]), -kv
+            return kv * (told - v), -kv
         case _:
-            return kp * (told - position) - kv * v[i], -kv
+            return kp * (told - (0.0 if position is None else position)) - kv * v, -kv
 
 
-def _bounded(force: Value, slope: Value, lower: float, upper: float) -> tuple[Value, Value]:
+def bounded(force: Value, slope: Value, lower: Value, upper: Value) -> tuple[Value, Value]:
     """Between bounds; at a bound the force no longer changes."""
-    if math.isinf(lower) and math.isinf(upper):
+    if lower == -math.inf and upper == math.inf:
         return force, slope
     if not (isinstance(slope, float) and slope == 0.0):
         slope = trace.select(force, upper, trace.select(lower, force, slope, 0.0), 0.0)
@@ -211,23 +228,30 @@ def actuators(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointFo
     modes = inputs.settings.control
     for a in range(inputs.model.n_actuators):
         moment = {int(d): float(info.moment[a, d]) for d in info.moment[a].nonzero()[0]}
+        if moment and not inputs.settings.actuators:
+            continue
         if modes is not None and any(modes[d] is not Control.ACTUATOR for d in moment):
             continue  # the user has taken over
         length, speed = _length(inputs, moment, q), _speed(moment, v)
         told = trace.clamp(inputs.read("ctrl", a), float(info.ctrl_lower[a]), float(info.ctrl_upper[a]))
-        gain, bias = info.gain[a].tolist(), info.bias[a].tolist()
-        force = _affine(gain, length, speed) * told + _affine(bias, length, speed)
-        slope = gain[2] * told + bias[2]
-        force, slope = _bounded(force, slope, float(info.force_lower[a]), float(info.force_upper[a]))
+        force, slope = driven(told, (length, speed), info.gain[a].tolist(), info.bias[a].tolist())
+        force, slope = bounded(force, slope, float(info.force_lower[a]), float(info.force_upper[a]))
         _pull(result, moment, force, slope)
         frame = int(info.frame_idx[a])
         if frame != WORLD:
             push = Force(scale(force, info.frame_torque[a].tolist()), scale(force, info.frame_force[a].tolist()))
             result.frames = add_forces(result.frames, {frame: push})
     for i, most in enumerate(inputs.model.dofs.effort.tolist()):
-        result.force[i], result.slope[i] = _bounded(result.force[i], result.slope[i], -most, most)
+        result.force[i], result.slope[i] = bounded(result.force[i], result.slope[i], -most, most)
     return result
 
 
-def _affine(terms: Sequence[float], length: Value, speed: Value) -> Value:
+def driven(
+    told: Value, motion: tuple[Value, Value], gain: Sequence[Value], bias: Sequence[Value]
+) -> tuple[Value, Value]:
+    """An actuator's force along its length, and its slope, from length and speed."""
+    return _affine(gain, *motion) * told + _affine(bias, *motion), gain[2] * told + bias[2]
+
+
+def _affine(terms: Sequence[Value], length: Value, speed: Value) -> Value:
     return terms[0] + terms[1] * length + terms[2] * speed

@@ -146,12 +146,14 @@ class Factors:
 
     def solve(self, right: Sequence[Value]) -> list[Value]:
         """The x of (L^T D L) x = right."""
-        x = list(right)
         order = self.tree.dofs_outward()
+        gathered = LimbSums(self.tree, {(d,): right[d] for d in order})
+        x = list(right)
         for dof in reversed(order):
+            x[dof] = gathered.total((dof,))
             for mover in self.tree.ancestors(dof):
                 if not _is_zero(self.lower[dof, mover]):
-                    x[mover] = x[mover] - self.lower[dof, mover] * x[dof]
+                    gathered.subtract((mover,), dof, self.lower[dof, mover], x[dof])
         for dof in order:
             x[dof] = x[dof] * self.inverse_diagonal[dof]
         for dof in order:
@@ -161,23 +163,52 @@ class Factors:
         return x
 
 
+@dataclass(slots=True, eq=False)
+class LimbSums:
+    """Numbers from which products are taken away, what each limb takes from the trunk's by itself.
+
+    What one limb takes away then depends on that limb alone, so that limbs can be computed side by side.
+    """
+
+    tree: Tree
+    left: dict[tuple[int, ...], Value]
+    taken: dict[tuple[int, ...], dict[int | None, Value]] = field(default_factory=dict)
+
+    def subtract(self, key: tuple[int, ...], dof: int, a: Value, b: Value) -> None:
+        """Take a product away from a number of degree of freedom `key[0]`, on behalf of another one."""
+        limb = self.tree.limb_of(dof)
+        if limb == self.tree.limb_of(key[0]):
+            self.left[key] = self.left[key] - a * b
+        else:
+            own = self.taken.setdefault(key, {})
+            own[limb] = own.get(limb, 0.0) + a * b
+
+    def total(self, key: tuple[int, ...]) -> Value:
+        """What is left of a number."""
+        result = self.left[key]
+        for part in self.taken.get(key, {}).values():
+            result = result - part
+        return result
+
+
 def factorise(matrix: TreeMatrix) -> Factors:
     """Eliminate from the tips inwards: a degree of freedom only ever fills entries between those that move it."""
     tree = matrix.tree
-    rest = dict(matrix.entries)
+    rest = LimbSums(tree, dict(matrix.entries))
     lower: dict[tuple[int, int], Value] = {}
     inverse: dict[int, Value] = {}
     for dof in reversed(tree.dofs_outward()):
-        inverse[dof] = 1.0 / rest[dof, dof]
+        inverse[dof] = 1.0 / rest.total((dof, dof))
         movers = list(tree.ancestors(dof))
+        row = {mover: rest.total((dof, mover)) for mover in movers}
         for place, mover in enumerate(movers):
-            factor = rest[dof, mover] * inverse[dof]
+            factor = row[mover] * inverse[dof]
             lower[dof, mover] = factor
             if _is_zero(factor):
                 continue
             for other in movers[place:]:
-                if not _is_zero(rest[dof, other]):
-                    rest[mover, other] = rest[mover, other] - factor * rest[dof, other]
+                if not _is_zero(row[other]):
+                    rest.subtract((mover, other), dof, factor, row[other])
     return Factors(tree, lower, inverse)
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, RolledKernel, padded
 from kinema.foundation import KinemaError
 from kinema.model import Model
+from kinema.trace import Rolled
 
 from .fields import Fields
-from .programs import STAGES, step_program
+from .limbs import best_roles
+from .programs import STAGES, split_step_program, step_program
+from .rolled import rolled_step, wants_rolling
 from .settings import Control, Integrator, Settings
+from .tree import grow
 
 Progress = Callable[[str], None]
 """Called with what is being done, before anything that takes its time."""
@@ -26,7 +31,7 @@ def _silent(_: str) -> None:
 class Engine:
     """All environments of one model on one device."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one for each choice there is
         self,
         model: Model,
         settings: Settings,
@@ -36,26 +41,34 @@ class Engine:
         precision: str = "single",
         lanes: int | None = None,
         threads: int | None = None,
+        emission: str = "auto",
+        roles: int | None = None,
         progress: Progress = _silent,
     ) -> None:
         if n_envs < 1:
             raise KinemaError(f"a scene has at least one environment, not {n_envs}")
         self.model = model
-        self.settings = settings
         self.n_envs = n_envs
         self.device = device
         self.precision = precision
         self.lanes = lanes
         self.threads = threads
+        self.is_rolled = wants_rolling(model, emission)
+        """Whether the step is loops over tables, because one straight line would take too long to compile."""
+        if roles is None:
+            roles = 1 if device.is_cpu or self.is_rolled else best_roles(grow(model))
+        self.settings = settings = replace(settings, roles=roles)
         self.time = 0
         """Steps taken."""
         self._touched = 0
         self.progress = progress
-        self.state = Arena(Layout.of("state", _state_arrays(model, settings)), n_envs, device, precision)
-        self.told = Arena(Layout.of("told", _told_arrays(model)), n_envs, device, precision)
+        state, told = Layout.of("state", _state_arrays(model, settings)), Layout.of("told", _told_arrays(model))
+        refuse_too_many(n_envs, device, precision, [state, told])
+        self.state = Arena(state, n_envs, device, precision)
+        self.told = Arena(told, n_envs, device, precision)
         self._nothing = Arena(Layout("out"), 1, device, precision)
         self.places = {**self.state.layout.places(), **self.told.layout.places()}
-        self._kernels: dict[Settings, Kernel] = {}
+        self._kernels: dict[Settings, Kernel | RolledKernel] = {}
         self._launches: dict[tuple[Settings, int], Callable[[], None]] = {}
         self.fields = Fields(self)
         """Everything else that can be asked for, computed when it is."""
@@ -96,25 +109,37 @@ class Engine:
         arena = self.state if name in self.state.layout.rows else self.told
         return arena.field(name)
 
-    def set_control(self, control: tuple[Control, ...] | None) -> None:
+    def set_control(self, control: tuple[Control, ...] | None, *, actuators: bool = True) -> None:
         """What commands mean from now on: another program, compiled when it is first needed."""
-        if control != self.settings.control:
-            from dataclasses import replace
+        if control != self.settings.control or actuators != self.settings.actuators:
+            self.settings = replace(self.settings, control=control, actuators=actuators)
 
-            self.settings = replace(self.settings, control=control)
+    def forget(self) -> None:
+        """Say that constants of the model have changed: programs are made anew when they are next needed."""
+        self._kernels.clear()
+        self._launches.clear()
+        self.fields = Fields(self)
 
     def prepare(self) -> None:
         """Trace and compile the step, so that the first one is as fast as the next."""
         self._kernel()
 
-    def _kernel(self) -> Kernel:
+    def _kernel(self) -> Kernel | RolledKernel:
         kernel = self._kernels.get(self.settings)
         if kernel is None:
             self.progress("tracing the step")
-            program = step_program(self.model, self.settings)
-            self.progress(f"compiling {len(program.instructions):,} instructions for {self.device.name}")
+            if self.is_rolled:
+                program = rolled_step(self.model, self.settings, self.places)
+            elif self.settings.roles > 1:
+                program = split_step_program(self.model, self.settings)
+            else:
+                program = step_program(self.model, self.settings)
+            self.progress(f"compiling {program.n_instructions:,} instructions for {self.device.name}")
             runs = STAGES if self.settings.integrator is Integrator.RK4 else 1
-            kernel = Kernel(program, self.places, self.device, self.precision, self.lanes, runs)
+            if isinstance(program, Rolled):
+                kernel = RolledKernel(program, self.device, self.precision, self.lanes, runs)
+            else:
+                kernel = Kernel(program, self.places, self.device, self.precision, self.lanes, runs)
             kernel.compile()
             self._kernels[self.settings] = kernel
         return kernel
@@ -165,9 +190,20 @@ class Engine:
         ]
 
 
+def refuse_too_many(n_envs: int, device: Device, precision: str, layouts: list[Layout]) -> None:
+    """Raise before anything is allocated, if all of it together is too much."""
+    per_env = sum(layout.n_rows for layout in layouts) * (4 if precision == "single" else 8)
+    needed, free = per_env * padded(n_envs, device), device.free_memory()
+    if needed > free:
+        raise KinemaError(
+            f"{n_envs:,} environments need {needed / 2**20:,.0f} MiB ({per_env:,} bytes each), and {device.name} has "
+            f"{free / 2**20:,.0f} MiB free: room for about {free // per_env:,}"
+        )
+
+
 def _state_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
     """What is carried from step to step, and what may differ between environments."""
-    arrays = [("qpos", model.n_qs), ("vel", model.n_dofs), ("error", 1)]
+    arrays = [("qpos", model.n_qs), ("vel", model.n_dofs), ("error", settings.roles)]
     if settings.integrator is Integrator.RK4:
         arrays += [("phase", 1), ("stage_qpos", model.n_qs), ("stage_vel", model.n_dofs)]
         arrays += [("stage_shift", model.n_dofs), ("stage_sum_vel", model.n_dofs), ("stage_sum_acc", model.n_dofs)]

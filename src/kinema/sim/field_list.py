@@ -141,8 +141,5 @@ SPACES = {"links_state": LINKS_STATE, "dofs_state": DOFS_STATE, "constraints": C
 
 def describe() -> str:
     """All fields, one line each."""
-    lines = []
-    for space, fields in SPACES.items():
-        for f in fields:
-            lines.append(f"{space}.{f.name}: {f.meaning} [{f.unit}]")
-    return "\n".join(lines)
+    rows = [(space, f) for space, fields in SPACES.items() for f in fields]
+    return "\n".join(f"{space}.{f.name}: {f.meaning} [{f.unit}]" for space, f in rows)

@@ -42,26 +42,32 @@ class Situation:
 
     @cached_property
     def tree(self) -> Tree:
+        """The moving frames."""
         return self.inputs.tree()
 
     @cached_property
     def where(self) -> dict[int, Offset]:
+        """Where each is in its parent."""
         return offsets(self.tree, self.inputs.q)
 
     @cached_property
     def subspace(self) -> dict[int, Subspace]:
+        """What each degree of freedom does."""
         return subspaces(self.tree, self.where)
 
     @cached_property
     def frames(self) -> dict[int, Offset]:
+        """Where each frame is in the world."""
         return world_poses(self.tree, self.where)
 
     @cached_property
     def velocity(self) -> dict[int, Moving]:
+        """How each moves, in its own axes."""
         return velocities(self.tree, self.where, self.subspace, self.inputs.v)
 
     @cached_property
     def bodies(self) -> list[links.LinkBody]:
+        """The links."""
         return links.link_bodies(self.inputs, self.tree, self.frames)
 
     @cached_property
@@ -71,6 +77,7 @@ class Situation:
 
     @cached_property
     def dynamics(self) -> Dynamics:
+        """Inertia and forces."""
         return dynamics(self.inputs, self.inputs.q, self.inputs.v)
 
     def frame_centers(self) -> dict[int, Vector]:

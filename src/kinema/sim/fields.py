@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
+OUT = "new "
+"""What the names of results start with in programs."""
+
+
 class Quantity:
     """A field: items by environments, and each a number, vector or matrix. It always shows the present state."""
 
@@ -103,7 +107,15 @@ class _Group:
 
     def _program(self) -> Program:
         self._engine.progress(f"tracing and compiling the fields of group {self._name}")
-        return traced(self._engine.model, self._engine.settings, self._outputs)
+        return traced(self._engine.model, self._engine.settings, self._named)
+
+    def _named(self, inputs: Inputs) -> Outputs:
+        """The outputs, told apart from arrays of the state that have the same names."""
+        return {f"{OUT}{name}": values for name, values in self._outputs(inputs).items()}
+
+    def field(self, name: str) -> Field:
+        """Where one of its fields lies."""
+        return self.arena.field(f"{OUT}{name}")
 
     def _compile(self, program: Program) -> None:
         engine = self._engine
@@ -155,17 +167,21 @@ class Fields:
         engine = self._engine
         if not 0 <= link < engine.model.n_links:
             raise KinemaError(f"there is no link number {link}; there are {engine.model.n_links}")
+        if engine.model.n_dofs == 0:
+            raise KinemaError("nothing moves, so there is no Jacobian")
         group = self._group(("jacobian", link), f"jacobian of {engine.model.links.names[link]}", link_jacobian(link))
-        rows = group.arena.field("jacobian")
+        rows = group.field("jacobian")
         return Quantity(rows, (6, engine.model.n_dofs, engine.n_envs), 2, group.refresh)
 
     def quantity(self, space: str, info: FieldInfo) -> Quantity:
         """A field of a namespace."""
-        rows, refresh = self._rows(space, info)
         engine = self._engine
         n = {"links_state": engine.model.n_links, "system": 1}.get(space, engine.model.n_dofs)
+        if n == 0:
+            raise KinemaError(f"nothing moves, so there is no {space}.{info.name}")
+        rows, refresh = self._rows(space, info)
         if space == "system":
-            return Quantity(rows, (*info.item, engine.n_envs), 0, refresh)
+            return Quantity(rows, (*info.item, engine.n_envs), 0 if not info.item else 1, refresh)
         if info.item == (-1,):
             return Quantity(rows, (n, n, engine.n_envs), 2, refresh)
         return Quantity(rows, (n, *info.item, engine.n_envs), 1, refresh)
@@ -179,9 +195,9 @@ class Fields:
         if info.group in ("state", "zeros"):
             return self._zero_rows(space, info), _nothing
         if info.group == "previous":
-            return self._kept().arena.field("vel_prev"), _nothing
+            return self._kept().field("vel_prev"), _nothing
         group = self._group(info.group, info.group, GROUPS[info.group])
-        return group.arena.field(info.name), group.refresh
+        return group.field(info.name), group.refresh
 
     def _group(self, key: object, name: str, outputs: Callable[[Inputs], Outputs]) -> _Group:
         if key not in self._groups:

@@ -6,6 +6,7 @@ of its own the matrix with their slopes is small and separate, so that it can be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from kinema.model import Motion
@@ -42,7 +43,7 @@ def correct_lone_bodies(
 
 def lone_bodies(tree: Tree) -> list[tuple[list[Node], Node]]:
     """The three slides and the ball of each free joint that nothing else hangs on."""
-    carries = {node.parent for node in tree.nodes}
+    children = Counter(node.parent for node in tree.nodes)
     result = []
     for ball in tree.nodes:
         slides: list[Node] = []
@@ -50,16 +51,12 @@ def lone_bodies(tree: Tree) -> list[tuple[list[Node], Node]]:
         while above != WORLD and tree.nodes[above].motion is Motion.SLIDE:
             slides.insert(0, tree.nodes[above])
             above = tree.nodes[above].parent
-        alone = ball.index not in carries and all(_children(tree, s) == 1 for s in slides)
+        alone = children[ball.index] == 0 and all(children[s.index] == 1 for s in slides)
         if ball.motion is Motion.BALL and not ball.inverted and len(slides) == 3 and above == WORLD and alone:
             straight = all(list(map(list, s.rotation)) == list(map(list, IDENTITY)) for s in slides[1:])
             if straight:
                 result.append((slides, ball))
     return result
-
-
-def _children(tree: Tree, node: Node) -> int:
-    return sum(other.parent == node.index for other in tree.nodes)
 
 
 def _bias_slopes(ball: Node, axes: Sequence[Vector], w: Vector) -> list[list[Value]]:

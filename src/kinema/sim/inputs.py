@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kinema.model import Model
 from kinema.trace import Value
 
+from .limbs import find_limbs
 from .maths import ZERO, Vector, add
 from .settings import Settings
 from .tree import Inertia, Tree, grow, link_inertia
@@ -52,17 +53,18 @@ class Inputs:
     def tree(self) -> Tree:
         """The moving frames, with the masses of this environment."""
         shifted = self.settings.per_env & {"mass_shift", "com_shift"}
-        if not shifted:
-            return grow(self.model)
-        return grow(self.model, {link: self._inertia(link) for link in range(self.model.n_links)})
+        tree = grow(self.model, {i: self._inertia(i) for i in range(self.model.n_links)} if shifted else None)
+        if self.settings.roles > 1:
+            tree.limbs = find_limbs(tree, self.settings.roles).role_of_frame
+        return tree
 
     def mass(self, link: int) -> Value:
-        """A link's mass in this environment [kg]."""
-        own: Value = float(self.model.links.inertial_mass[link])
+        """A link's mass [kg]."""
+        own = float(self.model.links.inertial_mass[link])
         return own + self.read("mass_shift", link) if "mass_shift" in self.settings.per_env else own
 
     def center(self, link: int) -> Vector:
-        """A link's centre of mass in this environment, in the link [m]."""
+        """A link's centre of mass, in the link [m]."""
         return add(self.model.links.inertial_pos[link].tolist(), self._shift(link))
 
     def _shift(self, link: int) -> Vector:

@@ -22,6 +22,7 @@ from .maths import (
     sub,
     transpose,
     turn,
+    turn_by,
     unrotate,
 )
 from .tree import WORLD, Node, Tree
@@ -56,17 +57,19 @@ RESTING = Moving(ZERO, ZERO)
 
 def offsets(tree: Tree, q: Sequence[Value]) -> dict[int, Offset]:
     """Where each frame is in its parent, at the coordinates q."""
-    return {node.index: _offset(node, [q[i] for i in node.qs]) for node in tree.outward()}
+    return {node.index: offset(node, [q[i] for i in node.qs]) for node in tree.outward()}
 
 
-def _offset(node: Node, q: Sequence[Value]) -> Offset:
+def offset(node: Node, q: Sequence[Value], turning: tuple[Value, Value] | None = None) -> Offset:
+    """Where a frame is in its parent; `turning` is the sine and cosine of its angle, where they are known already."""
     if node.motion is Motion.BALL:
         own = quaternion_matrix(q)
         return Offset(product(node.rotation, transpose(own) if node.inverted else own), node.position)
     value = q[0] - node.reference
     rotation, position = node.rotation, node.position
     if node.motion is not Motion.SLIDE:
-        rotation = product(rotation, turn(node.axis, value))
+        own = turn(node.axis, value) if turning is None else turn_by(node.axis, *turning)
+        rotation = product(rotation, own)
     if node.motion is not Motion.HINGE:
         travel = value if node.motion is Motion.SLIDE else node.pitch * value
         position = add(position, scale(travel, rotate(node.rotation, node.axis)))
@@ -78,11 +81,12 @@ def subspaces(tree: Tree, where: dict[int, Offset]) -> dict[int, Subspace]:
     result: dict[int, Subspace] = {}
     for node in tree.outward():
         for k, dof in enumerate(node.dofs):
-            result[dof] = _subspace(node, k, where[node.index])
+            result[dof] = subspace_of(node, k, where[node.index])
     return result
 
 
-def _subspace(node: Node, k: int, where: Offset) -> Subspace:
+def subspace_of(node: Node, k: int, where: Offset) -> Subspace:
+    """What one of a frame's degrees of freedom does to it."""
     match node.motion:
         case Motion.HINGE:
             return Subspace(node.axis, ZERO)
@@ -140,19 +144,22 @@ def accelerations(
     result = {WORLD: Moving(ZERO, scale(-1.0, gravity))}
     spin: dict[int, Vector] = {WORLD: ZERO}
     for node in tree.outward():
-        parent, place = result[node.parent], where[node.index]
         own = joint_velocity(node, v, subspace)
-        carried = unrotate(place.rotation, spin[node.parent])
-        spin[node.index] = add(carried, own.angular)
-        angular = add(unrotate(place.rotation, parent.angular), cross(carried, own.angular))
-        w = spin[node.parent]
-        at_origin = add(parent.linear, cross(parent.angular, place.position), cross(w, cross(w, place.position)))
-        linear = add(unrotate(place.rotation, at_origin), scale(2.0, cross(carried, own.linear)))
+        moved, spin[node.index] = carried_acceleration(result[node.parent], spin[node.parent], where[node.index], own)
         if qdd is not None:
             more = joint_velocity(node, qdd, subspace)
-            angular, linear = add(angular, more.angular), add(linear, more.linear)
-        result[node.index] = Moving(angular, linear)
+            moved = Moving(add(moved.angular, more.angular), add(moved.linear, more.linear))
+        result[node.index] = moved
     return result, spin
+
+
+def carried_acceleration(parent: Moving, w: Vector, place: Offset, own: Moving) -> tuple[Moving, Vector]:
+    """A frame's acceleration when its coordinate does not accelerate, and its spin; w is its parent's."""
+    carried = unrotate(place.rotation, w)
+    angular = add(unrotate(place.rotation, parent.angular), cross(carried, own.angular))
+    at_origin = add(parent.linear, cross(parent.angular, place.position), cross(w, cross(w, place.position)))
+    linear = add(unrotate(place.rotation, at_origin), scale(2.0, cross(carried, own.linear)))
+    return Moving(angular, linear), add(carried, own.angular)
 
 
 def world_poses(tree: Tree, where: dict[int, Offset]) -> dict[int, Offset]:

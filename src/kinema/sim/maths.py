@@ -72,7 +72,11 @@ def matrix_sum(a: Matrix, b: Matrix) -> Matrix:
 
 def turn(axis: Sequence[float], angle: Value) -> Matrix:
     """The rotation about a constant unit axis: plain sines and cosines where it is an axis of the frame."""
-    s, c = trace.sin(angle), trace.cos(angle)
+    return turn_by(axis, trace.sin(angle), trace.cos(angle))
+
+
+def turn_by(axis: Sequence[float], s: Value, c: Value) -> Matrix:
+    """The same by the angle's sine and cosine."""
     x, y, z = axis
     v = 1.0 - c
     return [

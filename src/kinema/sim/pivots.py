@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from kinema.foundation import Array
 from kinema.model import Model
 
-from .dynamics import TreeMatrix, mass_matrix
+from .articulated import remaining_inertias
 from .integrate import advance
 from .kinematics import offsets, subspaces
-from .tree import Tree, grow
+from .tree import grow
 
 NONE_LEFT = 1e-12
 """A share of its own inertia below which nothing but rounding is left to a degree of freedom."""
@@ -42,25 +42,10 @@ def pivots(model: Model, q: Sequence[float] | Array) -> Pivots:
     """Of the model's mass matrix at a configuration."""
     tree = grow(model)
     where = offsets(tree, [float(x) for x in q])
-    matrix = mass_matrix(tree, where, subspaces(tree, where), model.dofs.armature.tolist())
-    return Pivots([float(matrix.at(i, i)) for i in range(model.n_dofs)], _eliminated(tree, matrix))  # type: ignore[arg-type]
+    return Pivots(*remaining_inertias(tree, where, subspaces(tree, where), model.dofs.armature.tolist(), NONE_LEFT))
 
 
 def perturbed(model: Model) -> list[float]:
     """A configuration near the start, in which no two axes are parallel by chance."""
     shift = [0.4 * math.cos(1.7 * i + 0.3) for i in range(model.n_dofs)]
     return [float(x) for x in advance(grow(model), model.qpos0.tolist(), shift, 1.0)]  # type: ignore[arg-type]
-
-
-def _eliminated(tree: Tree, matrix: TreeMatrix) -> list[float]:
-    """As `dynamics.factorise`, but a degree of freedom without inertia is passed over instead of divided by."""
-    rest = {pair: float(value) for pair, value in matrix.entries.items()}  # type: ignore[arg-type]
-    for dof in reversed(tree.dofs_outward()):
-        if not rest[dof, dof] > NONE_LEFT * float(matrix.at(dof, dof)):  # type: ignore[arg-type]
-            continue
-        movers = list(tree.ancestors(dof))
-        for place, mover in enumerate(movers):
-            factor = rest[dof, mover] / rest[dof, dof]
-            for other in movers[place:]:
-                rest[mover, other] -= factor * rest[dof, other]
-    return [rest[i, i] for i in range(matrix.tree.model.n_dofs)]

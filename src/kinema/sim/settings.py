@@ -41,10 +41,14 @@ class Settings:
     integrator: Integrator = Integrator.IMPLICIT
     control: tuple[Control, ...] | None = None
     """By degree of freedom; None where it may change at any time, and is read from an array."""
+    actuators: bool = True
+    """Whether the files' actuators pull on joints at all; where control is read from an array, it cannot say."""
     per_env: frozenset[str] = frozenset()
     """Which of `PARAMETERS` are inputs."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
+    roles: int = 1
+    """How many threads share an environment."""
 
     def __post_init__(self) -> None:
         unknown = sorted(self.per_env - set(PARAMETERS))

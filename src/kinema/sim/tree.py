@@ -56,6 +56,8 @@ class Tree:
 
     nodes: list[Node]
     model: Model
+    limbs: Mapping[int, int | None] = field(default_factory=dict)
+    """Frames to the limb they are in, where limbs are computed side by side; None, or not named, for the trunk."""
 
     def outward(self) -> Iterator[Node]:
         """From the world to the tips."""
@@ -72,6 +74,10 @@ class Tree:
         while node.parent != WORLD:
             node = self.nodes[node.parent]
             yield from reversed(node.dofs)
+
+    def limb_of(self, dof: int) -> int | None:
+        """The limb that a degree of freedom belongs to."""
+        return self.limbs.get(int(self.model.dofs.frame_idx[dof]))
 
     def node_of(self, dof: int) -> Node:
         """The frame that a degree of freedom moves."""
@@ -126,8 +132,12 @@ def link_inertia(model: Model, link: int, mass: Value | None = None, shift: Vect
     total: Value = own if mass is None else mass
     ratio = 1.0 if mass is None or own == 0.0 else mass * (1.0 / own)
     center = add(links.inertial_pos[link].tolist(), shift)
-    about_center = [scale(ratio, row) for row in links.inertial_i[link].tolist()]
-    return Inertia(total, scale(total, center), matrix_sum(about_center, point_inertia(total, center)))
+    return inertia_about_origin(total, center, [scale(ratio, row) for row in links.inertial_i[link].tolist()])
+
+
+def inertia_about_origin(mass: Value, center: Vector, about_center: Matrix) -> Inertia:
+    """A body's inertia about the origin, from that about its centre of mass."""
+    return Inertia(mass, scale(mass, center), matrix_sum(about_center, point_inertia(mass, center)))
 
 
 def point_inertia(mass: Value, p: Vector) -> Matrix:

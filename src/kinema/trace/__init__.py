@@ -14,6 +14,17 @@ from .functions import (
     square as square,
 )
 from .interpret import interpret as interpret
+from .loops import (
+    SCRATCH as SCRATCH,
+    Loop as Loop,
+    Rolled as Rolled,
+    Row as Row,
+    Turn as Turn,
+    emit_rolled as emit_rolled,
+    interpret_rolled as interpret_rolled,
+    make_loop as make_loop,
+)
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
 from .program import Instruction as Instruction, Program as Program, Store as Store, finish as finish
+from .split import Role as Role, Split as Split, interpret_split as interpret_split, split as split
 from .tape import Scalar as Scalar, Slot as Slot, Tape as Tape, Value as Value

@@ -15,7 +15,8 @@ import numpy as np
 
 from .c_functions import prelude
 from .program import Instruction, Program
-from .tape import Operand
+from .split import Split
+from .tape import Operand, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Target:
         return f"KN({np.float32(value)!s}f)" if "." in str(np.float32(value)) else f"KN({float(np.float32(value))!r})"
 
 
-def emit(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
+def emit(program: Program | Split, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
     """The body of a function that runs a program for some steps.
 
     It expects `e` (the first environment), `stride`, `steps`, a pointer for each arena, and `told_start`: the arena
@@ -61,24 +62,51 @@ def emit(program: Program, places: Mapping[str, Place], target: Target, runs_per
         "#define KN_AT(arena, row) (*(kn*)((arena) + (long long)(row) * stride + e))",
         f"for (int run = 0; run < steps * {runs_per_step}; ++run) {{",
         f"const {target.scalar}* told = told_start + (long long)(run / {runs_per_step}) * advance * stride;",
-        *_body(program, places, target),
+        *_run(program, lambda slot: _address(places[slot.array], slot.item), target),
         "}",
-        *(f"#undef {name}" for name in ("KN_AT", "KN_SQRT", "KN", "KN_FMA")),
+        *(f"#undef {name}" for name in ("KN_AT", "KN_SQRT", "KN_BITS", "KN", "KN_FMA")),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _body(program: Program, places: Mapping[str, Place], target: Target) -> list[str]:
+def _run(program: Program | Split, address: Callable[[Slot], str], target: Target) -> list[str]:
+    return _roles(program, address, target) if isinstance(program, Split) else straight_line(program, address, target)
+
+
+def _roles(split: Split, address: Callable[[Slot], str], target: Target) -> list[str]:
+    """Each warp of a block has one role for the same 32 environments; they meet twice in a run.
+
+    The first meeting is for the exchange, the second so that none reads a state that another has yet to write. A
+    barrier counts warps as they come, wherever in the program they are.
+    """
+    lines = [
+        f"__shared__ {target.scalar} exchange[{max(split.n_exchanged, 1)}][32];",
+        "const int role = threadIdx.x >> 5, lane = threadIdx.x & 31;",
+    ]
+    meet = 'asm volatile("bar.sync 0;" ::: "memory");'
+    for number, role in enumerate(split.roles):
+        lines.append(f"{'else ' if number else ''}if (role == {number}) {{")
+        lines += straight_line(Program(role.before, ()), address, target)
+        lines += [f"exchange[{place}][lane] = v{value};" for value, place in role.gives.items()]
+        lines.append(meet)
+        lines += [f"const kn v{value} = exchange[{place}][lane];" for value, place in role.takes.items()]
+        lines += straight_line(Program(role.after, role.stores), address, target)
+        lines += [meet, "}"]
+    return lines
+
+
+def straight_line(program: Program, address: Callable[[Slot], str], target: Target) -> list[str]:
+    """The statements of a program; `address` says how a slot is written in C."""
     lines: list[str] = []
     pairs = _sine_pairs(program)
     done: set[int] = set()
     for instruction in program.instructions:
         if instruction.target in done:
             continue
-        lines.append(_statement(instruction, places, target, pairs))
+        lines.append(_statement(instruction, address, target, pairs))
         if instruction.op in ("sin", "cos"):
             done.update(pairs.get(instruction.args[0], ()))
-    lines += [f"{_address(places[s.slot.array], s.slot.item)} = {_value(s.value, target)};" for s in program.stores]
+    lines += [f"{address(s.slot)} = {_value(s.value, target)};" for s in program.stores]
     return lines
 
 
@@ -98,11 +126,10 @@ def _value(operand: Operand, target: Target) -> str:
 
 
 def _statement(
-    instruction: Instruction, places: Mapping[str, Place], target: Target, pairs: Mapping[Operand, tuple[int, int]]
+    instruction: Instruction, address: Callable[[Slot], str], target: Target, pairs: Mapping[Operand, tuple[int, int]]
 ) -> str:
     if instruction.slot is not None:
-        place = places[instruction.slot.array]
-        return f"const kn v{instruction.target} = {_address(place, instruction.slot.item)};"
+        return f"const kn v{instruction.target} = {address(instruction.slot)};"
     args = [_value(a, target) for a in instruction.args]
     if instruction.op in ("sin", "cos") and instruction.args[0] in pairs:
         sine, cosine = pairs[instruction.args[0]]
@@ -115,7 +142,7 @@ _C: dict[str, Callable[..., str]] = {
     "sub": lambda a, b: f"{a} - {b}",
     "mul": lambda a, b: f"{a} * {b}",
     "neg": lambda a: f"-{a}",
-    "reciprocal": lambda a: f"KN(1) / {a}",
+    "reciprocal": lambda a: f"kn_reciprocal({a})",
     "sqrt": lambda a: f"KN_SQRT({a})",
     "sin": lambda a: f"kn_sin({a})",
     "cos": lambda a: f"kn_cos({a})",

@@ -63,7 +63,7 @@ def maximum(a: Value, b: Value) -> Value:
     return tape.record("max", operand(a), operand(b))
 
 
-def clamp(x: Value, lower: float, upper: float) -> Value:
+def clamp(x: Value, lower: Value, upper: Value) -> Value:
     """x, not below lower and not above upper; infinite bounds cost nothing."""
     return minimum(maximum(x, lower), upper)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from .program import Program
+from .program import Instruction, Program
 
 _RUN: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
@@ -19,8 +19,8 @@ _RUN: dict[str, Callable[..., Any]] = {
     "sin": np.sin,
     "cos": np.cos,
     "abs": np.abs,
-    "min": np.minimum,
-    "max": np.maximum,
+    "min": lambda a, b: np.where(b < a, b, a),  # not np.minimum: what becomes of a NaN is as in the emitted text
+    "max": lambda a, b: np.where(a < b, b, a),
     "select": lambda a, b, below, otherwise: np.where(a < b, below, otherwise),
     "fma": lambda a, b, c: a * b + c,
     "fms": lambda a, b, c: a * b - c,
@@ -33,13 +33,19 @@ def interpret(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, n
     values: dict[int, Any] = {}
     n_envs = next(iter(arrays.values())).shape[1] if arrays else 1
     dtype = next(iter(arrays.values())).dtype if arrays else np.dtype(np.float64)
-    for i in program.instructions:
-        if i.slot is not None:
-            values[i.target] = arrays[i.slot.array][i.slot.item]
-        else:
-            values[i.target] = _RUN[i.op](*(values[a] if isinstance(a, int) else dtype.type(a) for a in i.args))
+    evaluate(program.instructions, arrays, values)
     results = {name: np.zeros((count, n_envs), dtype) for name, count in program.outputs.items()}
     for store in program.stores:
         value = values[store.value] if isinstance(store.value, int) else store.value
         results[store.slot.array][store.slot.item] = value
     return results
+
+
+def evaluate(instructions: Iterable[Instruction], arrays: Mapping[str, np.ndarray], values: dict[int, Any]) -> None:
+    """Run instructions, adding what they compute to the values known so far."""
+    dtype = next(iter(arrays.values())).dtype if arrays else np.dtype(np.float64)
+    for i in instructions:
+        if i.slot is not None:
+            values[i.target] = arrays[i.slot.array][i.slot.item]
+        else:
+            values[i.target] = _RUN[i.op](*(values[a] if isinstance(a, int) else dtype.type(a) for a in i.args))

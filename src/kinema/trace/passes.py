@@ -13,19 +13,25 @@ def fuse_multiply_add(program: Program) -> Program:
 
     `fma`, `fms` (a b - c) and `fnma` (c - a b) are one instruction each on every processor that matters.
     """
-    uses = Counter(a for i in program.instructions for a in i.args if isinstance(a, int))
-    uses.update(s.value for s in program.stores if isinstance(s.value, int))
-    made_by = {i.target: i for i in program.instructions}
+    kept = [s.value for s in program.stores if isinstance(s.value, int)]
+    return Program(fuse_instructions(program.instructions, kept), program.stores)
+
+
+def fuse_instructions(instructions: Sequence[Instruction], kept: Sequence[int]) -> tuple[Instruction, ...]:
+    """The same for a list of instructions, of which some values are wanted beside."""
+    uses = Counter(a for i in instructions for a in i.args if isinstance(a, int))
+    uses.update(kept)
+    made_by = {i.target: i for i in instructions}
 
     def product(argument: object) -> Instruction | None:
         if not isinstance(argument, int) or uses[argument] != 1:
             return None
-        maker = made_by[argument]
-        return maker if maker.op == "mul" else None
+        maker = made_by.get(argument)
+        return maker if maker is not None and maker.op == "mul" else None
 
     gone: set[int] = set()
     fused: list[Instruction] = []
-    for instruction in program.instructions:
+    for instruction in instructions:
         new = instruction
         if instruction.op in ("add", "sub"):
             a, b = instruction.args
@@ -38,7 +44,7 @@ def fuse_multiply_add(program: Program) -> Program:
             if new is not instruction:
                 gone.add(p.target)  # type: ignore[union-attr]
         fused.append(new)
-    return Program(tuple(i for i in fused if i.target not in gone), program.stores)
+    return tuple(i for i in fused if i.target not in gone)
 
 
 def schedule(program: Program) -> Program:
@@ -52,14 +58,19 @@ def schedule(program: Program) -> Program:
 
 
 def _depth_first(program: Program) -> Program:
-    made_by = {i.target: i for i in program.instructions}
-    room = _room_needed(program)
+    roots = [s.value for s in program.stores if isinstance(s.value, int)]
+    return Program(schedule_instructions(program.instructions, roots), program.stores)
+
+
+def schedule_instructions(instructions: Sequence[Instruction], roots: Sequence[int]) -> tuple[Instruction, ...]:
+    """What the roots need of some instructions, depth first; arguments from elsewhere are taken as given."""
+    made_by = {i.target: i for i in instructions}
+    room = _room_needed(instructions)
     done: set[int] = set()
     order: list[Instruction] = []
-    for store in program.stores:
-        if isinstance(store.value, int):
-            _visit(store.value, made_by, room, done, order)
-    return Program(tuple(order), program.stores)
+    for root in roots:
+        _visit(root, made_by, room, done, order)
+    return tuple(order)
 
 
 def _visit(
@@ -69,7 +80,7 @@ def _visit(
     stack: list[tuple[int, bool]] = [(root, False)]
     while stack:
         number, ready = stack.pop()
-        if number in done:
+        if number in done or number not in made_by:
             continue
         instruction = made_by[number]
         if ready:
@@ -77,15 +88,18 @@ def _visit(
             order.append(instruction)
             continue
         stack.append((number, True))
-        arguments = sorted({a for a in instruction.args if isinstance(a, int) and a not in done}, key=lambda a: room[a])
+        arguments = sorted(
+            {a for a in instruction.args if isinstance(a, int) and a in made_by and a not in done},
+            key=lambda a: (room[a], a),
+        )
         stack.extend((a, False) for a in arguments)
 
 
-def _room_needed(program: Program) -> dict[int, int]:
+def _room_needed(instructions: Sequence[Instruction]) -> dict[int, int]:
     """For each value how many others have to be held while it is computed (Sethi and Ullman, as if it were a tree)."""
     room: dict[int, int] = {}
-    for instruction in program.instructions:
-        needs = sorted((room[a] for a in set(instruction.args) if isinstance(a, int)), reverse=True)
+    for instruction in instructions:
+        needs = sorted((room.get(a, 1) for a in set(instruction.args) if isinstance(a, int)), reverse=True)
         room[instruction.target] = max([1, *(n + i for i, n in enumerate(needs))])
     return room
 

@@ -49,6 +49,11 @@ class Program:
         return _extents(s.slot for s in self.stores)
 
     @property
+    def n_instructions(self) -> int:
+        """How long it is."""
+        return len(self.instructions)
+
+    @property
     def n_operations(self) -> int:
         """Floating-point operations, roughly."""
         return sum(COST.get(i.op, 1) for i in self.instructions)

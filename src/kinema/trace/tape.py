@@ -51,7 +51,8 @@ class Tape:
         """A value, the one recorded before if there is one."""
         if op in COMMUTATIVE and _order(args[0]) > _order(args[1]):
             args = (args[1], args[0])
-        key = (op, *args)
+        # Python takes 2 and 2.0 for the same key: value number 2 must not be taken for the constant
+        key = (op, args, *(type(a) for a in args))
         if key not in self._known:
             self._known[key] = self._append(op, args)
         return Scalar(self, self._known[key])

@@ -30,7 +30,7 @@ class Motion:
 
     joint: Joint
     """The joint it comes from."""
-    before: Pose = field(default=Pose(), kw_only=True)  # noqa: RUF009  poses are never changed
+    before: Pose = field(default=Pose(), kw_only=True)
     """From where the motion before ends to where this one takes place."""
 
 

@@ -40,6 +40,16 @@ def staging(target: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+@contextmanager
+def errors_of(target: Path) -> Iterator[None]:
+    """Errors of writing name the file, whatever part of it they are about."""
+    try:
+        yield
+    except WriteError as error:
+        message = str(error)
+        raise error if message.startswith(str(target)) else WriteError(f"{target}: {message}") from None
+
+
 def _move(draft: Path, target: Path) -> None:
     made = [p for p in sorted(draft.rglob("*")) if p.is_file()]
     made.sort(key=lambda p: p == draft / target.name)  # the main file last: until then, the old one holds

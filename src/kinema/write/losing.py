@@ -8,9 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from kinema.description import Link, Node, Shape
+from kinema.description import Link, Node, Shape, SolverParameters
 
 from .report import Action, Loss, LossReport
+
+Fields = Mapping[str, tuple[Any, str]]
+"""Fields with their defaults, and the words for those that have others."""
+_INFINITY = float("inf")
+AXIS_FIELDS: Fields = {
+    "acceleration": (_INFINITY, "its limit of acceleration"),
+    "deceleration": (_INFINITY, "its limit of deceleration"),
+    "jerk": (_INFINITY, "its limit of jerk"),
+    "armature": (0.0, "its armature"),
+    "drive": (None, "its drive"),
+    "limit_solver": (SolverParameters(), "the solver parameters of its limits"),
+    "friction_solver": (SolverParameters(), "the solver parameters of its friction"),
+}
+"""Of an axis, what neither URDF nor SDFormat can say."""
+JOINT_FIELDS: Fields = {
+    "state": (None, "the coordinates it is shown at"),
+    "cone": (None, "its cone limit"),
+    "break_force": (_INFINITY, "the force it breaks at"),
+    "break_torque": (_INFINITY, "the torque it breaks at"),
+}
+"""The same of a joint."""
 
 
 class Losing:
@@ -35,7 +56,7 @@ class Losing:
         self.lose(Action.APPROXIMATED, node, what, how)
 
 
-def differing(node: object, table: Mapping[str, tuple[Any, str]]) -> list[str]:
+def differing(node: object, table: Fields) -> list[str]:
     """Words for the fields that are not what the table gives as their default."""
     return [words for name, (default, words) in table.items() if not _is_same(getattr(node, name), default)]
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def xml_name(name: str) -> str:
+    """The name without characters that no XML file can hold."""
+    return _NOT_IN_XML.sub("_", name)
 
 
 def number(value: float) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kinema import shapes
-from kinema.description import JointKind, Mesh, Robot
+from kinema.description import JointKind, Mesh, Robot, mesh_data
 from kinema.foundation import KinemaError, Pose
 from kinema.read.cad import from_build123d
 from kinema.read.cad.solids import pose_of
@@ -41,7 +41,7 @@ def pair(joint: Any, *, rigid_first: bool = False, **values: Any) -> tuple[Any, 
 
 AXIS = b.Axis((4, -2, 9), (1, 2, -0.5))
 NORMAL = (0.5, 0, 1)
-JOINTS: dict[str, tuple[Any, dict[str, float], JointKind]] = {
+JOINTS: dict[str, tuple[Any, dict[str, Any], JointKind]] = {
     "revolute": (lambda p: b.RevoluteJoint("j", p, AXIS, angular_range=(-90, 120)), {"angle": 35}, JointKind.REVOLUTE),
     "revolute with a reference": (
         lambda p: b.RevoluteJoint("j", p, AXIS, angle_reference=NORMAL, angular_range=(-90, 120)),
@@ -113,6 +113,7 @@ def test_ball_joints(angles: Any, rigid_first: bool, limited: bool, diagnostics:
     robot = from_build123d(assembly, diagnostics=diagnostics)
     (found,) = robot.joints
     assert found.kind is (JointKind.SIX_AXIS if limited else JointKind.SPHERICAL)
+    assert found.state is not None
     poses = robot.link_poses({"j": found.state})
     for part in assembly.children:
         assert max(poses[part.label].distance(pose_of(part.location))) < 1e-9
@@ -142,7 +143,7 @@ def test_a_linear_joint_on_a_revolute_one_slides_and_turns(diagnostics: ClaimedD
 
 
 def test_masses_and_meshes(diagnostics: ClaimedDiagnostics) -> None:
-    """A box weighs what it must, in its own frame; triangles enclose the same volume; densities by name and material."""
+    """A box weighs what it must, in its own frame; triangles enclose the same volume; densities by name."""
     box = make(b.Location((100, 200, 300), (30, 40, 50)) * b.Box(20, 30, 40), "box")
     pin = make(b.Cylinder(5, 50), "pin")
     steel = make(b.Pos(50, 0, 0) * b.Box(10, 10, 10), "steel one")
@@ -165,7 +166,10 @@ def test_masses_and_meshes(diagnostics: ClaimedDiagnostics) -> None:
     for link in robot.links:
         mesh = link.shapes[0].geometry
         assert isinstance(mesh, Mesh)
-        quality = shapes.mesh_quality(shapes.MeshData(mesh.vertices, mesh.faces))
+        data = mesh_data(mesh)
+        assert data is not None
+        assert link.inertial is not None
+        quality = shapes.mesh_quality(data)
         assert quality.is_closed
         assert quality.volume == pytest.approx(link.inertial.mass / densities.get(link.name, 2000.0), rel=5e-3)
 
@@ -263,7 +267,9 @@ def test_the_example(diagnostics: ClaimedDiagnostics) -> None:
     masses = {k.name: k.inertial.mass for k in robot.links if k.inertial is not None}
     expected = {"base": math.pi * 0.06**2 * 0.04 * 2700, "upper_arm": 0.648, "forearm": 0.253125}
     assert masses == pytest.approx(expected)
-    np.testing.assert_allclose(robot.link("upper_arm").pose.position, [0, 0, 0.12], atol=1e-12)
+    pose = robot.link("upper_arm").pose
+    assert pose is not None
+    np.testing.assert_allclose(pose.position, [0, 0, 0.12], atol=1e-12)
 
 
 def test_without_build123d_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

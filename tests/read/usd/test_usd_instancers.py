@@ -63,10 +63,10 @@ def test_joints_and_articulations_come_along(specifier: str, tmp_path: Path, dia
     assert isinstance(world, World)
     copies = {path: place for path, place in positions_of(world).items() if path.startswith("/many")}
     assert copies == {
-        "/many/instance_0": [0, 3, 0],
-        "/many/instance_0/lid": [0, 3, 0.5],
-        "/many/instance_1": [0, 6, 0],
-        "/many/instance_1/lid": [0, 6, 1],
+        "/many/instances/instance_0": [0, 3, 0],
+        "/many/instances/instance_0/lid": [0, 3, 0.5],
+        "/many/instances/instance_1": [0, 6, 0],
+        "/many/instances/instance_1/lid": [0, 6, 1],
     }
     robots = [robot for robot in world.robots if robot.links[0].origin.path.startswith("/many")]
     assert [(len(r.links), len(r.joints), r.root == r.links[0].name) for r in robots] == [(2, 1, True)] * 2
@@ -99,7 +99,7 @@ def test_copies_are_where_openusd_puts_them(tmp_path: Path, diagnostics: Claimed
     corners = np.array([(0, 0, 0.5, 1), (0.125, 0, 0.5, 1), (0, 0.25, 0.5, 1), (0, 0, 0.875, 1)])
     for number, matrix in enumerate(matrices):
         true: Array = corners @ np.array(matrix) @ outer
-        link = next(x for x in world.links if x.origin.path == f"/many/instance_{number}/lid")
+        link = next(x for x in world.links if x.origin.path == f"/many/instances/instance_{number}/lid")
         assert link.pose is not None
         vertices = link.pose.apply(link.shapes[0].pose.apply(link.shapes[0].geometry.vertices))  # type: ignore[union-attr]
         np.testing.assert_allclose(vertices, true[:, :3], atol=1e-9)
@@ -144,12 +144,12 @@ def test_initial_velocities(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> 
     moving = instancer("moving", "/moving/ball", "(5, 5, 0), (5, 9, 0)", turned, quarter, given, body)
     world = read_usd(write_stage(tmp_path, plain, moving), diagnostics=diagnostics)
     velocities = {link.origin.path: np.round(link.linear_velocity, 6).tolist() for link in world.links}
-    assert velocities["/plain/instance_0"] == [0, 1, 0]
-    assert velocities["/plain/instance_1"] == [0, -1, 0]
-    assert velocities["/moving/instance_0"] == [0, 0, 1]
-    assert velocities["/moving/instance_1"] == [0, 2, 0]
+    assert velocities["/plain/instances/instance_0"] == [0, 1, 0]
+    assert velocities["/plain/instances/instance_1"] == [0, -1, 0]
+    assert velocities["/moving/instances/instance_0"] == [0, 0, 1]
+    assert velocities["/moving/instances/instance_1"] == [0, 2, 0]
     spins = {link.origin.path: link.angular_velocity for link in world.links}
-    np.testing.assert_allclose(spins["/plain/instance_1"], (0, -np.pi / 2, 0), atol=1e-6)
+    np.testing.assert_allclose(spins["/plain/instances/instance_1"], (0, -np.pi / 2, 0), atol=1e-6)
 
 
 def test_a_joint_may_name_an_instance_but_not_a_prototype(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
@@ -158,7 +158,7 @@ def test_a_joint_may_name_an_instance_but_not_a_prototype(tmp_path: Path, diagno
     balls = instancer("balls", "/balls/ball", "(0, 5, 0), (0, 9, 0)", ball)
     fixed = [
         prim(f'PhysicsFixedJoint "{name}"', f"rel physics:body1 = <{target}>", "point3f physics:localPos0 = (0, 5, 0)")
-        for name, target in (("held", "/balls/instance_0"), ("lost", "/balls/ball"))
+        for name, target in (("held", "/balls/instances/instance_0"), ("lost", "/balls/ball"))
     ]
     world = read_usd(write_stage(tmp_path, balls, *fixed), diagnostics=diagnostics)
     assert [j.name for j in world.joints] == ["held"]
@@ -176,7 +176,7 @@ def test_who_names_a_prototype_means_its_instances(tmp_path: Path, diagnostics: 
     )
     world = read_usd(write_stage(tmp_path, balls, prim('Sphere "other"', apis=[BODY, COLLIDER]), group))
     pairs = {frozenset(c.shape.origin.path for c in pair) for pair in colliding_pairs(world)}
-    assert pairs == {frozenset({"/other", f"/balls/instance_{i}"}) for i in (0, 1)}
+    assert pairs == {frozenset({"/other", f"/balls/instances/instance_{i}"}) for i in (0, 1)}
 
 
 def test_an_instance_of_no_size(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
@@ -187,7 +187,7 @@ def test_an_instance_of_no_size(tmp_path: Path, diagnostics: ClaimedDiagnostics)
         write_stage(tmp_path, instancer("balls", "/balls/ball", "(0, 5, 0), (0, 9, 0)", scales, ball)),
         diagnostics=diagnostics,
     )
-    assert {d.origin.path for d in diagnostics.claim_all("usd.zero-scale")} == {"/balls/instance_1"}
+    assert {d.origin.path for d in diagnostics.claim_all("usd.zero-scale")} == {"/balls/instances/instance_1"}
     diagnostics.claim("usd.no-mass")
     assert len(world.links) == 2
 

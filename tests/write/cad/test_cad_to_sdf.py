@@ -33,9 +33,8 @@ def test_libsdformat(design: FakeDesign) -> None:
         written = Written.make(robot, Path(folder))
         (model, *_) = libsdformat_accepts(written)["models"]
     assert not written.lowered[0].offsets
-    seen: dict[str, Any] = {
-        link["name"].rpartition("::")[2]: model["pose_in_world"] @ link["pose"] for link in model["links"]
-    }
+    base: Any = model["pose_in_world"]
+    seen = {link["name"].rpartition("::")[2]: base @ link["pose"] for link in model["links"]}
     agree(seen, _expected(written, at_zero(robot, design)), TOLERANCE)
 
 

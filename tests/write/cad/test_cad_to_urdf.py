@@ -76,7 +76,8 @@ def test_drake(design: FakeDesign, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         written = Written.make(robot, Path(folder), base="world")
         try:
-            result = drake(written.file, [written.in_file(s.configuration) for s in places])
+            at = [{n: q.tolist() for n, q in written.in_file(s.configuration).items()} for s in places]
+            result = drake(written.file, at)
         except OracleMissing as missing:
             pytest.skip(str(missing))
     assert "error" not in result, result["error"]

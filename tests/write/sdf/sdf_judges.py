@@ -16,7 +16,6 @@ from kinema.description import Joint, JointKind, Robot, World
 from kinema.foundation import Array, Pose
 from kinema.write.report import LossReport
 from kinema.write.sdf import Lowered, SdfOptions, describe_in_sdf, write_sdf
-from kinema.write.sdf.writing import sdf_name
 from oracles import OracleMissing, drake, libsdformat
 
 Coordinates = Mapping[str, Array]

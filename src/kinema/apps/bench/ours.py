@@ -50,11 +50,14 @@ def measure(
     one_launch: bool,
     threads: int | None = None,
     precision: str = "single",
+    roles: int | None = None,
     seconds: float = 1.0,
 ) -> Figures:
     """Rollouts of random commands: all steps in one launch, or a launch for each step (in a CUDA graph on a GPU)."""
     start = time.perf_counter()
-    engine = Engine(case.model, case.settings, n_envs, find_device(device), precision=precision, threads=threads)
+    engine = Engine(
+        case.model, case.settings, n_envs, find_device(device), precision=precision, threads=threads, roles=roles
+    )
     engine.prepare()
     build_seconds = time.perf_counter() - start
     commands = case.commands(n_envs)
@@ -120,7 +123,7 @@ def single_environment(case: Case, seconds: float = 1.0) -> dict[str, float]:
         pass
 
     return {
-        "step": loops / fastest(repeat(lambda: engine.step()), nothing, seconds),
+        "step": loops / fastest(repeat(engine.step), nothing, seconds),
         "step(10)": 10 * loops / fastest(repeat(lambda: engine.step(10)), nothing, seconds),
         "mj_step": loops / fastest(repeat(lambda: mujoco.mj_step(case.peer, data)), nothing, seconds),
         "mj_step(10)": 10 * loops / fastest(repeat(lambda: mujoco.mj_step(case.peer, data, 10)), nothing, seconds),

@@ -10,7 +10,6 @@ from . import ours, peers
 from .case import Case, load
 from .ours import Figures
 
-
 Progress = Callable[[str], None]
 
 

@@ -12,6 +12,29 @@ class Layout(str, enum.Enum):
     FLAT = "flat"
 
 
+class IntegratorName(str, enum.Enum):
+    """How a step goes from one state to the next."""
+
+    IMPLICIT = "implicitfast"
+    EULER = "euler"
+    RK4 = "rk4"
+
+
+class Precision(str, enum.Enum):
+    """32 or 64 bits."""
+
+    SINGLE = "single"
+    DOUBLE = "double"
+
+
+class Driving(str, enum.Enum):
+    """What joints are told while a robot is simulated."""
+
+    ZERO = "zero"
+    HOLD = "hold"
+    RANDOM = "random"
+
+
 class Meshes(str, enum.Enum):
     """What becomes of meshes."""
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from .choices import Layout, Meshes
+from .choices import Driving, IntegratorName, Layout, Meshes, Precision
 
 app = typer.Typer(
     name="kinema",
-    help="The robot compiler: read, check, describe and convert robots from URDF, SDFormat, MJCF and USD files.",
+    help="The robot compiler: read, check, convert and simulate robots from URDF, SDFormat, MJCF and USD files.",
     no_args_is_help=True,
     rich_markup_mode="markdown",  # which lets paragraphs flow
     pretty_exceptions_enable=False,
@@ -149,6 +149,74 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     if source.is_dir() or (to is not None and ("," in to or to.strip().lower() == single.ALL)):
         raise typer.Exit(batch.run(source, target, batch.Options(to, jobs, how, report, settings)))
     raise typer.Exit(single.run(source, target, how, report=report, settings=settings, to=to))
+
+
+@app.command()
+def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
+    file: File,
+    envs: Annotated[int, typer.Option("--envs", "-n", min=1, help="How many copies to simulate at once.")] = 1,
+    steps: Annotated[int, typer.Option("--steps", "-s", min=1, help="How many steps to take.")] = 1000,
+    dt: Annotated[float, typer.Option("--dt", help="Time of a step [s].")] = 0.002,
+    device: Annotated[
+        str, typer.Option("--device", "-d", help="cpu, cuda:0, ..., or auto: a GPU where there is one.")
+    ] = "cpu",
+    integrator: Annotated[
+        IntegratorName,
+        typer.Option(
+            "--integrator",
+            help="implicitfast: implicit in velocity. euler: semi-implicit. rk4: Runge and Kutta's, of fourth order.",
+        ),
+    ] = IntegratorName.IMPLICIT,
+    precision: Annotated[
+        Precision, typer.Option("--precision", help="Numbers of 32 (single) or 64 (double) bits.")
+    ] = Precision.SINGLE,
+    control: Annotated[
+        Driving,
+        typer.Option(
+            "--control",
+            help="zero: no forces in joints, so that the robot falls or swings. hold: every joint stays where it "
+            "starts. random: new targets within the limits every half second, different ones in each copy.",
+        ),
+    ] = Driving.ZERO,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random targets; the same seed, the same run.")] = 0,
+    json: Json = False,
+    format: Format = None,
+    package_path: SearchPath = None,
+    variant: Variant = None,
+) -> None:
+    """Simulate many copies of a robot, and show how fast that was and where the joints ended up.
+
+    The robot is compiled for the device first, which takes some seconds once; the result is kept on disk.
+
+    Exit status: 0 fine, 1 the file has errors (all listed), it cannot be simulated, or a copy went wrong, 2 it could
+    not be read at all, or the device is not there.
+    """
+    from .simulate import Options, run
+
+    options = Options(
+        envs=envs,
+        steps=steps,
+        dt=dt,
+        device=device,
+        integrator=integrator.value,
+        precision=precision.value,
+        control=control.value,
+        seed=seed,
+        json=json,
+    )
+    paths, variants = package_path or [], variant or []
+    raise typer.Exit(run(file, options, format=format, search_paths=paths, variants=variants))
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """Look at this machine: Python, packages, devices, the cache; test each device; say what is missing.
+
+    Exit status: 0 everything that simulation needs is there and works, 1 something is not.
+    """
+    from .doctor import run
+
+    raise typer.Exit(run(json=json))
 
 
 @app.command()

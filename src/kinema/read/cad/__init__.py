@@ -1,5 +1,6 @@
-"""CAD assemblies, from a JSON snapshot that an add-in of the CAD program writes (`docs/cad-snapshot.md`), or from
-build123d (`from_build123d`, whose `solids` and `solid_joints` make the same objects as a snapshot does).
+"""CAD assemblies, from a JSON snapshot that an add-in of the CAD program writes (`docs/cad-snapshot.md`), or build123d.
+
+The objects of a snapshot also come from a build123d assembly: `from_build123d`, with `solids` and `solid_joints`.
 
 The story: `json_text` and `parse` make objects of the text, `references` mends what leads nowhere, `grouping` works out
 which parts are one link, `masses` adds up their mass, and `joints` (with `motions`, `probe` and `mimics`) says how the

@@ -1,8 +1,8 @@
 """The joints of a build123d assembly, in the terms of a snapshot.
 
 `a.connect_to(b)` moves the part of `b`, so that the part of `a` is the parent. How the two then move is not worked out
-from the joints' fields but measured: `relative_to` says where build123d puts the child for other values. (It turns about
-another axis than the declared one where a revolute joint has an angle reference and its axis is not z.)
+from the joints' fields but measured: `relative_to` says where build123d puts the child for other values. (It turns
+about another axis than the declared one where a revolute joint has an angle reference and its axis is not z.)
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class PartList:
         center, about_center = _moments(shape)
         about_center *= mass / volume
         about_origin = about_center + inertia_from_second_moment(mass * np.outer(center, center))
-        principal = np.linalg.eigvalsh(about_center)
+        principal = np.asarray(np.linalg.eigvalsh(about_center), dtype=np.float64)
         return PhysicalElement(mass=mass, center=center, inertia=about_origin, principal=principal, frame="component")
 
     def _density(self, shape: Any, occurrence: OccurrenceElement, material: str) -> float:
@@ -166,8 +166,8 @@ def _moments(shape: Any) -> tuple[Array, Array]:
     from build123d import CenterOf
 
     home = pose_of(shape.location)
-    center = np.array(tuple(shape.center(CenterOf.MASS))) * MM
-    inertia = np.array(shape.matrix_of_inertia) * MM**5
+    center = np.array(tuple(shape.center(CenterOf.MASS)), dtype=np.float64) * MM
+    inertia = np.array(shape.matrix_of_inertia, dtype=np.float64) * MM**5
     return home.inverse().apply(center), home.rotation.T @ inertia @ home.rotation
 
 

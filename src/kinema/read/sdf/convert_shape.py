@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from kinema.description import (
     Plane,
     Shape,
     VisualMaterial,
+    mesh_part,
 )
 from kinema.foundation import Array, Diagnostics, Pose, rotation_aligning
+from kinema.shapes import ShapeError
 
 from ..resolve import Resolver
 from .context import FORMAT
@@ -155,9 +158,8 @@ class ShapeConverter:
             report = self.diagnostics.error if is_collision else self.diagnostics.warning
             problem = f"the mesh {shape.uri!r} of {what} was not found: {reason}"
             report(f"{FORMAT}.missing-mesh", problem, hint="give its folder as a search path", origin=shape.origin)
-        if shape.submesh:
-            problem = f"{what} uses only the part {shape.submesh!r} of its mesh; the whole mesh is used"
-            self.diagnostics.warning(f"{FORMAT}.submesh", problem, hint="put it into its own file", origin=shape.origin)
+        if shape.submesh and path is not None:
+            self._check_part(shape, path, what)
         approximation = _OPTIMIZATION.get(shape.optimization)
         if shape.optimization and approximation is None:
             problem = f"{what}: {shape.optimization[:40]!r} is not a mesh optimization"
@@ -170,6 +172,16 @@ class ShapeConverter:
             center_submesh=shape.center_submesh,
             approximation=approximation,
         )
+
+    def _check_part(self, shape: MeshShape, path: Path, what: str) -> None:
+        """Whether the part that a shape is of its file is there."""
+        try:
+            part, why = mesh_part(Mesh(path=str(path), submesh=shape.submesh)), "the file has no part of that name"
+        except ShapeError as error:
+            part, why = None, str(error)
+        if part is None:
+            problem = f"{what} is only the part {shape.submesh!r} of its mesh, but {why.rstrip('.')}; all of it is used"
+            self.diagnostics.warning(f"{FORMAT}.submesh", problem, hint="put it into its own file", origin=shape.origin)
 
     # -- look and feel --------------------------------------------------------------------------------------------
 

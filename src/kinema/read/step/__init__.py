@@ -1,7 +1,7 @@
-"""STEP assemblies: parts, places, names and colours from the file, joints from a YAML file beside it (`docs/cad-step.md`).
+"""STEP assemblies: parts from the file, joints from a YAML file beside it (`docs/cad-step.md`).
 
-The story: `sidecar` reads the joints' file (through `yaml_text`), `worker` runs the CAD kernel in a process of its own and
-hands the parts over as a CAD snapshot (`handover`), and `kinema.read.cad` makes a robot of both.
+The story: `sidecar` reads the joints' file (through `yaml_text`), `kernel` runs the CAD kernel in a process of its own
+(`worker`), which hands the parts over as a CAD snapshot (`handover`), and `kinema.read.cad` makes a robot of both.
 """
 
 from __future__ import annotations

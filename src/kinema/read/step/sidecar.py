@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from kinema.description import AxisMotion, Extra
-from kinema.foundation import Array, Diagnostics, Origin, Pose
+from kinema.foundation import NOWHERE, Array, Diagnostics, Origin, Pose, vector
 from kinema.read.cad.elements import JointElement, MotionElement, MotionLinkElement, RigidGroupElement, Snapshot
 from kinema.read.cad.json_text import JsonCursor
 from kinema.read.cad.schema import LENGTH_UNITS, MOTIONS, ROOT
@@ -48,7 +48,7 @@ class Sidecar:
     joints: list[JointElement] = field(default_factory=list)
     groups: list[RigidGroupElement] = field(default_factory=list)
     followers: list[_Follower] = field(default_factory=list)
-    place: Origin = Origin()
+    place: Origin = NOWHERE
     angle: float = _ANGLES["deg"]
     """Radians in the file's unit."""
     length: float = LENGTH_UNITS["mm"]
@@ -204,13 +204,13 @@ def _joint(cursor: JsonCursor, sidecar: Sidecar) -> JointElement:
 def _axes(cursor: JsonCursor) -> dict[str, Array]:
     """The joint's frame: z along its axis, x as near as can be to `x_axis`."""
     z = _direction(cursor, "axis", np.array([0.0, 0.0, 1.0]))
-    x = _direction(cursor, "x_axis", np.eye(3)[int(np.argmin(np.abs(z)))])
+    x: Array = _direction(cursor, "x_axis", np.eye(3)[int(np.argmin(np.abs(z)))])
     x = x - (x @ z) * z
     if float(np.linalg.norm(x)) < 1e-6:
         cursor.error("zero-axis", f"{cursor.place('x_axis').path} points along the axis", "x_axis")
-        x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
+        x = vector(np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))]))
     x = x / np.linalg.norm(x)
-    return {"x": x, "y": np.cross(z, x), "z": z}
+    return {"x": x, "y": vector(np.cross(z, x)), "z": z}
 
 
 def _direction(cursor: JsonCursor, key: str, default: Array) -> Array:

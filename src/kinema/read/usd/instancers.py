@@ -23,6 +23,8 @@ MAX_INSTANCES = 10_000
 MAX_COPIED_PRIMS = 300_000
 MAX_LEVELS = 8
 """Instancers in the prototypes of instancers."""
+_ROOM = "instances"
+"""The prim in an instancer that holds its copies."""
 _PLACE = "xformOp:transform:instance"
 
 
@@ -116,7 +118,10 @@ class Copies:
         instances = self._instances(prim)
         self._room -= len(instances)
         sizes = [0 if p is None else _size(p) for p in prototypes]
-        taken = {child.GetName() for child in prim.GetAllChildren()}
+        # not right below the instancer: thousands of references to a sibling take OpenUSD very long
+        around = f"{path}/{_ROOM}"
+        while self._stage.GetPrimAtPath(around):
+            around += "_"
         lost = 0
         for number, which, matrix, velocities in instances:
             prototype = prototypes[which] if 0 <= which < len(prototypes) else None
@@ -124,10 +129,7 @@ class Copies:
                 lost += 1
                 continue
             self._prims_left -= sizes[which]
-            name = f"instance_{number}"
-            while name in taken:
-                name += "_"
-            copies.append(f"{path}/{name}")
+            copies.append(f"{around}/instance_{number}")
             self._prototypes[copies[-1]] = str(prototype.GetPath())
             moving = self._velocities(prototype, *velocities)
             yield _Copy(copies[-1], prototype.GetPath(), matrix, moving)
@@ -211,6 +213,9 @@ class Copies:
         layer = self._stage.GetSessionLayer()
         is_xformable = {c.prototype: self._is_xformable(c.prototype) for c in copies}
         with pxr.Sdf.ChangeBlock():
+            for path in {copy.path.rpartition("/")[0]: None for copy in copies}:
+                around = pxr.Sdf.CreatePrimInLayer(layer, path)
+                around.specifier, around.typeName = pxr.Sdf.SpecifierDef, "Xform"
             for copy in copies:
                 _author(layer, copy, is_xformable[copy.prototype])
 

@@ -63,6 +63,20 @@ class Materials:
         return known[prim]
 
 
+def check_bindings(index: StageIndex) -> None:
+    """Say which bindings lead nowhere: what they are for gets another material, or none."""
+    for prim in index.bound:
+        for name in sorted(n for n in index.values.facts(prim).authored if n.startswith("material:binding")):
+            for target in index.targets(prim, name):
+                if target.IsPrimPath() and not index.stage.GetPrimAtPath(target):
+                    index.diagnostics.warning(
+                        "usd.material-missing",
+                        f"{prim.GetName()!r} is bound to the material {target}, which does not exist",
+                        hint=f"correct {name}",
+                        origin=index.origin(prim),
+                    )
+
+
 def _bindings(prims: Sequence[pxr.Prim], purpose: str) -> dict[pxr.Prim, pxr.Prim | None]:
     """Shape -> the material that is bound to it for a purpose."""
     if not prims:

@@ -11,7 +11,7 @@ from kinema.description import Mesh, Plane, Shape
 
 from . import pxr
 from .geometry import GeometryError, Placed, approximation, place_geometry
-from .materials import Materials
+from .materials import Materials, check_bindings
 from .polar import Affine, is_singular
 from .stage_index import Body, StageIndex
 from .vendor import apply_shape_settings
@@ -36,6 +36,7 @@ class StageShape:
 def read_shapes(index: StageIndex) -> list[StageShape]:
     """Every shape of the stage."""
     result: list[StageShape] = []
+    check_bindings(index)
     materials = Materials(index, index.gprims)
     owners = [index.owner(prim) for prim in index.gprims]
     for prim, body, into_link in zip(index.gprims, owners, _into_links(index, owners), strict=True):

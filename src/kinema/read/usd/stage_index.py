@@ -66,6 +66,8 @@ class StageIndex:
     lights: list[pxr.Prim] = field(default_factory=list)
     others: list[pxr.Prim] = field(default_factory=list)
     """Typed prims of vendor schemas (actuators, tendons, ...)."""
+    bound: list[pxr.Prim] = field(default_factory=list)
+    """Prims that bind materials to themselves and what is below them."""
     copies: Copies = field(init=False)
     """The instances of point instancers."""
     owner_of: dict[str, str | None] = field(default_factory=dict)
@@ -226,6 +228,8 @@ def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
         index.articulations.append(prim)
     if "PhysicsFilteredPairsAPI" in schemas:
         index.filtered.append(prim)
+    if "MaterialBindingAPI" in schemas:
+        index.bound.append(prim)
     if "PhysicsMassAPI" in schemas and not schemas & {"PhysicsRigidBodyAPI", "PhysicsCollisionAPI"}:
         index.diagnostics.warning(
             "usd.mass-on-neither",

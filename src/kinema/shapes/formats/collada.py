@@ -31,12 +31,14 @@ def read_collada(source: MeshSource) -> LoadedMesh:
     scene = SceneBuilder(source.limits)
     metres = scale_matrix(np.full(3, _unit(root)))
     meshes: dict[int, MeshData] = {}
-    for geometry, pose in _placed_geometries(document, scene):
+    for geometry, pose, node in _placed_geometries(document, scene):
         if id(geometry) not in meshes:
             meshes[id(geometry)] = read_geometry(document, geometry)
-        scene.place(meshes[id(geometry)], metres @ pose)
+        # robot tools call a part by the name of its node
+        names = [e.get(key) for e in (node, geometry) if e is not None for key in ("name", "id")]
+        scene.place(meshes[id(geometry)], metres @ pose, names)
     up_axis = (root.findtext("asset/up_axis") or "").strip()
-    return LoadedMesh(scene.build(), up_axis=up_axis or None, notes=document.notes())
+    return LoadedMesh(scene.build(), up_axis=up_axis or None, notes=document.notes(), parts=scene.parts)
 
 
 def _unit(root: Element) -> float:
@@ -51,20 +53,23 @@ def _unit(root: Element) -> float:
 # Scene ----------------------------------------------------------------------------------------------------------------
 
 
-def _placed_geometries(document: ColladaDocument, scene: SceneBuilder) -> Iterator[tuple[Element, FloatArray]]:
-    """Every geometry instance with its 4x4 pose in the file's units, depth first, in file order."""
+def _placed_geometries(
+    document: ColladaDocument, scene: SceneBuilder
+) -> Iterator[tuple[Element, FloatArray, Element | None]]:
+    """Every geometry instance with its 4x4 pose in the file's units and its node, depth first, in file order."""
     roots = _scene_nodes(document)
     if roots is None:
         document.note("There is no scene; every geometry was taken once, where it is.")
         for geometry in document.root.iterfind("library_geometries/geometry"):
-            yield geometry, np.eye(4)
+            yield geometry, np.eye(4), None
         return
     pending = [(node, np.eye(4), 1) for node in reversed(roots)]
     while pending:
         node, parent_pose, depth = pending.pop()
         scene.visit_node(depth)
         pose = parent_pose @ _node_matrix(node)
-        yield from _own_geometries(document, node, pose)
+        for geometry, own_pose in _own_geometries(document, node, pose):
+            yield geometry, own_pose, node
         children = [_child_node(document, child) for child in node if child.tag in ("node", "instance_node")]
         pending += [(child, pose, depth + 1) for child in reversed(children)]
 

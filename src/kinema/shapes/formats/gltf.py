@@ -34,13 +34,15 @@ def read_gltf(source: MeshSource) -> LoadedMesh:
     notes: list[str] = []
     scene = SceneBuilder(source.limits)
     meshes: dict[int, MeshData] = {}
-    for mesh_index, pose in _placed_meshes(document, scene):
+    for node, pose in _placed_meshes(document, scene):
+        mesh_index = node["mesh"]
+        mesh = document_item(document, "meshes", mesh_index)
         if mesh_index not in meshes:
-            meshes[mesh_index] = _read_mesh(document_item(document, "meshes", mesh_index), accessors, notes)
-        scene.place(meshes[mesh_index], pose)
+            meshes[mesh_index] = _read_mesh(mesh, accessors, notes)
+        scene.place(meshes[mesh_index], pose, [str(item.get("name", "")) for item in (node, mesh)])
     if document.get("skins") or document.get("animations"):
         notes.append("Skins and animations were ignored.")
-    return LoadedMesh(scene.build(), up_axis="Y_UP", notes=tuple(dict.fromkeys(notes)))
+    return LoadedMesh(scene.build(), up_axis="Y_UP", notes=tuple(dict.fromkeys(notes)), parts=scene.parts)
 
 
 # Container and document -----------------------------------------------------------------------------------------------
@@ -93,9 +95,9 @@ def _check_supported(document: dict[str, Any]) -> None:
 # Scene ----------------------------------------------------------------------------------------------------------------
 
 
-def _placed_meshes(document: dict[str, Any], scene: SceneBuilder) -> list[tuple[int, FloatArray]]:
-    """Mesh index and 4x4 pose of every node with a mesh, depth first, in file order."""
-    placed: list[tuple[int, FloatArray]] = []
+def _placed_meshes(document: dict[str, Any], scene: SceneBuilder) -> list[tuple[dict[str, Any], FloatArray]]:
+    """Every node with a mesh and its 4x4 pose, depth first, in file order."""
+    placed: list[tuple[dict[str, Any], FloatArray]] = []
     seen: set[int] = set()
     pending = [(index, np.eye(4), 1) for index in reversed(_root_nodes(document))]
     while pending:
@@ -107,7 +109,7 @@ def _placed_meshes(document: dict[str, Any], scene: SceneBuilder) -> list[tuple[
         scene.visit_node(depth)
         pose = parent_pose @ _node_matrix(node)
         if "mesh" in node:
-            placed.append((node["mesh"], pose))
+            placed.append((node, pose))
         pending += [(child, pose, depth + 1) for child in reversed(node.get("children", []))]
     return placed
 

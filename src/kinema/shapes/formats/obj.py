@@ -13,10 +13,12 @@ from kinema.shapes.formats.source import LoadedMesh, MeshSource
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
 
 _VERTEX = re.compile(rb"^[ \t]*v[ \t]+([^\n#]*)", re.MULTILINE)
+_GROUP = re.compile(rb"^[ \t]*[og][ \t]+([^\n#]*)", re.MULTILINE)
 _FACE = re.compile(rb"^[ \t]*f[ \t]+([^\n#]*)", re.MULTILINE)
 # A corner is position/texture/normal; only the position is wanted.
 _AFTER_POSITION = re.compile(rb"/\S*")
 _LINES_AT_ONCE = 1 << 16
+_MOST_GROUPS = 1 << 16
 
 
 def read_obj(source: MeshSource) -> LoadedMesh:
@@ -29,7 +31,31 @@ def read_obj(source: MeshSource) -> LoadedMesh:
         notes = (f"{np.count_nonzero(counts < 3)} faces with fewer than three corners were skipped.",)
     source.limits.check_counts(len(vertices), int(np.maximum(counts - 2, 0).sum()))
     indices = _absolute_indices(text, corners, counts)
-    return LoadedMesh(MeshData(vertices, triangulate(indices, counts)), notes=notes)
+    mesh = MeshData(vertices, triangulate(indices, counts))
+    return LoadedMesh(mesh, notes=notes, parts=_parts(text, counts))
+
+
+def _parts(text: bytes, counts: IntArray) -> dict[str, list[tuple[int, int]]]:
+    """The triangles of each object (`o`) and group (`g`), which last until the next line of that kind."""
+    groups = [
+        (m.start(), m.group(0).split(None, 1)[0], m.group(1)) for m in islice(_GROUP.finditer(text), _MOST_GROUPS)
+    ]
+    if not groups:
+        return {}
+    face_at = np.array([match.start() for match in _FACE.finditer(text)], dtype=np.int64)
+    triangles = np.concatenate([[0], np.cumsum(np.maximum(counts - 2, 0))])
+    result: dict[str, list[tuple[int, int]]] = {}
+    for kind in (b"o", b"g"):
+        own = [(start, name) for start, letter, name in groups if letter == kind]
+        ends = [*(start for start, _ in own), len(text)][1:]
+        for (start, name), end in zip(own, ends, strict=True):
+            first, last = (int(triangles[i]) for i in np.searchsorted(face_at, [start, end]))
+            # a face may be in several groups at once
+            words = {name.strip(), *(name.split() if kind == b"g" else ())}
+            for word in sorted(words):
+                if word and last > first:
+                    result.setdefault(word.decode("utf-8", "replace"), []).append((first, last))
+    return result
 
 
 def _plain_lines(data: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from kinema.shapes.affine import apply_linear, merge
@@ -18,6 +20,8 @@ class SceneBuilder:
         self._n_vertices = 0
         self._n_faces = 0
         self._n_nodes = 0
+        self.parts: dict[str, list[tuple[int, int]]] = {}
+        """Name of a part -> the first of its faces and the one after its last."""
 
     def visit_node(self, depth: int) -> None:
         """Count a scene node at `depth`; nodes that place nodes can multiply without ever placing a mesh."""
@@ -27,8 +31,11 @@ class SceneBuilder:
         if self._n_nodes > self._limits.markup_items:
             raise MeshError(f"The scene has more than the {self._limits.markup_items} nodes allowed.")
 
-    def place(self, mesh: MeshData, pose: FloatArray) -> None:
-        """Add `mesh` mapped by the 4x4 matrix `pose`."""
+    def place(self, mesh: MeshData, pose: FloatArray, names: Iterable[str | None] = ()) -> None:
+        """Add `mesh` mapped by the 4x4 matrix `pose`; `names` are what the file calls it and where it is placed."""
+        for name in dict.fromkeys(names):
+            if name:
+                self.parts.setdefault(name, []).append((self._n_faces, self._n_faces + mesh.n_faces))
         self._n_vertices += mesh.n_vertices
         self._n_faces += mesh.n_faces
         self._limits.check_counts(self._n_vertices, self._n_faces)

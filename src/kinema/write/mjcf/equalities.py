@@ -167,6 +167,9 @@ def _between_joints(writing: Writing, home: Assembly, constraint: Constraint) ->
     if not _is_simple(first) or (constraint.b is not None and not _is_simple(second)):
         writing.drop(constraint, "the constraint", "MuJoCo couples hinges and slides of the tree only")
         return
+    if first is second:
+        writing.drop(constraint, "the constraint", "it does not name two joints")
+        return
     assert first is not None  # it is simple
     element = Element("joint", {"joint1": part_name(writing, first)})
     element.set({"joint2": None if second is None else part_name(writing, second)})

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kinema.description import Assembly, Node, Robot, Shape, World
 
-from ..report import Action, Loss, LossReport
+from ..losing import Losing
+from ..report import LossReport
 from ..text import Element
 from .names import Names
 
@@ -61,7 +62,7 @@ class Document:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Writing:
+class Writing(Losing):
     """One run of the writer."""
 
     described: Robot | World
@@ -115,23 +116,6 @@ class Writing:
     def section(self, tag: str) -> Element:
         """A section of the document."""
         return self.document.section(tag)
-
-    # -- losses -------------------------------------------------------------------------------------------------------
-
-    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put a loss on record: of a node, or of something called by kind and name."""
-        if isinstance(node, Node):
-            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
-        else:
-            self.report.add(Loss(action, *node, what, how))
-
-    def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put on record that something is not in the file."""
-        self.lose(Action.DROPPED, node, what, how)
-
-    def approximate(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put on record that something is in the file only nearly, or in another form."""
-        self.lose(Action.APPROXIMATED, node, what, how)
 
     # -- settings that only MJCF has -----------------------------------------------------------------------------------
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinema.description import Robot, World
-from kinema.foundation import WriteError
 
-from ..files import staging
+from ..files import errors_of, staging
 from ..meshes import MeshStore
 from ..report import LossReport
 from ..text import Element, to_xml
@@ -32,14 +31,10 @@ def write_sdf(described: Robot | World, path: Path, report: LossReport, options:
         WriteError: nothing was written.
     """
     options = checked(options or SdfOptions(), path)
-    try:
-        with staging(path) as draft:
-            writing = Writing(options, report, MeshStore(draft, SUFFIXES, options.meshes), source=described.format)
-            text = to_xml(_document(writing, described))
-            (draft / path.name).write_text(text, encoding="utf-8")
-    except WriteError as error:
-        message = str(error)
-        raise error if message.startswith(str(path)) else WriteError(f"{path}: {message}") from None
+    with errors_of(path), staging(path) as draft:
+        writing = Writing(options, report, MeshStore(draft, SUFFIXES, options.meshes), source=described.format)
+        text = to_xml(_document(writing, described))
+        (draft / path.name).write_text(text, encoding="utf-8")
 
 
 def _document(writing: Writing, described: Robot | World) -> Element:

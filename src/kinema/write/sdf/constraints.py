@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Mimic, Robot, spherical_axes
 from kinema.foundation import Pose, unique_name
 
+from ..following import leads_to, line_of
 from .start import CLOSED
 from .writing import Writing
 
@@ -79,8 +80,8 @@ def _gear(writing: Writing, lowered: Lowered, constraint: Constraint, poses: dic
 
 def _mimic(writing: Writing, source: Robot, lowered: Lowered, constraint: Constraint) -> bool:
     """Whether a constraint that makes a joint follow a straight line of another was said as a mimic."""
-    offset, factor, *higher = constraint.polynomial
-    if constraint.kind is not ConstraintKind.JOINT or any(higher) or not (constraint.a and constraint.b):
+    line = line_of(source, constraint)
+    if line is None or constraint.a is None or constraint.b is None:
         return False
     keys = (constraint.a, constraint.axis_a), (constraint.b, constraint.axis_b)
     follower, leader = (lowered.coordinates.get(joint, {}).get(axis) for joint, axis in keys)
@@ -88,13 +89,10 @@ def _mimic(writing: Writing, source: Robot, lowered: Lowered, constraint: Constr
         return False
     joints = {j.name: j for j in lowered.robot.joints}
     axis = joints[follower[0]].axes[follower[1]]
-    if axis.mimic is not None or _follows(joints, leader, follower):
+    if axis.mimic is not None or leads_to(leader, follower, lambda key: _leader(joints, key)):
         return False
-    # such a constraint is between the distances from the reference coordinates
-    by_name = {j.name: j for j in source.joints}
-    first, second = (by_name[joint].moving_axes[i].reference for joint, i in keys)
     zeros = [lowered.offsets.get(key, 0.0) for key in keys]
-    offset += first - factor * second - zeros[0]
+    offset, factor = line[0] - zeros[0], line[1]
     axis.mimic = Mimic(joint=leader[0], axis=leader[1], multiplier=factor, offset=offset, reference=-zeros[1])
     lowered.said.add(id(constraint))
     how = f'joint "{follower[0]}" follows "{leader[0]}" in the file'
@@ -102,18 +100,9 @@ def _mimic(writing: Writing, source: Robot, lowered: Lowered, constraint: Constr
     return True
 
 
-def _follows(joints: dict[str, Joint], axis: tuple[str, int], leader: tuple[str, int]) -> bool:
-    """Whether an axis of the file follows another, directly or not."""
-    seen: set[tuple[str, int]] = set()
-    while axis not in seen:
-        if axis == leader:
-            return True
-        seen.add(axis)
-        mimic = joints[axis[0]].axes[axis[1]].mimic
-        if mimic is None:
-            return False
-        axis = (mimic.joint, mimic.axis)
-    return False
+def _leader(joints: dict[str, Joint], axis: tuple[str, int]) -> tuple[str, int] | None:
+    mimic = joints[axis[0]].axes[axis[1]].mimic
+    return None if mimic is None else (mimic.joint, mimic.axis)
 
 
 def _at(poses: dict[str, Pose], link: str | None) -> Pose:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,6 @@ from kinema.description import (
     Ellipsoid,
     Geometry,
     HeightField,
-    Link,
     Mesh,
     Plane,
     Shape,
@@ -130,12 +128,3 @@ def _approximation(writing: Writing, made: Element, shape: Shape, mesh: Mesh) ->
         made.child("convex_decomposition").child("max_convex_hulls", plain_text(hulls))
     if mesh.max_hull_vertices is not None:
         writing.drop(shape, "the bound on its hull's vertices")
-
-
-def named_shape(link: Link, shape: Shape) -> Shape:
-    """The shape, by a name that tells which one is meant where it has none."""
-    if shape.name:
-        return shape
-    named = copy.copy(shape)
-    named.name = f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
-    return named

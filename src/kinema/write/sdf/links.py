@@ -9,10 +9,11 @@ import numpy as np
 from kinema.description import Inertial, Link, Shape
 from kinema.foundation import Pose, unique_name
 
+from ..chains import SMALL_MASS, small_inertial
+from ..losing import named_shape
 from ..text import Element, number
 from .extras import give_back, names_of, setting
-from .geometry import geometry_of, named_shape
-from .lower import SMALL_INERTIA, SMALL_MASS
+from .geometry import geometry_of
 from .materials import add_material
 from .surfaces import SETTINGS, add_surface
 from .writing import WITH_MIMIC, Writing, add_pose, finite, flag, plain_text, sdf_name
@@ -83,7 +84,7 @@ def _inertial(writing: Writing, element: Element, link: Link) -> None:
 def _smallest(inertial: Inertial | None) -> Inertial:
     """Next to no mass; moments of inertia that a body can have are kept."""
     kept = None if inertial is None else Inertial(SMALL_MASS, inertial.center, inertial.inertia)
-    return kept if kept and is_possible(kept) else Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
+    return kept if kept and is_possible(kept) else small_inertial()
 
 
 def is_possible(inertial: Inertial) -> bool:

@@ -4,35 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
+from kinema.description import Assembly, Base, CollisionRules, Joint, Robot, World, colliding_pairs
 
-from kinema.description import Assembly, Base, CollisionRules, Joint, Robot, SolverParameters, World, colliding_pairs
-
+from ..losing import AXIS_FIELDS, JOINT_FIELDS, Fields, differing
 from .writing import Writing
 
 _INFINITY = float("inf")
-_LINK: Mapping[str, tuple[Any, str]] = {
+_LINK: Fields = {
     "density": (None, "its density"),
     "enabled": (True, "that it is disabled"),
     "starts_asleep": (False, "that it starts asleep"),
-}
-_AXIS: Mapping[str, tuple[Any, str]] = {
-    "acceleration": (_INFINITY, "its limit of acceleration"),
-    "deceleration": (_INFINITY, "its limit of deceleration"),
-    "jerk": (_INFINITY, "its limit of jerk"),
-    "armature": (0.0, "its armature"),
-    "drive": (None, "its drive"),
-    "limit_solver": (SolverParameters(), "the solver parameters of its limits"),
-    "friction_solver": (SolverParameters(), "the solver parameters of its friction"),
-}
-_JOINT: Mapping[str, tuple[Any, str]] = {
-    "state": (None, "the coordinates it is shown at"),
-    "cone": (None, "its cone limit"),
-    "break_force": (_INFINITY, "the force it breaks at"),
-    "break_torque": (_INFINITY, "the torque it breaks at"),
 }
 _LISTS = ("actuators", "tendons", "keyframes")
 
@@ -40,7 +22,7 @@ _LISTS = ("actuators", "tendons", "keyframes")
 def report_robot(writing: Writing, robot: Robot) -> None:
     """Put on record what of a robot is not in the file."""
     for link in robot.links:
-        unsaid = _differing(link, _LINK)
+        unsaid = differing(link, _LINK)
         if link.linear_velocity.any() or link.angular_velocity.any():
             unsaid.append("its initial velocity")
         if unsaid:
@@ -73,7 +55,7 @@ def report_lists(writing: Writing, assembly: Assembly) -> None:
 
 
 def _joint(writing: Writing, joint: Joint) -> None:
-    unsaid = _differing(joint, _JOINT)
+    unsaid = differing(joint, JOINT_FIELDS)
     if joint.collision_enabled is not None:
         may = "may" if joint.collision_enabled else "may not"
         unsaid.append(f"that the links it joins {may} collide")
@@ -82,22 +64,11 @@ def _joint(writing: Writing, joint: Joint) -> None:
     for i, axis in enumerate(joint.axes):
         if not axis.locked:
             which = "" if len(joint.axes) == 1 else f" (axis {i + 1})"
-            unsaid += [f"{words}{which}" for words in _differing(axis, _AXIS)]
+            unsaid += [f"{words}{which}" for words in differing(axis, AXIS_FIELDS)]
             if not axis.direction.any():
                 unsaid.append(f"its motion: the direction of the axis is zero{which}")
     if unsaid:
         writing.drop(joint, ", ".join(unsaid))
-
-
-def _differing(node: object, table: Mapping[str, tuple[Any, str]]) -> list[str]:
-    """Words for the fields that are not what the table gives as their default."""
-    return [words for name, (default, words) in table.items() if not _is_same(getattr(node, name), default)]
-
-
-def _is_same(value: object, default: object) -> bool:
-    if value is None or default is None or isinstance(value, np.ndarray):
-        return value is default
-    return value == default
 
 
 # -- who collides with whom -------------------------------------------------------------------------------------------

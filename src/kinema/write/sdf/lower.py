@@ -14,7 +14,6 @@ import numpy as np
 
 from kinema.description import (
     Base,
-    Inertial,
     Joint,
     JointKind,
     KinematicTree,
@@ -24,15 +23,11 @@ from kinema.description import (
 )
 from kinema.foundation import Pose, unique_name
 
+from ..chains import SMALL_MASS, motion_along, small_inertial
 from .constraints import joints_of_constraints
-from .pieces import Chain, Piece, chain_of, coordinate_between, inverse_of, motion_along
+from .pieces import Chain, Piece, chain_of, coordinate_between, inverse_of
 from .start import CLOSED, poses_at, start_of
 from .writing import Writing
-
-SMALL_MASS = 2e-6
-"""Mass [kg] of a link that has none of its own: the format's default would be 1 kg, and 0 is refused."""
-SMALL_INERTIA = 1e-9
-"""Its moments of inertia [kg m2]."""
 
 
 @dataclass(slots=True, eq=False)
@@ -215,7 +210,7 @@ class _Lowering:
 
     def _link_between(self, child: str | None, name: str, pose: Pose) -> str:
         link = Link(name=unique_name(name, self.link_names), pose=pose)
-        link.inertial = Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
+        link.inertial = small_inertial()
         self.between.setdefault(child, []).append(link)
         self.poses[link.name] = pose
         how = f'it is added: it is between the joints that hold "{child}", and has {SMALL_MASS:g} kg'

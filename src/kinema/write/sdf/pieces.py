@@ -9,22 +9,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind
-from kinema.foundation import Pose, axis_angle_to_matrix
+from kinema.foundation import Pose
+
+from ..chains import Motion, chained, inverted, suffixes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class Piece(Motion):
     """What one joint of SDFormat can say of a joint's motion."""
 
-    joint: Joint
-    """The joint it comes from."""
     kind: JointKind
     axes: list[Axis]
     coordinates: tuple[int, ...]
     """Which of the joint's coordinates its axes are; empty for a ball."""
     suffix: str = ""
-    before: Pose = Pose()  # noqa: RUF009  poses are never changed
-    """From where the motion before ends to where this one takes place."""
 
     def reversed(self) -> Piece:
         """The inverse motion at the same coordinates; but a ball has the inverse ones."""
@@ -47,15 +45,7 @@ class Chain:
 
 def chain_of(joints: Sequence[Joint]) -> Chain:
     """The motions of a joint, or of the stacked joints between two links, one after the other."""
-    pieces: list[Piece] = []
-    here = joints[0].parent_pose
-    for number, joint in enumerate(joints):
-        if number:
-            here = here @ joint.child_pose
-        for piece in pieces_of(joint):
-            pieces.append(replace(piece, before=here))
-            here = Pose()
-        here = here @ joint.child_pose.inverse()
+    pieces, _ = chained(joints, pieces_of)
     return Chain(pieces, _tail(joints))
 
 
@@ -68,12 +58,7 @@ def _tail(joints: Sequence[Joint]) -> Pose:
 
 def inverse_of(chain: Chain) -> Chain:
     """The same motions seen from the child."""
-    result: list[Piece] = []
-    before = chain.tail
-    for piece in reversed(chain.pieces):
-        result.append(replace(piece.reversed(), before=before))
-        before = piece.before.inverse()
-    return Chain(result, before.inverse())
+    return Chain(*inverted(chain.pieces, chain.tail, Piece.reversed))
 
 
 def pieces_of(joint: Joint) -> list[Piece]:
@@ -89,10 +74,9 @@ def pieces_of(joint: Joint) -> list[Piece]:
             return [Piece(joint, JointKind.UNIVERSAL, moving, (0, 1))]
     if joint.kind is JointKind.SCREW and usable and joint.pitch:
         return [Piece(joint, JointKind.SCREW, [usable[0][1]], (0,))]
-    suffixes = [""] if len(usable) == 1 else _suffixes([a for _, a in usable])
     return [
         Piece(joint, _simple_kind(joint, axis), [axis], (number,), suffix)
-        for (number, axis), suffix in zip(usable, suffixes, strict=True)
+        for (number, axis), suffix in zip(usable, suffixes([a for _, a in usable]), strict=True)
     ]
 
 
@@ -101,24 +85,6 @@ def _simple_kind(joint: Joint, axis: Axis) -> JointKind:
         return JointKind.PRISMATIC
     is_bounded = bool(np.isfinite([axis.lower, axis.upper]).any())
     return JointKind.CONTINUOUS if joint.kind is JointKind.CONTINUOUS and not is_bounded else JointKind.REVOLUTE
-
-
-def _suffixes(axes: list[Axis]) -> list[str]:
-    """`_translation` and `_rotation`, with a number where there are several."""
-    kinds = [a.motion.value for a in axes]
-    return [
-        f"_{kind}" if kinds.count(kind) == 1 else f"_{kind}_{kinds[: i + 1].count(kind)}"
-        for i, kind in enumerate(kinds)
-    ]
-
-
-def motion_along(axis: Axis, value: float) -> Pose:
-    """What a coordinate does."""
-    if value == 0:
-        return Pose()
-    if axis.motion is AxisMotion.ROTATION:
-        return Pose(rotation=axis_angle_to_matrix(axis.direction, value))
-    return Pose.translation(value * axis.direction)
 
 
 def coordinate_between(axis: Axis, motion: Pose) -> float:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kinema.description import Node, Robot, World
-from kinema.foundation import Pose, WriteError
+from kinema.description import Robot, World
+from kinema.foundation import Pose
 
+from .. import checks
+from ..losing import Losing
 from ..meshes import MeshStore
 from ..names import NameTable
-from ..report import Action, Loss, LossReport
-from ..text import Element, number, numbers
+from ..report import LossReport
+from ..text import Element, number, numbers, xml_name
 
 FORMAT = "sdf"
 VERSIONS = ("1.9", "1.10", "1.11", "1.12")
@@ -23,7 +23,6 @@ PLAIN, WITH_MIMIC = "1.9", "1.11"
 SCOPE = "::"
 NOISE = 1e-15
 """Positions [m] and angles [rad] below are zero."""
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Names:
 
 
 @dataclass(slots=True, eq=False)
-class Writing:
+class Writing(Losing):
     """One run of the writer."""
 
     options: SdfOptions
@@ -76,21 +75,6 @@ class Writing:
         """Whether the description was read from SDFormat, so that what it does not say is meant to be left out."""
         return self.source == FORMAT
 
-    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put a loss on record: of a node, or of something called by kind and name."""
-        if isinstance(node, Node):
-            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
-        else:
-            self.report.add(Loss(action, *node, what, how))
-
-    def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put on record that something is not in the file."""
-        self.lose(Action.DROPPED, node, what, how)
-
-    def approximate(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put on record that the file says something close."""
-        self.lose(Action.APPROXIMATED, node, what, how)
-
     def renamed(self, kind: str, table: NameTable) -> None:
         """Put on record which names had to change."""
         for name, written in table.changed.items():
@@ -99,17 +83,15 @@ class Writing:
 
 def sdf_name(name: str) -> str:
     """The name by the format's rules: no `::`, none of the reserved names, no blanks around it."""
-    plain = _NOT_IN_XML.sub("_", name).strip().replace(SCOPE, "_")
+    plain = xml_name(name).strip().replace(SCOPE, "_")
     plain = " ".join(plain.split()) if any(c in plain for c in "\t\r\n") else plain
     is_reserved = plain == "world" or (len(plain) >= 4 and plain.startswith("__") and plain.endswith("__"))
     return f"{plain}_1" if is_reserved else plain
 
 
 def finite(value: float, owner: str, what: str) -> float:
-    """The value, or a `WriteError` that names its owner: no reader of SDFormat accepts NaN or infinity."""
-    if not math.isfinite(value):
-        raise WriteError(f"{owner}: its {what} is {value}, which SDFormat cannot say")
-    return float(value)
+    """The value, or a `WriteError` that names its owner."""
+    return checks.finite(value, owner, what, "SDFormat")
 
 
 def add_pose(element: Element, pose: Pose, owner: str, *, computed: bool = False) -> None:
@@ -138,11 +120,7 @@ def plain_text(value: object) -> str:
 def checked(options: SdfOptions, file: Path) -> SdfOptions:
     """The options, or a `WriteError` that lists what is allowed."""
     allowed = {"meshes": ("copy", "bake", "reference"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
-    for name, values in allowed.items():
-        given = getattr(options, name)
-        if given not in values:
-            known = ", ".join(repr(v) for v in values)
-            raise WriteError(f"{file}: the option {name!r} is {given!r}; it can be {known}")
+    checks.check_choices(options, allowed, file)
     return options
 
 

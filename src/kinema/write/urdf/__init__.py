@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinema.description import Link, Robot, World
-from kinema.foundation import Pose, WriteError
+from kinema.foundation import Pose
 
-from ..files import staging
+from ..files import errors_of, staging
 from ..meshes import MeshStore
 from ..report import LossReport
-from ..text import Element, number, to_xml
+from ..text import Element, number, to_xml, xml_name
 from .choose import choose_robot
 from .extras import give_back
 from .followers import resolve_followers
@@ -21,7 +21,7 @@ from .materials import Materials
 from .pairs import report_pairs
 from .placing import add_origin
 from .shapes import VISUAL_SUFFIXES, ShapeWriter
-from .writing import UrdfOptions as UrdfOptions, Writing, check_options, finite, xml_name
+from .writing import UrdfOptions as UrdfOptions, Writing, check_options, finite
 
 _DRAKE = "http://drake.mit.edu"
 
@@ -40,15 +40,12 @@ def write_urdf(described: Robot | World, path: Path, report: LossReport, options
     """
     options = options or UrdfOptions()
     check_options(options, path)
-    try:
+    with errors_of(path):
         robot = choose_robot(described, options.robot, report)
         with staging(path) as draft:
             writing = Writing(robot, options, report, MeshStore(draft, VISUAL_SUFFIXES, options.meshes))
             text = to_xml(_robot(writing, described))
             (draft / path.name).write_text(text, encoding="utf-8")
-    except WriteError as error:
-        message = str(error)
-        raise error if message.startswith(str(path)) else WriteError(f"{path}: {message}") from None
 
 
 def _robot(writing: Writing, described: Robot | World) -> Element:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kinema.description import Constraint, ConstraintKind, Joint, Mimic
+from kinema.description import Constraint, Joint, Mimic
 
+from ..following import leads_to, line_of
 from .lower import Lowered
 from .writing import Writing
 
@@ -72,39 +73,23 @@ def _shorten(by_name: Mapping[str, Joint], joint: Joint) -> None:
 
 def _constraint(writing: Writing, lowered: Lowered, constraint: Constraint) -> str:
     """The joint of the file that follows another by mimicry, where a constraint says just that; else empty."""
-    offset, factor, *higher = constraint.polynomial
-    if constraint.kind is not ConstraintKind.JOINT or not constraint.active or any(higher) or not constraint.b:
+    line = line_of(writing.robot, constraint)
+    if line is None:
         return ""
     follower = lowered.coordinates.get(constraint.a or "", {}).get(constraint.axis_a)
-    leader = lowered.coordinates.get(constraint.b, {}).get(constraint.axis_b)
+    leader = lowered.coordinates.get(constraint.b or "", {}).get(constraint.axis_b)
     if follower is None or leader is None or follower == leader:
         return ""
-    joint = next(j for j in lowered.robot.joints if j.name == follower)
-    if joint.axes[0].mimic is not None or _follows(lowered, leader, follower):
+    joints = {j.name: j for j in lowered.robot.joints}
+    axis = joints[follower].axes[0]
+    if axis.mimic is not None or leads_to(leader, follower, lambda name: _leader(joints[name])):
         return ""
-    # such a constraint is between the distances from the reference coordinates
-    reference_a = _reference(writing, constraint.a, constraint.axis_a)
-    reference_b = _reference(writing, constraint.b, constraint.axis_b)
-    offset += reference_a - factor * reference_b
-    joint.axes[0].mimic = Mimic(joint=leader, multiplier=factor, offset=offset)
+    axis.mimic = Mimic(joint=leader, multiplier=line[1], offset=line[0])
     how = f'it is written as joint "{follower}" following "{leader}", which is not soft and needs no solver'
     writing.approximate(constraint, "a constraint between joints", how)
     return follower
 
 
-def _follows(lowered: Lowered, joint: str, leader: str) -> bool:
-    """Whether a joint of the file follows another, directly or not."""
-    by_name = {j.name: j for j in lowered.robot.joints}
-    seen: set[str] = set()
-    current: Joint | None = by_name.get(joint)
-    while current is not None and current.name not in seen:
-        if current.name == leader:
-            return True
-        seen.add(current.name)
-        mimic = current.axes[0].mimic if current.axes else None
-        current = None if mimic is None else by_name.get(mimic.joint)
-    return False
-
-
-def _reference(writing: Writing, joint: str | None, coordinate: int) -> float:
-    return next(j.moving_axes[coordinate].reference for j in writing.robot.joints if j.name == joint)
+def _leader(joint: Joint) -> str | None:
+    mimic = joint.axes[0].mimic if joint.axes else None
+    return None if mimic is None else mimic.joint

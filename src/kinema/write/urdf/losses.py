@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from kinema.description import Assembly, Axis, Joint, JointKind, Link, Robot, Shape, World
 
-import numpy as np
-
-from kinema.description import Assembly, Axis, Joint, JointKind, Link, Robot, Shape, SolverParameters, World
-
+from ..losing import AXIS_FIELDS, JOINT_FIELDS, Fields, differing, named_shape
 from .lower import Lowered
-from .shapes import named_shape
 from .writing import Writing
 
 _INFINITY = float("inf")
 
-_LINK: Mapping[str, tuple[Any, str]] = {
+_LINK: Fields = {
     "density": (None, "its density"),
     "inertial_is_computed": (False, "that its inertia is computed from its shapes"),
     "enabled": (True, "that it is disabled"),
@@ -24,25 +19,13 @@ _LINK: Mapping[str, tuple[Any, str]] = {
     "gravity_scale": (1.0, "its share of gravity"),
     "self_collide": (None, "whether it collides with its own robot"),
 }
-_AXIS: Mapping[str, tuple[Any, str]] = {
-    "acceleration": (_INFINITY, "its limit of acceleration"),
-    "deceleration": (_INFINITY, "its limit of deceleration"),
-    "jerk": (_INFINITY, "its limit of jerk"),
+_AXIS: Fields = {
+    **AXIS_FIELDS,
     "stiffness": (0.0, "its spring"),
     "spring_reference": (0.0, "where its spring is at rest"),
-    "armature": (0.0, "its armature"),
-    "drive": (None, "its drive"),
-    "limit_solver": (SolverParameters(), "the solver parameters of its limits"),
-    "friction_solver": (SolverParameters(), "the solver parameters of its friction"),
 }
-_JOINT: Mapping[str, tuple[Any, str]] = {
-    "state": (None, "the coordinates it is shown at"),
-    "cone": (None, "its cone limit"),
-    "distance": ((0.0, _INFINITY), "its limits of distance"),
-    "break_force": (_INFINITY, "the force it breaks at"),
-    "break_torque": (_INFINITY, "the torque it breaks at"),
-}
-_SHAPE: Mapping[str, tuple[Any, str]] = {
+_JOINT: Fields = {**JOINT_FIELDS, "distance": ((0.0, _INFINITY), "its limits of distance")}
+_SHAPE: Fields = {
     "surface": (None, "its surface"),
     "mass": (None, "its mass"),
     "density": (None, "its density"),
@@ -113,7 +96,7 @@ def _collision(writing: Writing, assembly: Assembly) -> None:
 
 
 def _link(writing: Writing, link: Link) -> None:
-    unsaid = _differing(link, _LINK)
+    unsaid = differing(link, _LINK)
     if link.linear_velocity.any() or link.angular_velocity.any():
         unsaid.append("its initial velocity")
     if unsaid:
@@ -121,7 +104,7 @@ def _link(writing: Writing, link: Link) -> None:
 
 
 def _shape(writing: Writing, link: Link, shape: Shape) -> None:
-    unsaid = _differing(shape, _SHAPE)
+    unsaid = differing(shape, _SHAPE)
     if unsaid:
         writing.drop(named_shape(link, shape), ", ".join(unsaid))
 
@@ -147,7 +130,7 @@ def _joints(writing: Writing, lowered: Lowered) -> None:
 
 
 def _joint(writing: Writing, joint: Joint) -> None:
-    unsaid = _differing(joint, _JOINT)
+    unsaid = differing(joint, _JOINT)
     if joint.initial is not None and joint.kind not in (JointKind.FREE, JointKind.SPHERICAL):
         unsaid.append("the coordinates it starts at")
     if joint.collision_enabled:
@@ -165,7 +148,7 @@ def _axis(writing: Writing, axis: Axis) -> list[str]:
     said = _SAID_IN_12 if writing.version == "1.2" else ()
     if axis.locked:
         return []
-    return _differing(axis, {name: words for name, words in _AXIS.items() if name not in said})
+    return differing(axis, {name: words for name, words in _AXIS.items() if name not in said})
 
 
 def _shown(writing: Writing, robot: Robot) -> None:
@@ -177,14 +160,3 @@ def _shown(writing: Writing, robot: Robot) -> None:
         if link.pose is not None and not (robot.pose @ link.pose).is_close(zero[link.name], 1e-6):
             x, y, z = link.pose.position.tolist()
             writing.drop(link, f"where it is shown, {x:g} {y:g} {z:g}", "its joints place it")
-
-
-def _differing(node: object, table: Mapping[str, tuple[Any, str]]) -> list[str]:
-    """Words for the fields that are not what the table gives as their default."""
-    return [words for name, (default, words) in table.items() if not _is_same(getattr(node, name), default)]
-
-
-def _is_same(value: object, default: object) -> bool:
-    if value is None or default is None or isinstance(value, np.ndarray):
-        return value is default
-    return value == default

@@ -14,7 +14,6 @@ from kinema.description import (
     Axis,
     AxisMotion,
     Base,
-    Inertial,
     Joint,
     JointKind,
     KinematicTree,
@@ -25,14 +24,10 @@ from kinema.description import (
 )
 from kinema.foundation import Pose, WriteError, unique_name
 
+from ..chains import SMALL_MASS, small_inertial
 from .planar import as_planar
 from .steps import Step, steps_of
 from .writing import FORMAT, Writing
-
-SMALL_MASS = 2e-6
-"""Mass [kg] of a link between two joints of a chain. libsdformat drops links up to 1e-6, MuJoCo refuses those of 0."""
-SMALL_INERTIA = 1e-9
-"""Its moments of inertia [kg m2]."""
 
 
 @dataclass(slots=True, eq=False)
@@ -237,7 +232,7 @@ class _Lowering:
         if is_last:
             how = f'the axis of "{step.joint.name}" does not pass through the origin of "{child}"; it has no mass'
         else:
-            link.inertial = Inertial(SMALL_MASS, np.zeros(3), SMALL_INERTIA * np.eye(3))
+            link.inertial = small_inertial()
             how = f'it is between the joints that hold "{child}", and has {SMALL_MASS:g} kg'
         self._say_added(link.name, how)
         return link.name

@@ -10,9 +10,9 @@ from pathlib import Path
 from kinema.description import VisualMaterial
 from kinema.foundation import clean_name, unique_name
 
-from ..text import Element, numbers
+from ..text import Element, numbers, xml_name
 from .extras import give_back, names_of
-from .writing import FORMAT, Writing, finite, xml_name
+from .writing import FORMAT, Writing, finite
 
 FOLDER = "textures"
 _UNSAID = ("emission", "specular", "metallic", "roughness", "reflectance")

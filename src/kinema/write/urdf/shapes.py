@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,16 +21,18 @@ from kinema.description import (
     Plane,
     Shape,
     Sphere,
+    mesh_part,
     tessellate,
 )
 from kinema.foundation import Pose
 
+from ..losing import named_shape
 from ..report import Action
-from ..text import Element, number, numbers
+from ..text import Element, number, numbers, xml_name
 from .extras import give_back
 from .materials import Materials
 from .placing import add_origin
-from .writing import Writing, finite, xml_name
+from .writing import Writing, finite
 
 VISUAL_SUFFIXES = (".stl", ".obj", ".dae")
 COLLISION_SUFFIXES = (".stl", ".obj")
@@ -156,7 +157,7 @@ class ShapeWriter:
             self.writing.drop(called, f"the approximation {mesh.approximation.value}", "URDF leaves it to the reader")
         if mesh.max_hull_vertices is not None:
             self.writing.drop(called, "the bound on its hull's vertices", "URDF leaves it to the reader")
-        if mesh.submesh:
+        if mesh.submesh and mesh_part(mesh) is None:
             self.writing.approximate(called, f"the part {mesh.submesh!r} of its mesh", "the whole mesh is written")
 
     def _geometry(
@@ -194,15 +195,6 @@ class _Part:
     suffix: str = ""
     file: tuple[str, np.ndarray] | None = None
     """The reference and scale of a mesh."""
-
-
-def named_shape(link: Link, shape: Shape) -> Shape:
-    """The shape, by a name that tells which one is meant where it has none."""
-    if shape.name:
-        return shape
-    named = copy.copy(shape)
-    named.name = f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
-    return named
 
 
 def _is_text_stl(mesh: Mesh) -> bool:

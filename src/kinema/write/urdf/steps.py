@@ -1,21 +1,17 @@
-"""What holds a link as a chain of simple motions: constant pose, motion along or about one line, constant pose, ...
-
-Every joint, and every pile of joints, is such a chain, and the inverse of a chain is one with the same coordinates:
-so all of them can be said with URDF's three simple joints, whichever way the tree runs along them.
-"""
+"""Chains of motions that URDF's three simple joints can say."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind, TreeEdge, joint_motion, rotation, translation
-from kinema.foundation import Pose, axis_angle_to_matrix
+from kinema.foundation import Pose
 
+from ..chains import Motion, chained, inverted, motion_along, suffixes
 from .writing import NO_LIMIT
 
 ON_THE_AXIS = 1e-10
@@ -23,15 +19,11 @@ ON_THE_AXIS = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class Step(Motion):
     """One motion of a chain."""
 
-    joint: Joint
-    """The joint it comes from."""
     coordinate: int | None
     """Which of the joint's coordinates moves it; None where its coordinates are others (spherical, free)."""
-    before: Pose
-    """From where the motion before ends to where this one takes place."""
     axis: Axis | None
     """The line, through the origin that `before` leads to; None for a free motion."""
     suffix: str = ""
@@ -55,34 +47,26 @@ class Step:
 
 def steps_of(edge: TreeEdge) -> tuple[list[Step], Pose]:
     """The motions from an edge's parent to its child, and the constant pose after the last one."""
-    steps: list[Step] = []
-    here = edge.joints[0].parent_pose
-    for number, joint in enumerate(edge.joints):
-        if number:
-            here = here @ joint.child_pose
-        for step in _steps_of_joint(joint):
-            steps.append(replace(step, before=here @ step.before))
-            here = Pose()
-        here = here @ joint.child_pose.inverse()
+    steps, tail = chained(edge.joints, _steps_of_joint)
     if edge.reversed:
-        steps, here = _reversed(steps, here)
-    return _translation_last(steps), here
+        steps, frame = inverted(steps, tail.inverse(), _reversed)
+        tail = frame.inverse()
+    return _translation_last(steps), tail
 
 
 def _steps_of_joint(joint: Joint) -> list[Step]:
     match joint.kind:
         case JointKind.FREE:
-            return [Step(joint, None, joint_motion(joint, joint.rest), None)]
+            return [Step(joint, None, None, before=joint_motion(joint, joint.rest))]
         case JointKind.SPHERICAL:
             return _spherical(joint)
         case JointKind.SCREW if joint.moving_axes:
             return _screw(joint, joint.moving_axes[0])
     moving = [axis for axis in joint.moving_axes if axis.direction.any()]
-    suffixes = [""] if len(moving) == 1 else _suffixes(moving)
     # The reference coordinate is where the frames coincide: a motion by its negative, before the motion itself.
     return [
-        Step(joint, joint.moving_axes.index(axis), _moved(axis, -axis.reference), axis, suffix)
-        for axis, suffix in zip(moving, suffixes, strict=True)
+        Step(joint, joint.moving_axes.index(axis), axis, suffix, before=motion_along(axis, -axis.reference))
+        for axis, suffix in zip(moving, suffixes(moving), strict=True)
     ]
 
 
@@ -93,7 +77,7 @@ def _spherical(joint: Joint) -> list[Step]:
         axis = copy.copy(joint.axes[i]) if len(joint.axes) == 3 else rotation(direction)
         axis.direction = direction
         before = joint_motion(joint, joint.rest) if i == 0 else Pose()
-        steps.append(Step(joint, None, before, axis, f"_rotation_{'xyz'[i]}"))
+        steps.append(Step(joint, None, axis, f"_rotation_{'xyz'[i]}", before=before))
     return steps
 
 
@@ -101,45 +85,23 @@ def _screw(joint: Joint, axis: Axis) -> list[Step]:
     """Rotation, then travel along the same line: the two commute."""
     per_radian = joint.pitch / (2 * math.pi)
     travel = translation(axis.direction)
-    before = _moved(axis, -axis.reference) @ _moved(travel, -axis.reference * per_radian)
-    turn = Step(joint, 0, before, axis)
+    before = motion_along(axis, -axis.reference) @ motion_along(travel, -axis.reference * per_radian)
+    turn = Step(joint, 0, axis, before=before)
     if per_radian == 0:
         return [turn]
     # URDF wants numbers; what bounds the travel is that it follows
     limits = (axis.lower * per_radian, axis.upper * per_radian, axis.velocity * abs(per_radian), math.inf)
     first, second, travel.velocity, travel.effort = (min(max(v, -NO_LIMIT), NO_LIMIT) for v in limits)
     travel.lower, travel.upper = sorted((first, second))
-    return [turn, Step(joint, None, Pose(), travel, "_travel", per_radian)]
+    return [turn, Step(joint, None, travel, "_travel", per_radian)]
 
 
-def _suffixes(axes: Iterable[Axis]) -> list[str]:
-    """`_translation` and `_rotation`, with a number where there are several."""
-    kinds = [a.motion.value for a in axes]
-    return [
-        f"_{kind}" if kinds.count(kind) == 1 else f"_{kind}_{kinds[: i + 1].count(kind)}"
-        for i, kind in enumerate(kinds)
-    ]
-
-
-def _moved(axis: Axis, value: float) -> Pose:
-    if value == 0:
-        return Pose()
-    if axis.motion is AxisMotion.ROTATION:
-        return Pose(rotation=axis_angle_to_matrix(axis.direction, value))
-    return Pose.translation(value * axis.direction)
-
-
-def _reversed(steps: list[Step], tail: Pose) -> tuple[list[Step], Pose]:
-    """The inverse of a chain: the inverse motions in the opposite order, at the same coordinates."""
-    result: list[Step] = []
-    after = tail
-    for step in reversed(steps):
-        axis = copy.copy(step.axis)
-        if axis is not None:
-            axis.direction = -axis.direction
-        result.append(replace(step, before=after.inverse(), axis=axis))
-        after = step.before
-    return result, after.inverse()
+def _reversed(step: Step) -> Step:
+    """The inverse motion at the same coordinate."""
+    axis = copy.copy(step.axis)
+    if axis is not None:
+        axis.direction = -axis.direction
+    return replace(step, axis=axis)
 
 
 def _translation_last(steps: list[Step]) -> list[Step]:

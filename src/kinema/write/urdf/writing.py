@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kinema.description import Joint, Node, Robot
-from kinema.foundation import WriteError
+from kinema.description import Joint, Robot
 
+from .. import checks
+from ..losing import Losing
 from ..meshes import MeshStore
 from ..names import NameTable
-from ..report import Action, Loss, LossReport
+from ..report import LossReport
+from ..text import xml_name
 
 FORMAT = "urdf"
 VERSIONS = ("1.0", "1.1", "1.2")
 NO_LIMIT = 1e16
 """What is written where a limit is absent but URDF wants a number: readers refuse infinity."""
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class UrdfOptions:
 
 
 @dataclass(slots=True, eq=False)
-class Writing:
+class Writing(Losing):
     """One run of the writer."""
 
     robot: Robot
@@ -64,39 +63,13 @@ class Writing:
         is_beside = not Path(place).is_absolute()
         return f"package://{self.options.package}/{place}" if self.options.package and is_beside else place
 
-    def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put a loss on record: of a node, or of something called by kind and name."""
-        if isinstance(node, Node):
-            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
-        else:
-            self.report.add(Loss(action, *node, what, how))
-
-    def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put on record that something is not in the file."""
-        self.lose(Action.DROPPED, node, what, how)
-
-    def approximate(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
-        """Put on record that the file says something close."""
-        self.lose(Action.APPROXIMATED, node, what, how)
-
-
-def xml_name(name: str) -> str:
-    """The name without characters that no XML file can hold; URDF has no other rule."""
-    return _NOT_IN_XML.sub("_", name)
-
 
 def finite(value: float, owner: str, what: str) -> float:
-    """The value, or a `WriteError` that names its owner: no reader of URDF accepts NaN or infinity."""
-    if not math.isfinite(value):
-        raise WriteError(f"{owner}: its {what} is {value}, which URDF cannot say")
-    return float(value)
+    """The value, or a `WriteError` that names its owner."""
+    return checks.finite(value, owner, what, "URDF")
 
 
 def check_options(options: UrdfOptions, file: Path) -> None:
     """A `WriteError` that lists what is allowed where an option is not."""
     allowed = {"meshes": ("copy", "bake", "reference"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
-    for name, values in allowed.items():
-        given = getattr(options, name)
-        if given not in values:
-            known = ", ".join(repr(v) for v in values)
-            raise WriteError(f"{file}: the option {name!r} is {given!r}; it can be {known}")
+    checks.check_choices(options, allowed, file)

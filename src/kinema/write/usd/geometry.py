@@ -25,6 +25,7 @@ from kinema.description import (
     Plane,
     Shape,
     Sphere,
+    mesh_part,
     tessellate,
 )
 from kinema.foundation import Array
@@ -188,7 +189,7 @@ def _terrain(writing: Writing, shape: Shape, geometry: HeightField, solid: Solid
 def _mesh(writing: Writing, shape: Shape, mesh: Mesh, solid: Solid, prim: PrimDraft) -> None:
     if solid.mesh is not None:
         writing.meshes.author(prim, solid.mesh, _file_stem(mesh) or shape.name)
-    if mesh.submesh:
+    if mesh.submesh and mesh_part(mesh) is None:
         writing.lose(Action.APPROXIMATED, shape, f'that only its part "{mesh.submesh}" is meant', "all is written")
     if not shape.collision:
         return

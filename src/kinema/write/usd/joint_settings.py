@@ -87,14 +87,19 @@ def _solver(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
             writing.lose(Action.DROPPED, joint, f"{field.replace('_', ' ')} parameters", "they differ between its axes")
             continue
         solver = solvers.pop()
-        if solver.solref is not None:
-            prim.set(f"mjc:solref{suffix}", "double[]", solver.solref, uniform=True)
-        if solver.solimp is not None:
-            prim.set(f"mjc:solimp{suffix}", "double[]", solver.solimp, uniform=True)
-        if solver.margin and suffix == "limit":
-            prim.set("mjc:margin", "double", solver.margin, uniform=True)
+        author_solver(prim, solver, suffix)
         how = f"they are in mjc:solref{suffix} and mjc:solimp{suffix}, which MuJoCo knows"
         writing.lose(Action.EXTENSION, joint, f"{field.replace('_', ' ')} parameters", how)
+
+
+def author_solver(prim: PrimDraft, solver: SolverParameters, suffix: str) -> None:
+    """MuJoCo's parameters of a limit or of friction."""
+    if solver.solref is not None:
+        prim.set(f"mjc:solref{suffix}", "double[]", solver.solref, uniform=True)
+    if solver.solimp is not None:
+        prim.set(f"mjc:solimp{suffix}", "double[]", solver.solimp, uniform=True)
+    if solver.margin and suffix == "limit":
+        prim.set("mjc:margin", "double", solver.margin, uniform=True)
 
 
 def author_mimic(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from kinema import shapes
-from kinema.description import Mesh
+from kinema.description import Mesh, mesh_part
 from kinema.foundation import clean_name, unique_name
 
 from . import pxr
@@ -23,7 +23,7 @@ class Meshes:
 
     def __init__(self, draft: Draft, target: Path, *, embed: bool) -> None:
         self._draft = draft
-        self._loaded: dict[str, shapes.MeshData | MeshMissing] = {}
+        self._loaded: dict[tuple[str, str, bool], shapes.MeshData | MeshMissing] = {}
         self._library = None if embed else _Library(draft, target)
 
     @property
@@ -37,13 +37,14 @@ class Meshes:
             return shapes.MeshData(mesh.vertices, mesh.faces)
         if not mesh.path:
             raise MeshMissing(f"the file {mesh.uri!r} was not found" if mesh.uri else "it has no file and no triangles")
-        if mesh.path not in self._loaded:
+        key = (mesh.path, mesh.submesh, mesh.center_submesh)
+        if key not in self._loaded:
             try:
-                self._loaded[mesh.path] = shapes.load_mesh(mesh.path)
+                self._loaded[key] = mesh_part(mesh) or shapes.load_mesh(mesh.path)
             except shapes.MeshError as error:
                 reason = str(error)
-                self._loaded[mesh.path] = MeshMissing(f"{mesh.path}: {reason[:1].lower()}{reason[1:]}".rstrip("."))
-        found = self._loaded[mesh.path]
+                self._loaded[key] = MeshMissing(f"{mesh.path}: {reason[:1].lower()}{reason[1:]}".rstrip("."))
+        found = self._loaded[key]
         if isinstance(found, MeshMissing):
             raise found
         return found

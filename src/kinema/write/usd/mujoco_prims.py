@@ -10,7 +10,6 @@ from kinema.description import (
     Assembly,
     Frame,
     Shape,
-    SolverParameters,
     Tendon,
     TendonPathItem,
     TendonPathKind,
@@ -20,6 +19,7 @@ from kinema.description import (
 from ..report import Action
 from .draft import PrimDraft
 from .geometry import NoGeometry, author_geometry, solid_of
+from .joint_settings import author_solver
 from .names import author_name, give_back
 from .placing import place_on_link
 from .plan import RobotPlan
@@ -109,8 +109,8 @@ class MujocoPrims:
             prim.set("mjc:springlength", "double[]", tendon.spring_length, uniform=True)
         prim.set("mjc:width", "double", tendon.width, uniform=True)
         prim.set("mjc:rgba", "color4f", tendon.color, uniform=True)
-        _solver(prim, tendon.limit_solver, "limit")
-        _solver(prim, tendon.friction_solver, "friction")
+        author_solver(prim, tendon.limit_solver, "limit")
+        author_solver(prim, tendon.friction_solver, "friction")
         give_back(self._writing, prim, tendon)
         self._writing.lose(Action.EXTENSION, tendon, "the tendon", "it is an MjcTendon, which MuJoCo knows")
 
@@ -225,12 +225,3 @@ def _range(prim: PrimDraft, name: str, flag: str, ends: tuple[float, float]) -> 
 def _ends(prim: PrimDraft, name: str, ends: tuple[float, float]) -> None:
     prim.set(f"{name}:min", "double", ends[0], uniform=True)
     prim.set(f"{name}:max", "double", ends[1], uniform=True)
-
-
-def _solver(prim: PrimDraft, solver: SolverParameters, suffix: str) -> None:
-    if solver.solref is not None:
-        prim.set(f"mjc:solref{suffix}", "double[]", solver.solref, uniform=True)
-    if solver.solimp is not None:
-        prim.set(f"mjc:solimp{suffix}", "double[]", solver.solimp, uniform=True)
-    if solver.margin and suffix == "limit":
-        prim.set("mjc:margin", "double", solver.margin, uniform=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kinema.description import Assembly, Camera, Frame, Light, Robot
 from kinema.foundation import Array, Pose
 
+from ..report import Action
 from .draft import PrimDraft
 from .names import author_name
 from .writing import Writing
@@ -30,6 +31,8 @@ def place_on_link(
         elif link is None and assembly is parts.robot:
             # what is in the world is posed there; the robot's prim may be elsewhere
             parent, base = parts.path, parts.robot.pose.inverse()
+    if node.link is not None and parent == writing.plan.root:
+        writing.lose(Action.APPROXIMATED, node, f'that it is on the link "{node.link}"', "there is no such link")
     prim = writing.draft.prim(writing.plan.names.child(parent, node.name, kind.lower()), kind)
     author_name(writing, prim, node)
     prim.place(base @ node.pose, scale)

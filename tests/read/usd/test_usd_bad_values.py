@@ -1,4 +1,4 @@
-"""Units, gravity and transforms that cannot be meant, each with a diagnostic and a sane value in its place."""
+"""Units, gravity, transforms and targets that cannot be meant: a diagnostic, and something sane in their place."""
 
 from __future__ import annotations
 
@@ -80,3 +80,15 @@ def test_a_joint_to_a_disabled_body_or_a_part_of_it(
     described = read_usd(write_stage(tmp_path, BOX, off, joint), diagnostics=diagnostics)
     assert "/off" in diagnostics.claim("usd.joint-to-disabled-body").message
     assert [(j.parent, j.child) for j in described.joints] == [(None, "box")]
+
+
+@pytest.mark.parametrize("relationship", ["material:binding", "material:binding:physics"])
+def test_a_material_that_is_not_there(relationship: str, tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """A binding that leads nowhere is said, on whichever prim above the collider it is."""
+    box = prim('Cube "box"', apis=["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+    above = prim('Xform "above"', f"rel {relationship} = </gone>", box, apis=["MaterialBindingAPI"])
+    described = read_usd(write_stage(tmp_path, above), diagnostics=diagnostics)
+    found = diagnostics.claim("usd.material-missing")
+    assert found.origin.path == "/above"
+    assert "/gone" in found.message
+    assert described.links[0].shapes[0].surface is None

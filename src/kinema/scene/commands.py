@@ -1,0 +1,188 @@
+"""What an entity is told: targets, forces, and the parameters that it is built with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from kinema.foundation import KinemaError
+from kinema.model import EntityInfo, Model
+from kinema.sim import PARAMETERS, Control
+
+from .batches import Index, batched, environments, items
+from .running import Running
+
+_CONSTANTS = ("kp", "kv", "armature", "damping", "force_lower", "force_upper")
+"""Parameters of degrees of freedom that may be set before building."""
+
+
+class Commands(ABC):
+    """The half of an entity that acts."""
+
+    name: str
+    _alone: Model
+    _constants: dict[str, dict[int, float]]
+    _info: EntityInfo | None
+
+    @property
+    @abstractmethod
+    def info(self) -> EntityInfo:
+        """Its place in the scene's arrays."""
+
+    @property
+    @abstractmethod
+    def _running(self) -> Running: ...
+
+    @abstractmethod
+    def _dofs(self, dofs_idx: Any, what: str) -> Index: ...
+
+    @abstractmethod
+    def _links(self, links_idx: Any, what: str) -> Index: ...
+
+    # ------------------------------------------------------------------------------------------------- control
+
+    def control_dofs_position(self, position: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Pull degrees of freedom to a position [m, rad] with the gains kp and kv, from now on."""
+        self._tell(Control.POSITION, position, dofs_idx, envs_idx, "control_dofs_position")
+
+    def control_dofs_velocity(self, velocity: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Keep degrees of freedom at a velocity [m/s, rad/s] with the gain kv, from now on."""
+        self._tell(Control.VELOCITY, velocity, dofs_idx, envs_idx, "control_dofs_velocity")
+
+    def control_dofs_force(self, force: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Push degrees of freedom with a force [N, N m], from now on."""
+        self._tell(Control.FORCE, force, dofs_idx, envs_idx, "control_dofs_force")
+
+    def _tell(self, mode: Control, values: Any, dofs_idx: Any, envs_idx: Any, what: str) -> None:
+        dofs = self.info.dof_start + self._dofs(dofs_idx, what)
+        running = self._running
+        envs = environments(envs_idx, running.n_envs)
+        n_envs = running.n_envs if envs is None else len(envs)
+        shape = (n_envs, len(dofs))
+        if _on_gpu(values) and not running.engine.device.is_cpu and tuple(values.shape) == shape:
+            running.controls.tell(mode, dofs, values.detach(), envs)
+        else:
+            array = batched(values, n_envs, (len(dofs),), running.memory.dtype, what)
+            running.controls.tell(mode, dofs, array, envs)
+
+    def control(self, ctrl: Any, actuators_idx: Any = None, envs_idx: Any = None) -> None:
+        """Tell the file's actuators; what they pull on is theirs again, if the user had taken it over."""
+        info, running = self.info, self._running
+        names = self._alone.actuators.names
+        if not names:
+            raise KinemaError(
+                f'"{self.name}" has no actuators that are simulated: use control_dofs_position, _velocity or _force'
+            )
+        own = items(actuators_idx, names, "control: actuators_idx", "actuators")
+        envs = environments(envs_idx, running.n_envs)
+        n_envs = running.n_envs if envs is None else len(envs)
+        array = batched(ctrl, n_envs, (len(own),), running.memory.dtype, "control")
+        moved = np.flatnonzero(self._alone.actuators.moment[own].any(axis=0))
+        running.controls.to_actuators(info.dof_start + moved)
+        running.memory.write("ctrl", info.actuator_start + own, array, envs)
+
+    # ---------------------------------------------------------------------------------------------- parameters
+
+    def set_dofs_kp(self, kp: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Stiffness of position control [N/m, N m/rad]; before building, or with `per_env=("kp",)` at any time."""
+        self._set_dofs("kp", kp, dofs_idx, envs_idx)
+
+    def set_dofs_kv(self, kv: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Damping of position and velocity control [N s/m, N m s/rad]; see `set_dofs_kp`."""
+        self._set_dofs("kv", kv, dofs_idx, envs_idx)
+
+    def set_dofs_armature(self, armature: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Rotor inertia [kg, kg m2]; see `set_dofs_kp`."""
+        self._set_dofs("armature", armature, dofs_idx, envs_idx)
+
+    def set_dofs_damping(self, damping: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Damping of the joints themselves [N s/m, N m s/rad]; see `set_dofs_kp`."""
+        self._set_dofs("damping", damping, dofs_idx, envs_idx)
+
+    def set_dofs_force_range(self, lower: Any, upper: Any, dofs_idx: Any = None) -> None:
+        """The least and greatest force of control [N, N m]; before building only."""
+        dofs = self._dofs(dofs_idx, "set_dofs_force_range")
+        low = batched(lower, 1, (len(dofs),), np.float64, "set_dofs_force_range")
+        high = batched(upper, 1, (len(dofs),), np.float64, "set_dofs_force_range")
+        if (low > high).any():
+            raise KinemaError("set_dofs_force_range: a lower bound is above its upper one")
+        self._set_dofs("force_lower", low, dofs_idx, None)
+        self._set_dofs("force_upper", high, dofs_idx, None)
+
+    def _set_dofs(self, name: str, values: Any, dofs_idx: Any, envs_idx: Any) -> None:
+        what = f"set_dofs_{'force_range' if name.startswith('force') else name}"
+        dofs = self._dofs(dofs_idx, what)
+        if self._info is None:
+            if envs_idx is not None:
+                raise KinemaError(f"{what}: there are no environments to choose from before the scene is built")
+            array = batched(values, 1, (len(dofs),), np.float64, what)[0]
+            if not np.isfinite(array).all() and not name.startswith("force"):
+                raise KinemaError(f"{what}: these are not finite numbers: {array}")
+            self._constants.setdefault(name, {}).update(zip(dofs.tolist(), array.tolist(), strict=True))
+            return
+        self._set_parameter(name, self._info.dof_start + dofs, (len(dofs),), values, envs_idx, what)
+
+    def _set_parameter(
+        self, name: str, rows: slice | Index, shape: tuple[int, ...], values: Any, envs_idx: Any, what: str
+    ) -> None:
+        """One of the parameters that differ between environments, if it was asked for."""
+        running = self._running
+        if name not in running.engine.settings.per_env:
+            ways = ["set it before building"] if name in _CONSTANTS else []
+            ways += [f'use scene.build(per_env=("{name}",))'] if name in PARAMETERS else []
+            raise KinemaError(f"{what}: this is compiled into the program as a constant: {', or '.join(ways)}")
+        envs = environments(envs_idx, running.n_envs)
+        n_envs = running.n_envs if envs is None else len(envs)
+        array = batched(values, n_envs, shape, running.memory.dtype, what)
+        running.memory.write(name, rows, array.reshape(len(array), -1), envs)
+        if name in ("kp", "kv"):
+            running.controls.given[("kp", "kv").index(name), rows] = True
+
+    def set_mass_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
+        """Make links heavier [kg], (n_envs, n_links); their inertia grows in proportion. Needs per_env."""
+        links = self.info.link_start + self._links(links_idx, "set_mass_shift")
+        self._set_parameter("mass_shift", links, (len(links),), shift, envs_idx, "set_mass_shift")
+
+    def set_com_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
+        """Move links' centres of mass along their axes [m], (n_envs, n_links, 3). Needs per_env."""
+        links = self.info.link_start + self._links(links_idx, "set_com_shift")
+        self._set_parameter("com_shift", _triples(links), (len(links), 3), shift, envs_idx, "set_com_shift")
+
+    def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
+        """Gravity [m/s2] of environments, for everything in them; (n_envs, 3). Needs per_env."""
+        self._set_parameter("gravity", slice(None), (3,), gravity, envs_idx, "set_gravity")
+
+    # ------------------------------------------------------------------------------------------------- forces
+
+    def apply_links_external_force(self, force: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
+        """Push links at their centres of mass, along the world's axes [N], (n_envs, n_links, 3), until told otherwise.
+
+        Needs `scene.build(external_forces=True)`.
+        """
+        self._apply("cfrc_applied_vel", force, links_idx, envs_idx, "apply_links_external_force")
+
+    def apply_links_external_torque(self, torque: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
+        """Twist links about the world's axes [N m], (n_envs, n_links, 3); see `apply_links_external_force`."""
+        self._apply("cfrc_applied_ang", torque, links_idx, envs_idx, "apply_links_external_torque")
+
+    def _apply(self, name: str, values: Any, links_idx: Any, envs_idx: Any, what: str) -> None:
+        links = self.info.link_start + self._links(links_idx, what)
+        running = self._running
+        if not running.engine.settings.external_forces:
+            raise KinemaError(
+                f"{what}: the program has no place for forces on links; use scene.build(external_forces=True)"
+            )
+        envs = environments(envs_idx, running.n_envs)
+        n_envs = running.n_envs if envs is None else len(envs)
+        array = batched(values, n_envs, (len(links), 3), running.memory.dtype, what)
+        running.memory.write(name, _triples(links), array.reshape(len(array), -1), envs)
+
+
+def _triples(links: Index) -> Index:
+    return (3 * links[:, None] + np.arange(3)).ravel()
+
+
+def _on_gpu(values: Any) -> bool:
+    return bool(getattr(values, "is_cuda", False))

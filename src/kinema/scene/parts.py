@@ -1,0 +1,65 @@
+"""The links and joints of an entity, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .entity import Entity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntityLink:
+    """One link."""
+
+    entity: Entity
+    name: str
+    idx: int
+    """Its number in the entity."""
+    mass: float
+    """[kg]"""
+
+    def get_pos(self, envs_idx: Any = None) -> np.ndarray:
+        """Position of its origin in the world [m], (n_envs, 3)."""
+        return self.entity.get_links_pos([self.idx], envs_idx)[:, 0]
+
+    def get_quat(self, envs_idx: Any = None) -> np.ndarray:
+        """Orientation in the world (w, x, y, z), (n_envs, 4)."""
+        return self.entity.get_links_quat([self.idx], envs_idx)[:, 0]
+
+    def get_vel(self, envs_idx: Any = None) -> np.ndarray:
+        """Velocity of its origin along the world's axes [m/s], (n_envs, 3)."""
+        return self.entity.get_links_vel([self.idx], envs_idx)[:, 0]
+
+    def get_ang(self, envs_idx: Any = None) -> np.ndarray:
+        """Angular velocity along the world's axes [rad/s], (n_envs, 3)."""
+        return self.entity.get_links_ang([self.idx], envs_idx)[:, 0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntityJoint:
+    """One joint that moves."""
+
+    entity: Entity
+    name: str
+    kind: str
+    """As `kinema.description.JointKind` calls it."""
+    link: str
+    """The link it moves."""
+    dofs_idx: tuple[int, ...]
+    """Its degrees of freedom, numbered in the entity."""
+    qs_idx: tuple[int, ...]
+    """Its coordinates, numbered in the entity."""
+
+    @property
+    def dof_idx(self) -> int:
+        """Its first degree of freedom."""
+        return self.dofs_idx[0]
+
+    @property
+    def n_dofs(self) -> int:
+        """Degrees of freedom."""
+        return len(self.dofs_idx)

@@ -1,0 +1,36 @@
+"""What a scene has once it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.model import Model
+from kinema.sim import Engine
+
+from .controls import Controls
+from .memory import Memory
+
+Observe = Callable[..., np.ndarray]
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A model, the engine that steps it, its arrays, and who controls what."""
+
+    model: Model
+    engine: Engine
+    memory: Memory
+    controls: Controls
+    look: Observe
+
+    @property
+    def n_envs(self) -> int:
+        """Environments."""
+        return self.engine.n_envs
+
+    def observe(self, what: str, links: Sequence[int] = ()) -> np.ndarray:
+        """See `kinema.sim.OBSERVABLES`: (items, environments)."""
+        return self.look(what, links)

@@ -1,0 +1,278 @@
+"""A scene: robots added, compiled together, and stepped in many environments at once."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kinema.backend import find_device
+from kinema.compile import Part, compile_model
+from kinema.description import Robot, World
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError, Pose, unique_name, vector
+from kinema.model import Model
+from kinema.sim import Engine, Integrator, Settings
+
+from .batches import environments
+from .controls import Controls
+from .entity import Entity
+from .memory import Memory
+from .observing import Observer
+from .progress import Progress
+from .refusals import refuse_impossible, report_missing
+from .running import Running
+from .views import Sim, not_built
+
+PRECISIONS = ("single", "double")
+
+
+class Scene:
+    """Everything that is simulated together.
+
+    Args:
+        dt: time of one step [s].
+        device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
+        precision: `single` (32 bits) or `double`.
+        contacts: whether things touch. There are no contacts yet; a scene with shapes says so in its diagnostics.
+        limits: whether joints stop at their limits. There are no limits yet; likewise.
+        integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
+        gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
+        substeps: how many equal steps `dt` is divided into.
+        quiet: no progress bar, even on a terminal.
+    """
+
+    def __init__(  # noqa: PLR0913  one for each choice there is
+        self,
+        dt: float = 0.002,
+        device: str = "cpu",
+        precision: str = "single",
+        *,
+        contacts: bool = True,
+        limits: bool = True,
+        integrator: str = "implicitfast",
+        gravity: ArrayLike | None = None,
+        substeps: int = 1,
+        quiet: bool = False,
+    ) -> None:
+        if not (math.isfinite(dt) and dt > 0.0):
+            raise KinemaError(f"dt: a step takes some time, not {dt!r} s")
+        if precision not in PRECISIONS:
+            raise KinemaError(f"precision: {precision!r} is none of {', '.join(PRECISIONS)}")
+        if integrator not in {i.value for i in Integrator}:
+            raise KinemaError(f"integrator: {integrator!r} is none of {', '.join(i.value for i in Integrator)}")
+        if substeps < 1:
+            raise KinemaError(f"substeps: there is at least one, not {substeps}")
+        self.dt = dt
+        self.device = device
+        self.precision = precision
+        self.contacts = contacts
+        self.limits = limits
+        self.integrator = Integrator(integrator)
+        self.gravity = _gravity(gravity)
+        self.substeps = substeps
+        self.entities: list[Entity] = []
+        self.diagnostics = Diagnostics()
+        """What was read, approximated or left out."""
+        self.progress = Progress(quiet)
+        self._parts: list[Part] = []
+        self._names: set[str] = set()
+        self._running: Running | None = None
+        self._sim: Sim | None = None
+
+    def __repr__(self) -> str:
+        built = (
+            "not built"
+            if self._running is None
+            else f"{self.n_envs} environments on {self._running.engine.device.name}"
+        )
+        return f"<Scene: {len(self.entities)} entities, {built}>"
+
+    # ------------------------------------------------------------------------------------------------ building
+
+    def add(
+        self,
+        robot: Robot | World | str | os.PathLike[str],
+        *,
+        fixed: bool | None = None,
+        pos: ArrayLike = (0.0, 0.0, 0.0),
+        quat: ArrayLike = (1.0, 0.0, 0.0, 0.0),
+        name: str | None = None,
+    ) -> Entity:
+        """Put a robot, or all that is in a file, into the scene.
+
+        Args:
+            robot: a description, or the path of a file.
+            fixed: whether its base is bolted down; None for as the file says.
+            pos: where the file's own origin is put [m].
+            quat: how it is turned (w, x, y, z).
+            name: what to call it; its own name, made unique, when not given.
+        """
+        if self._running is not None:
+            raise KinemaError("the scene is built: add everything before scene.build()")
+        description = robot if isinstance(robot, Robot | World) else self._read(robot)
+        part = Part(
+            name=unique_name(name or description.name or "entity", self._names),
+            description=description,
+            pose=_placed(description, pos, quat),
+            fixed=fixed,
+        )
+        entity = Entity(self, part.name, description, compile_model([part]))
+        self._parts.append(part)
+        self.entities.append(entity)
+        return entity
+
+    def _read(self, path: str | os.PathLike[str]) -> Robot | World:
+        from kinema.read import read
+
+        description = read(Path(path))
+        self.diagnostics.items += description.diagnostics.items
+        return description
+
+    def build(self, n_envs: int = 1, *, per_env: Sequence[str] = (), external_forces: bool = False) -> None:
+        """Compile the model and make room for its environments.
+
+        The step itself is compiled when it is first taken, because only then it is known how joints are controlled;
+        `prepare` does so at once.
+
+        Args:
+            n_envs: how many copies of the scene there are.
+            per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping.
+            external_forces: whether links can be pushed by `apply_links_external_force`.
+        """
+        if self._running is not None:
+            raise KinemaError("the scene is built already")
+        settings = Settings(
+            dt=self.dt / self.substeps,
+            integrator=self.integrator,
+            per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
+            external_forces=external_forces,
+        )
+        with self.progress.showing(3):
+            self.progress("modelling")
+            model = compile_model(self._parts, self.gravity, self.diagnostics)
+            given = self._set_constants(model)
+            self.progress("checking")
+            parts = [p.description for p in self._parts]
+            report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
+            adjustable = bool(settings.per_env & {"armature", "mass_shift"})
+            inertia = refuse_impossible(model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable)
+            self.progress("allocating")
+            device = find_device(self.device)
+            engine = Engine(model, settings, n_envs, device, precision=self.precision, progress=self.progress)
+            memory = Memory(engine)
+            controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
+        self._running = Running(model, engine, memory, controls, Observer(memory))
+        self._sim = Sim(engine)
+        for entity, info in zip(self.entities, model.entities, strict=True):
+            entity._info = info
+
+    def _set_constants(self, model: Model) -> np.ndarray:
+        """What entities were given before building, into the model; whether kp and kv were among it, (2, n_dofs)."""
+        given = np.zeros((2, model.n_dofs), dtype=np.bool_)
+        for entity, info in zip(self.entities, model.entities, strict=True):
+            for name, values in entity._constants.items():
+                for dof, value in values.items():
+                    getattr(model.dofs, name)[info.dof_start + dof] = value
+                    if name in ("kp", "kv"):
+                        given[("kp", "kv").index(name), info.dof_start + dof] = True
+        return given
+
+    def prepare(self) -> None:
+        """Compile the step for the way joints are controlled now, so that the first one is as fast as the next."""
+        running = self.running
+        if running.model.n_dofs:
+            with self.progress.showing(2):
+                running.engine.prepare()
+        running.controls.changed = False
+
+    # ----------------------------------------------------------------------------------------------- running
+
+    @property
+    def running(self) -> Running:
+        """What there is once the scene is built."""
+        if self._running is None:
+            raise not_built()
+        return self._running
+
+    @property
+    def sim(self) -> Sim:
+        """The engine's side: `scene.sim.rigid_solver.links_state.pos` is a flat array."""
+        if self._sim is None:
+            raise not_built()
+        return self._sim
+
+    @property
+    def n_envs(self) -> int:
+        """Environments."""
+        return self.running.n_envs
+
+    @property
+    def time(self) -> float:
+        """Simulated time since the scene was built [s]."""
+        return self.sim.time
+
+    def step(self, n: int = 1) -> None:
+        """Take steps of `dt`; all of them in one launch."""
+        running = self.running
+        if running.controls.changed:
+            self.prepare()
+        if n < 1:
+            raise KinemaError(f"step: at least one step, not {n}")
+        if running.model.n_dofs:
+            running.engine.step(n * self.substeps)
+        else:
+            running.engine.time += n * self.substeps
+
+    def reset(self, envs_idx: Any = None) -> None:
+        """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back."""
+        running = self.running
+        envs = environments(envs_idx, running.n_envs)
+        count = running.n_envs if envs is None else len(envs)
+        if running.model.n_dofs:
+            running.engine.reset(envs)
+        running.controls.reset(envs)
+        for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
+            if running.engine.settings.external_forces:
+                rows = 3 * running.model.n_links
+                running.memory.write(name, slice(None), np.zeros((count, rows)), envs)
+
+    def get_error_envs_mask(self) -> np.ndarray:
+        """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
+        return (self.running.memory.all("error") != 0.0).any(axis=0)
+
+    def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
+        """Gravity [m/s2] of environments, (n_envs, 3); needs `build(per_env=("gravity",))`."""
+        if not self.entities:
+            raise not_built()
+        self.entities[0].set_gravity(gravity, envs_idx)
+
+    def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
+        """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""
+        kinetic, potential = self.running.observe("energy")
+        return kinetic, potential
+
+
+def _gravity(gravity: ArrayLike | None) -> np.ndarray | None:
+    if gravity is None:
+        return None
+    g = vector(gravity)
+    if g.shape != (3,) or not np.isfinite(g).all():
+        raise KinemaError(f"gravity: expected three finite numbers, not {gravity!r}")
+    return g
+
+
+def _placed(description: Robot | World, pos: ArrayLike, quat: ArrayLike) -> Pose | None:
+    """Where a description's base frame goes; None for where its file puts it."""
+    p, q = vector(pos), vector(quat)
+    if p.shape != (3,) or not np.isfinite(p).all():
+        raise KinemaError(f"pos: expected three finite numbers, not {pos!r}")
+    if q.shape != (4,) or not np.isfinite(q).all() or not q.any():
+        raise KinemaError(f"quat: expected four finite numbers (w, x, y, z) that are not all zero, not {quat!r}")
+    pose = Pose.from_quaternion(p, q)
+    if not p.any() and np.array_equal(pose.rotation, np.eye(3)):
+        return None
+    return pose @ description.pose if isinstance(description, Robot) else pose

@@ -1,0 +1,62 @@
+"""`scene.sim.rigid_solver.links_state.pos`: the flat arrays, under the names of the array contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinema.foundation import KinemaError
+from kinema.sim import Engine
+
+_INFO = {"links_info": "links", "dofs_info": "dofs", "joints_info": "joints", "frames_info": "frames"}
+
+
+class RigidSolver:
+    """The arrays of all links and degrees of freedom: what the engine offers, and the model's tables."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def n_envs(self) -> int:
+        """Environments."""
+        return self._engine.n_envs
+
+    @property
+    def qpos(self) -> Any:
+        """The coordinates of everything, (n_qs, n_envs)."""
+        return self._engine.field("qpos")
+
+    @property
+    def qvel(self) -> Any:
+        """The velocities of everything, (n_dofs, n_envs)."""
+        return self._engine.field("vel")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        fields = getattr(self._engine, "fields", None)
+        if fields is not None and hasattr(fields, name):
+            return getattr(fields, name)
+        if name in _INFO:
+            return getattr(self._engine.model, _INFO[name])
+        if hasattr(self._engine.model, name):
+            return getattr(self._engine.model, name)
+        raise AttributeError(f"there is no array {name!r} in the rigid solver")
+
+
+class Sim:
+    """What runs the scene."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.rigid_solver = RigidSolver(engine)
+
+    @property
+    def time(self) -> float:
+        """Simulated time since the scene was built [s]."""
+        return self.engine.time * self.engine.settings.dt
+
+
+def not_built() -> KinemaError:
+    """What to say to those who look too early."""
+    return KinemaError("the scene is not built yet: call scene.build() first")

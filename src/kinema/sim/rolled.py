@@ -1,0 +1,94 @@
+"""The step as a structured program: for models whose unrolled step would be too long to compile.
+
+A model falls into parts that do not touch each other. Parts that are copies of one another are stepped by one straight
+line in a loop (`rolled_copies`), as long as all of these lines together stay short; parts that are too big for that
+are stepped joint by joint (`rolled_nodes`), in code that does not depend on how many joints there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kinema.foundation import KinemaError
+from kinema.model import Model
+from kinema.trace import Loop, Place, Rolled, Row, Turn, make_loop
+
+from .components import LARGEST_UNROLLED, Component, components, estimated_operations, signature, submodel
+from .gyroscope import lone_bodies
+from .programs import next_phase
+from .rolled_copies import copies_loop
+from .rolled_nodes import NodeLoops
+from .settings import Integrator, Settings
+from .tree import Tree, grow
+
+LARGEST_COPIED = 20_000
+"""Operations that the straight lines of all copied parts may have together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Which parts are stepped how."""
+
+    copied: list[list[Component]]
+    """Groups of parts that one straight line steps."""
+    by_joint: list[Component]
+
+
+EMISSIONS = ("auto", "rolled", "unrolled")
+
+
+def wants_rolling(model: Model, emission: str = "auto") -> bool:
+    """Whether the step is to be rolled: as asked, else if it would be too long; decided before anything is traced."""
+    if emission not in EMISSIONS:
+        raise KinemaError(f"there is no emission {emission!r}; there are: {', '.join(EMISSIONS)}")
+    return emission == "rolled" or (emission == "auto" and estimated_operations(model) > LARGEST_UNROLLED)
+
+
+def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_COPIED) -> Plan:
+    """Copy the groups of parts with the shortest code, as far as the budget goes.
+
+    Bodies that fly alone are always copied: their gyroscopic forces are taken implicitly, which the joint-by-joint
+    step does not do.
+    """
+    alone = {ball.index for _, ball in lone_bodies(tree)}
+    groups: dict[object, list[Component]] = {}
+    by_joint: list[Component] = []
+    for part in components(model):
+        if part.is_contiguous:
+            groups.setdefault(signature(model, part, submodel(model, part), settings), []).append(part)
+        else:
+            by_joint.append(part)
+    copied: list[list[Component]] = []
+    costs = {key: estimated_operations(model, parts[0].frames) for key, parts in groups.items()}
+    for key in sorted(groups, key=lambda k: costs[k]):
+        parts = groups[key]
+        if costs[key] <= budget or not alone.isdisjoint(parts[0].frames):
+            budget -= costs[key]
+            copied.append(parts)
+        else:
+            by_joint += parts
+    return Plan(copied, by_joint)
+
+
+def rolled_step(model: Model, settings: Settings, places: Mapping[str, Place], budget: int = LARGEST_COPIED) -> Rolled:
+    """The step as loops over tables; `places` says where the arrays of the state and the commands are."""
+    tree = grow(model)
+    chosen = plan(model, settings, tree, budget)
+    loops = [copies_loop(model, settings, places, parts, tree) for parts in chosen.copied]
+    n_scratch = 0
+    if chosen.by_joint:
+        frames = sorted(f for part in chosen.by_joint for f in part.frames)
+        nodes = NodeLoops(model, settings, places, tree, frames)
+        loops += nodes.loops()
+        n_scratch = nodes.scratch.n_rows
+    if settings.integrator is Integrator.RK4:
+        loops.append(_count_stages(places))
+    return Rolled(tuple(loops), n_scratch)
+
+
+def _count_stages(places: Mapping[str, Place]) -> Loop:
+    def body(turn: Turn) -> None:
+        turn.write("phase", [next_phase(turn.read("phase"))])
+
+    return make_loop("next stage", [Row("phase", {"phase": places["phase"]})], body)

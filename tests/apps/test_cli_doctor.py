@@ -1,0 +1,72 @@
+"""`kinema doctor`: it looks, tests, and says what is missing; it never shows a traceback."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from kinema.apps.cli import doctor, doctor_facts
+from kinema.apps.cli.commands import app
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["doctor", *arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout
+
+
+def test_a_machine_that_runs_the_tests_is_fit() -> None:
+    """The pendulum agrees with its elliptic functions on every device there is."""
+    code, out = run("--json")
+    data = json.loads(out)
+    assert (code, data["problems"]) == (0, [])
+    assert data["system"]["cores"] >= 1
+    assert "cpu" in [d["name"] for d in data["devices"]]
+    assert all(test["ok"] and test["error"] < 1e-8 for test in data["tests"])
+    assert data["cache"]["bytes"] > 0
+    assert next(p for p in data["packages"] if p["name"] == "numpy")["version"]
+
+
+def untested(device: str) -> dict[str, Any]:
+    return {"device": device, "ok": True, "error": 1e-12, "seconds": 0.0, "problem": ""}
+
+
+def test_the_findings_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "self_test", untested)
+    code, out = run()
+    assert code == 0
+    for words in ("python", "processor", "cores", "memory", "cache", "test on cpu", "warp-lang", "ready"):
+        assert words in out
+
+
+def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = [
+        doctor_facts.Package("warp-lang", None, "simulation", True, "pip install warp-lang"),
+        doctor_facts.Package("torch", None, "tensors", False, "pip install torch"),
+    ]
+    monkeypatch.setattr(doctor, "packages", lambda: missing)
+    code, out = run()
+    assert code == 1
+    assert "✗ warp-lang is missing (simulation): pip install warp-lang" in out
+    assert "· torch is not installed (tensors): pip install torch" in out
+    assert "ready" not in out
+
+
+def test_a_device_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_facts, "_swing", lambda device: 1 / 0)
+    code, out = run("--json")
+    assert code == 1
+    assert any("the test on cpu failed: division by zero" in p for p in json.loads(out)["problems"])
+
+
+def test_a_cache_that_cannot_be_kept_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "self_test", untested)
+    found = {"folder": "/cache", "files": 0, "bytes": 0, "writable": False, "disk_free": 10}
+    monkeypatch.setattr(doctor, "cache", lambda: found)
+    code, out = run()
+    assert code == 1
+    assert "/cache cannot be written" in out
+    assert "has only 0 MiB left" in out

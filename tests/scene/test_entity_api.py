@@ -1,0 +1,495 @@
+"""What users say to a scene and its entities, before a step is ever taken: nothing here is compiled."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scene_robots import SERVO, ball, body, driven, from_text, joint, lift, pendulum, reacher
+
+import kinema as km
+from kinema.description import Mimic, rotation
+from kinema.sim import Control
+
+
+def built(*robots: km.Robot | km.World, n_envs: int = 3, **how: object) -> Any:
+    scene = km.Scene(precision="double", quiet=True)
+    entities = [scene.add(robot) for robot in robots]
+    scene.build(n_envs, **how)  # type: ignore[arg-type]
+    return (scene, *entities)
+
+
+def modes(scene: km.Scene) -> list[str]:
+    control = scene.running.engine.settings.control
+    assert control is not None
+    return [m.name for m in control]
+
+
+# ------------------------------------------------------------------------------------------------- sizes and names
+
+
+def test_names_and_sizes_are_known_before_building() -> None:
+    scene = km.Scene()
+    arm = scene.add(reacher())
+    flying = scene.add(ball())
+    assert (arm.n_links, arm.n_joints, arm.n_dofs, arm.n_qs) == (4, 3, 3, 3)
+    assert (flying.n_links, flying.n_dofs, flying.n_qs) == (1, 6, 7)
+    assert [x.name for x in arm.links] == ["base", "upper", "lower", "tip"]
+    assert arm.dof_names == ["shoulder", "elbow", "push"]
+    assert arm.get_joint("push").dof_idx == 2
+    assert flying.get_joint("free").dofs_idx == (0, 1, 2, 3, 4, 5)
+    assert arm.get_link("tip").mass == 0.5
+    assert arm.dofs_of("push", "shoulder") == [2, 0]
+    with pytest.raises(km.KinemaError, match=r"no 'shoulders'; the moving joints are: shoulder, elbow, push"):
+        arm.get_joint("shoulders")
+
+
+def test_entities_of_the_same_name_are_told_apart() -> None:
+    scene = km.Scene()
+    assert [scene.add(lift()).name, scene.add(lift()).name, scene.add(lift(), name="x").name] == ["lift", "lift_1", "x"]
+
+
+def test_the_same_robot_may_be_added_several_times() -> None:
+    robot = reacher()
+    scene = km.Scene(precision="double")
+    arms = [scene.add(robot, pos=(i, 0, 0)) for i in range(3)]
+    scene.build()
+    arms[1].set_qpos([0.0, 0.0, 0.5])
+    np.testing.assert_allclose([a.get_link("tip").get_pos()[0, 0] for a in arms], [0.8, 2.3, 2.8])
+
+
+def test_joints_of_a_world_are_told_apart_by_their_robots() -> None:
+    left, right = pendulum(), pendulum()
+    left.name, right.name = "left", "right"
+    _, both = built(km.World(name="pair", robots=[left, right]))
+    assert both.dof_names == ["left::hinge", "right::hinge"]
+    both.control_dofs_force(3.0, "right::hinge")
+    np.testing.assert_allclose(both.scene.running.memory.all("command")[:, 0], [0.0, 3.0])
+
+
+def test_a_path_is_read(tmp_path: Path) -> None:
+    (tmp_path / "robot.xml").write_text(SERVO)
+    scene = km.Scene()
+    assert scene.add(tmp_path / "robot.xml").actuator_names == ["servo", "motor"]
+    with pytest.raises(km.ReadError):
+        scene.add(tmp_path / "missing.xml")
+
+
+def test_entities_have_their_own_part_of_the_arrays() -> None:
+    _, one, two = built(lift(), reacher())
+    two.set_qpos([0.1, 0.2, 0.3])
+    one.set_qpos([7.0])
+    np.testing.assert_array_equal(one.get_qpos(), [[7.0]] * 3)
+    np.testing.assert_array_equal(two.get_qpos(), [[0.1, 0.2, 0.3]] * 3)
+
+
+# ------------------------------------------------------------------------------------------------ shapes of values
+
+
+def test_a_row_serves_all_environments_and_a_batch_each_its_own() -> None:
+    _, arm = built(reacher())
+    arm.set_qvel([1.0, 2.0, 3.0])
+    assert arm.get_qvel().shape == (3, 3)
+    batch = np.arange(9.0).reshape(3, 3)
+    arm.set_qvel(batch)
+    np.testing.assert_array_equal(arm.get_qvel(), batch)
+    arm.set_qvel(0.5)
+    np.testing.assert_array_equal(arm.get_qvel(), np.full((3, 3), 0.5))
+
+
+@pytest.mark.parametrize("envs", [[2, 0], np.array([2, 0]), [-1, 0]], ids=["list", "array", "from the end"])
+def test_some_environments_by_number(envs: list[int]) -> None:
+    _, arm = built(reacher())
+    arm.set_qpos([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]], envs_idx=envs)
+    np.testing.assert_array_equal(arm.get_qpos()[:, 0], [2.0, 0.0, 1.0])
+    np.testing.assert_array_equal(arm.get_qpos(envs_idx=envs)[:, 0], [1.0, 2.0])
+
+
+def test_some_environments_by_mask_and_one_by_number() -> None:
+    _, arm = built(reacher())
+    arm.set_qpos([1.0, 1.0, 1.0], envs_idx=np.array([True, False, True]))
+    arm.set_qpos([5.0, 5.0, 5.0], envs_idx=1)
+    np.testing.assert_array_equal(arm.get_qpos()[:, 0], [1.0, 5.0, 1.0])
+
+
+def test_what_is_read_is_a_copy() -> None:
+    _, arm = built(reacher())
+    arm.get_qpos()[:] = 9.0
+    assert not arm.get_qpos().any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a: a.set_qpos([1.0, 2.0]), r"set_qpos: expected values of shape \(3,\) or \(3, 3\), not \(2,\)"),
+        (lambda a: a.set_qvel(np.zeros((2, 3))), r"expected values of shape \(3,\) or \(3, 3\), not \(2, 3\)"),
+        (lambda a: a.set_qvel(np.zeros((3, 3)), envs_idx=[0]), r"\(3,\) or \(1, 3\), not \(3, 3\)"),
+        (lambda a: a.control_dofs_position([0.0], ["elbow", "push"]), r"shape \(2,\) or \(3, 2\), not \(1,\)"),
+        (lambda a: a.set_qpos("abc"), "these are not numbers"),
+        (lambda a: a.get_qpos(envs_idx=3), "there are 3 environments, so that 3 is none of them"),
+        (lambda a: a.get_qpos(envs_idx=[True, False]), r"a mask has shape \(3,\), not \(2,\)"),
+        (lambda a: a.get_qpos(envs_idx=0.5), "expected numbers of environments"),
+        (lambda a: a.control_dofs_force(0.0, 7), "there are 3 degrees of freedom, so that 7 is none of them"),
+        (lambda a: a.control_dofs_force(0.0, "elbows"), "no 'elbows'; the degrees of freedom are: shoulder, elbow"),
+        (lambda a: a.get_links_pos("hand"), "no 'hand'; the links are: base, upper, lower, tip"),
+        (lambda a: a.control([0.0]), "has no actuators"),
+        (lambda a: a.set_dofs_kp(1.0), r"constant: set it before building, or use scene.build\(per_env=\(\"kp\",\)\)"),
+        (lambda a: a.set_dofs_force_range(-1.0, 1.0), "constant: set it before building"),
+        (lambda a: a.set_mass_shift(1.0), r"use scene.build\(per_env=\(\"mass_shift\",\)\)"),
+        (lambda a: a.set_gravity([0.0, 0.0, 0.0]), r"per_env=\(\"gravity\",\)"),
+        (lambda a: a.apply_links_external_force(1.0), "external_forces=True"),
+        (lambda a: a.scene.build(), "built already"),
+        (lambda a: a.scene.add(lift()), "add everything before"),
+        (lambda a: a.scene.step(0), "at least one step"),
+    ],
+)
+def test_wrong_calls_are_told_in_one_sentence(call, message: str) -> None:
+    scene, arm = built(reacher())
+    scene.running.controls.changed = False  # so that no step is compiled for this
+    with pytest.raises(km.KinemaError, match=message):
+        call(arm)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dt": 0.0}, "dt"),
+        ({"dt": math.nan}, "dt"),
+        ({"precision": "half"}, "'half' is none of single, double"),
+        ({"integrator": "verlet"}, "'verlet' is none of euler, implicitfast, rk4"),
+        ({"gravity": (0, 1)}, "gravity: expected three finite numbers"),
+        ({"substeps": 0}, "substeps"),
+    ],
+)
+def test_wrong_scenes_are_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(km.KinemaError, match=message):
+        km.Scene(**arguments)
+
+
+def test_what_needs_a_built_scene_says_so() -> None:
+    scene = km.Scene()
+    arm = scene.add(lift())
+    for call in (arm.get_qpos, arm.get_pos, scene.step, scene.reset, scene.get_error_envs_mask, lambda: scene.sim):
+        with pytest.raises(km.KinemaError, match="not built yet"):
+            call()
+
+
+def test_wrong_builds_are_refused() -> None:
+    with pytest.raises(km.KinemaError, match="nothing to simulate"):
+        km.Scene().build()
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"n_envs": 0}, "at least one environment"),
+        ({"per_env": ("colour",)}, "'colour' cannot differ between environments; these can: gravity"),
+    )
+    for how, message in wrong:
+        scene = km.Scene()
+        scene.add(lift())
+        with pytest.raises(km.KinemaError, match=message):
+            scene.build(**how)
+    scene = km.Scene(device="cuda:99")
+    scene.add(lift())
+    with pytest.raises(km.KinemaError, match="there is no device 'cuda:99' here; there are: cpu"):
+        scene.build()
+
+
+def test_too_many_environments_are_refused_with_all_they_need() -> None:
+    """State and commands together, before anything is allocated."""
+    engine = built(reacher())[0].running.engine
+    each = 8 * (engine.state.layout.n_rows + engine.told.layout.n_rows)
+    scene = km.Scene(precision="double")
+    scene.add(reacher())
+    with pytest.raises(
+        km.KinemaError, match=rf"need [\d,]+ MiB \({each} bytes each\), and cpu has [\d,]+ MiB free: room"
+    ):
+        scene.build(10**12)
+
+
+# ------------------------------------------------------------------------------------------------------- placing
+
+
+def test_a_fixed_base_stands_where_it_is_put() -> None:
+    scene = km.Scene(precision="double")
+    arm = scene.add(reacher(), fixed=True, pos=(1, 2, 3), quat=(1, 0, 0, 1))
+    scene.build(2)
+    np.testing.assert_allclose(arm.get_pos(), [[1, 2, 3]] * 2)
+    np.testing.assert_allclose(arm.get_quat(), [[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]] * 2)
+    np.testing.assert_allclose(arm.get_link("tip").get_pos()[0], [1, 2.8, 3], atol=1e-12)
+
+
+def test_coordinates_of_a_free_base_count_from_the_world() -> None:
+    """As MuJoCo's do: where it is put is where its coordinates start, and setting them puts it there."""
+    scene = km.Scene(precision="double")
+    loose = scene.add(ball(), pos=(1, 2, 3), quat=(0, 0, 0, 1))
+    robot = reacher()
+    robot.links[0] = body("base", 3.0, inertia=0.1)
+    arm = scene.add(robot, fixed=False, pos=(0, 0, 1))
+    scene.build(1)
+    np.testing.assert_allclose(loose.get_qpos(), [[1, 2, 3, 0, 0, 0, 1]], atol=1e-12)
+    np.testing.assert_allclose(arm.get_qpos()[0, :7], [0, 0, 1, 1, 0, 0, 0], atol=1e-12)
+    loose.set_qpos([4, 5, 6, 1, 0, 0, 0])
+    np.testing.assert_allclose(loose.get_pos(), [[4, 5, 6]])
+
+
+def test_links_are_where_the_description_says() -> None:
+    """Poses of all links agree with the description's own kinematics, in every environment."""
+    robot = reacher()
+    _, arm = built(robot)
+    q = np.array([[0.3, -0.7, 0.1], [1.2, 0.4, -0.2], [0.0, 2.0, 0.5]])
+    arm.set_qpos(q)
+    for e in range(3):
+        poses = robot.link_poses(dict(zip(arm.dof_names, q[e], strict=True)))
+        for i, link in enumerate(arm.links):
+            np.testing.assert_allclose(arm.get_links_pos()[e, i], poses[link.name].position, atol=1e-12)
+            np.testing.assert_allclose(link.get_quat()[e], poses[link.name].quaternion, atol=1e-12)
+
+
+def test_velocities_of_links_are_the_rate_of_their_poses() -> None:
+    _, arm = built(reacher(), n_envs=1)
+    q, v, h = np.array([0.3, -0.7, 0.1]), np.array([0.5, 1.5, -0.8]), 1e-6
+    arm.set_qvel(v)
+    around = []
+    for shift in (-h, h):
+        arm.set_qpos(q + shift * v)
+        around.append(arm.get_links_pos())
+    arm.set_qpos(q)
+    np.testing.assert_allclose(arm.get_links_vel(), (around[1] - around[0]) / (2 * h), atol=1e-8)
+    np.testing.assert_allclose(arm.get_link("tip").get_ang(), [[0, 2.0, 0]], atol=1e-12)
+    assert arm.get_links_ang(["tip", 0]).shape == (1, 2, 3)
+
+
+def test_quaternions_are_normalised_and_one_of_no_length_refused() -> None:
+    _, loose = built(ball())
+    loose.set_qpos([0, 0, 0, 2, 0, 0, 2])
+    np.testing.assert_allclose(loose.get_qpos()[0, 3:], np.array([1, 0, 0, 1]) / math.sqrt(2))
+    np.testing.assert_allclose(loose.get_dofs_position()[0, 3:], [0, 0, math.pi / 2])
+    with pytest.raises(km.KinemaError, match="coordinates 3 to 6 are a quaternion of length 0"):
+        loose.set_qpos(np.zeros(7))
+
+
+def test_energy_is_that_of_the_textbook() -> None:
+    scene, weight = built(lift(2.0))
+    weight.set_qpos([3.0])
+    weight.set_qvel([2.0])
+    kinetic, potential = scene.get_energy()
+    np.testing.assert_allclose(kinetic, 4.0)
+    np.testing.assert_allclose(potential, 2.0 * 9.81 * 3.0)
+
+
+# --------------------------------------------------------------------------------------------------- control modes
+
+
+def test_joints_start_as_their_files_say(tmp_path: Path) -> None:
+    """No force where there is nothing, a drive's target where there is one, the actuators of MJCF."""
+    position = driven(stiffness=100.0, damping=5.0, target_position=0.3)
+    velocity = driven(damping=5.0, target_velocity=0.7)
+    scene, *_ = built(lift(), position, velocity, from_text(tmp_path, SERVO))
+    assert modes(scene) == ["FORCE", "POSITION", "VELOCITY", "ACTUATOR", "ACTUATOR"]
+    np.testing.assert_allclose(scene.running.memory.all("command")[:, 0], [0, 0.3, 0.7, 0, 0])
+
+
+def test_control_switches_the_mode_of_the_joints_it_names() -> None:
+    scene, arm = built(reacher())
+    arm.control_dofs_position([0.1, 0.2], ["elbow", "push"])
+    arm.control_dofs_velocity(0.5, 0)
+    assert modes(scene) == ["VELOCITY", "POSITION", "POSITION"]
+    np.testing.assert_allclose(scene.running.memory.all("command")[:, 1], [0.5, 0.1, 0.2])
+    arm.control_dofs_force([1.0, 2.0, 3.0])
+    assert modes(scene) == ["FORCE"] * 3
+
+
+def test_environments_may_differ_in_mode_and_agree_again() -> None:
+    scene, arm = built(reacher())
+    arm.control_dofs_position([0.1, 0.2, 0.3], envs_idx=[1])
+    assert scene.running.engine.settings.control is None
+    numbers = scene.running.memory.all("ctrl_mode")
+    np.testing.assert_array_equal(numbers, [[Control.FORCE, Control.POSITION, Control.FORCE]] * 3)
+    arm.control_dofs_position([0.1, 0.2, 0.3], envs_idx=[0, 2])
+    arm.control_dofs_force(0.0)
+    assert modes(scene) == ["FORCE"] * 3
+
+
+def test_commanding_some_environments_in_the_same_mode_keeps_the_program() -> None:
+    scene, arm = built(reacher())
+    arm.control_dofs_force([1.0, 2.0, 3.0], envs_idx=[1])
+    assert modes(scene) == ["FORCE"] * 3
+    np.testing.assert_array_equal(scene.running.memory.all("command")[:, 1], [1.0, 2.0, 3.0])
+
+
+def test_environments_cannot_differ_where_actuators_pull(tmp_path: Path) -> None:
+    scene, arm = built(from_text(tmp_path, SERVO))
+    with pytest.raises(km.KinemaError, match='"turn" is moved by an actuator of its file'):
+        arm.control_dofs_force([0.0, 0.0], envs_idx=[0])
+    arm.control_dofs_force([0.0, 0.0], envs_idx=[0, 1, 2])
+    arm.control_dofs_velocity([0.0, 0.0], envs_idx=[0])
+    assert scene.running.engine.settings.control is None
+    assert not scene.running.engine.settings.actuators
+    with pytest.raises(km.KinemaError, match="actuators cannot pull while environments differ"):
+        arm.control([0.0], ["motor"])
+
+
+def test_actuators_are_taken_over_and_given_back(tmp_path: Path) -> None:
+    scene, arm = built(from_text(tmp_path, SERVO))
+    arm.control_dofs_position([0.1, 0.2])
+    assert modes(scene) == ["POSITION", "POSITION"]
+    arm.control([0.4], ["motor"])
+    assert modes(scene) == ["POSITION", "ACTUATOR"]
+    np.testing.assert_allclose(scene.running.memory.all("ctrl")[:, 0], [0, 0.4])
+    arm.control([0.3, 0.4])
+    assert modes(scene) == ["ACTUATOR", "ACTUATOR"]
+
+
+def test_an_actuator_that_loses_one_of_its_joints_is_said_to_stop(tmp_path: Path) -> None:
+    path = '<joint joint="turn" coef="1"/><joint joint="wrist" coef="1"/>'
+    tendon = f'<tendon><fixed name="both">{path}</fixed></tendon>'
+    text = SERVO.replace("</worldbody>", f"</worldbody>{tendon}")
+    text = text.replace('<motor name="motor" joint="wrist" gear="0.5"/>', '<motor name="motor" tendon="both"/>')
+    scene, arm = built(from_text(tmp_path, text))
+    arm.control_dofs_force([0.0], "wrist")
+    assert 'actuator "motor" no longer pulls' in scene.diagnostics.items[-1].message
+    assert modes(scene) == ["ACTUATOR", "FORCE"]
+
+
+def test_a_quaternion_has_no_position_to_control() -> None:
+    _, loose = built(ball())
+    loose.control_dofs_position(0.0, [0, 1, 2])
+    loose.control_dofs_velocity(0.0, [3, 4, 5])
+    with pytest.raises(km.KinemaError, match=r'"free\[3\]" turns a quaternion'):
+        loose.control_dofs_position(np.zeros(6))
+
+
+def test_gains_that_nobody_gave_are_those_of_a_critically_damped_joint() -> None:
+    scene, arm = built(pendulum(mass=2.0, length=0.5))
+    arm.control_dofs_position([0.3])
+    inertia = 2.0 * 0.25
+    dofs = scene.running.model.dofs
+    assert dofs.kp[0] == pytest.approx(inertia * (4 * math.pi) ** 2)
+    assert dofs.kv[0] == pytest.approx(2 * math.sqrt(dofs.kp[0] * inertia))
+    note = next(d for d in scene.diagnostics if d.code == "scene.default-gains")
+    assert note.severity is km.Severity.NOTE
+    assert '"hinge"' in note.message
+
+
+def test_gains_of_the_user_and_of_the_file_are_kept(tmp_path: Path) -> None:
+    scene = km.Scene()
+    arm, servo = scene.add(reacher()), scene.add(from_text(tmp_path, SERVO))
+    arm.set_dofs_kp([10.0, 20.0, 0.0])
+    arm.set_dofs_kv(3.0)
+    arm.set_dofs_force_range(-4.0, [5.0, 6.0, 7.0])
+    arm.set_dofs_armature(0.1, "elbow")
+    scene.build()
+    arm.control_dofs_position(0.0)
+    servo.control_dofs_position(0.0, "turn")
+    dofs = scene.running.model.dofs
+    np.testing.assert_allclose(dofs.kp[:4], [10, 20, 0, 20])
+    np.testing.assert_allclose(dofs.kv[:4], [3, 3, 3, 2])
+    np.testing.assert_allclose(dofs.force_lower[:3], -4)
+    np.testing.assert_allclose(dofs.force_upper[:3], [5, 6, 7])
+    np.testing.assert_allclose(dofs.armature[:3], [0, 0.1, 0])
+    assert "scene.default-gains" not in scene.diagnostics.codes()
+
+
+def test_parameters_before_building_are_checked() -> None:
+    arm = km.Scene().add(reacher())
+    with pytest.raises(km.KinemaError, match="not finite"):
+        arm.set_dofs_kp(math.nan)
+    with pytest.raises(km.KinemaError, match="no environments to choose from"):
+        arm.set_dofs_kp(1.0, envs_idx=[0])
+    with pytest.raises(km.KinemaError, match="lower bound is above"):
+        arm.set_dofs_force_range(1.0, -1.0)
+
+
+# ---------------------------------------------------------------------------------------- refusals and diagnostics
+
+
+def test_what_is_not_simulated_is_said(tmp_path: Path) -> None:
+    robot = from_text(
+        tmp_path,
+        """<mujoco><worldbody><body name="a"><joint name="j" range="-1 1" limited="true" frictionloss="0.1"/>
+        <geom size=".1"/><body name="b"><joint name="k"/><geom size=".1"/></body></body></worldbody>
+        <equality><joint name="same" joint1="j" joint2="k"/></equality></mujoco>""",
+    )
+    scene, _ = built(robot)
+    assert {"sim.contacts", "sim.limits", "sim.friction", "sim.constraint"} <= set(scene.diagnostics.codes())
+    scene = km.Scene(contacts=False, limits=False)
+    scene.add(robot)
+    scene.build()
+    assert not {"sim.contacts", "sim.limits"} & set(scene.diagnostics.codes())
+
+
+def test_followers_that_do_not_follow_are_said() -> None:
+    robot = reacher()
+    robot.joints[1].axes[0].mimic = Mimic(joint="shoulder")
+    scene, _ = built(robot)
+    found = next(d for d in scene.diagnostics if d.code == "sim.mimic")
+    assert '"elbow" does not follow "shoulder"' in found.message
+    assert str(found.origin) == "made.up:2"
+
+
+def test_a_massless_tip_is_refused_by_name_and_place() -> None:
+    robot = reacher()
+    robot.links[3] = body("tip", 0.0)
+    with pytest.raises(
+        km.KinemaError, match=r'made.up:2: error: joint "push" of link "tip" cannot .* no mass'
+    ) as caught:
+        built(robot)
+    assert [d.code for d in caught.value.diagnostics] == ["sim.massless"]
+
+
+def test_a_rotor_makes_a_massless_link_possible() -> None:
+    robot = reacher()
+    robot.links[3] = body("tip", 0.0)
+    robot.joints[2].axes[0].armature = 0.01
+    built(robot)
+
+
+def test_two_joints_about_one_axis_are_refused() -> None:
+    """Neither is without inertia, but nothing tells them apart."""
+    robot = reacher()
+    robot.links[1] = body("upper", 0.0)
+    robot.joints[1] = joint("elbow", "upper", "lower", rotation((0.0, 1.0, 0.0)))
+    with pytest.raises(km.KinemaError, match=r'joint "shoulder" of link "upper" .* other joints do not move as well'):
+        built(robot)
+
+
+def test_masses_that_are_still_to_be_set_are_only_warned_of() -> None:
+    scene, _ = built(lift(0.0), per_env=("mass_shift",))
+    found = next(d for d in scene.diagnostics if d.code == "sim.massless")
+    assert found.severity is km.Severity.WARNING
+
+
+def test_little_inertia_is_warned_of_in_single_precision() -> None:
+    robot = reacher()
+    robot.links[1] = body("upper", 1e-9)
+    robot.joints[1] = joint("elbow", "upper", "lower", rotation((0.0, 1.0, 0.0)))
+    robot.links[1].inertial = body("upper", 1e-9, inertia=1e-9).inertial
+    scene = km.Scene(precision="single")
+    scene.add(robot)
+    scene.build()
+    assert "sim.ill-conditioned" in scene.diagnostics.codes()
+    assert "sim.ill-conditioned" not in built(robot)[0].diagnostics.codes()
+
+
+def test_a_scene_in_which_nothing_moves_is_fine() -> None:
+    statue = km.Robot(name="statue", links=[body("stone")])
+    scene, entity = built(statue)
+    scene.step(5)
+    scene.reset()
+    assert scene.time == pytest.approx(0.01)
+    assert entity.get_qpos().shape == (3, 0)
+    np.testing.assert_allclose(entity.get_pos(), np.zeros((3, 3)))
+    assert not scene.get_error_envs_mask().any()
+
+
+def test_reset_takes_back_commands_and_forces() -> None:
+    scene, arm = built(reacher(), external_forces=True)
+    arm.set_qpos([1.0, 2.0, 3.0])
+    arm.control_dofs_force(math.nan)
+    arm.apply_links_external_force(math.nan)
+    scene.reset([1])
+    memory = scene.running.memory
+    np.testing.assert_array_equal(arm.get_qpos()[:, 0], [1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(memory.all("command")[0], [math.nan, 0.0, math.nan])
+    np.testing.assert_array_equal(memory.all("cfrc_applied_vel")[0], [math.nan, 0.0, math.nan])

@@ -1,0 +1,110 @@
+"""One step, compiled: every width and precision gives what the interpreter does, bit for bit alike among widths."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from joint_kinds import joint, model_of, random_coordinates, random_link
+
+from kinema.backend import find_device
+from kinema.description import JointKind, Robot, rotation, translation
+from kinema.foundation import Array
+from kinema.model import Model
+from kinema.sim import Engine, Settings, step_program
+from kinema.trace import interpret
+
+N_ENVS = 11
+"""Fills no vector."""
+N_STEPS = 5
+ROUNDING = {"single": 2e-5, "double": 1e-13}
+DTYPES = {"single": np.float32, "double": np.float64}
+
+
+@cache
+def model() -> Model:
+    """A ball, a hinge, a slide and a screw, one after the other."""
+    generator = np.random.default_rng(2)
+    names = ["base", "a", "b", "c", "d"]
+    axes = [
+        (JointKind.SPHERICAL, [rotation(e, damping=0.1) for e in np.eye(3)]),
+        (JointKind.REVOLUTE, [rotation((1, 2, 3), stiffness=1.0, damping=0.1)]),
+        (JointKind.PRISMATIC, [translation((0, 1, 0))]),
+        (JointKind.SCREW, [rotation((0, 0, 1))]),
+    ]
+    joints = [
+        joint(kind, f"to_{names[i + 1]}", parent=names[i], child=names[i + 1], axes=own, pitch=0.3)
+        for i, (kind, own) in enumerate(axes)
+    ]
+    return model_of(Robot(name="mixed", links=[random_link(name, generator) for name in names], joints=joints))
+
+
+def start() -> dict[str, Array]:
+    generator = np.random.default_rng(4)
+    n = model().n_dofs
+    return {
+        "qpos": random_coordinates(model(), generator, N_ENVS),
+        "vel": generator.uniform(-1, 1, (n, N_ENVS)),
+        "command": generator.uniform(-1, 1, (n, N_ENVS)),
+        "ctrl_mode": np.zeros((n, N_ENVS)),
+    }
+
+
+@cache
+def compiled(precision: str, lanes: int, envs: tuple[int, ...] = tuple(range(N_ENVS))) -> tuple[Array, Array]:
+    """Coordinates and velocities after some steps."""
+    engine = Engine(model(), Settings(), len(envs), find_device("cpu"), precision=precision, lanes=lanes)
+    for name, values in start().items():
+        engine.field(name).assign(values[:, list(envs)])
+    engine.step(N_STEPS)
+    assert not engine.field("error").numpy().any()
+    return engine.field("qpos").numpy().copy(), engine.field("vel").numpy().copy()
+
+
+@cache
+def interpreted(precision: str) -> tuple[Array, Array]:
+    arrays = {name: values.astype(DTYPES[precision]) for name, values in start().items()}
+    arrays["error"] = np.zeros((1, N_ENVS), DTYPES[precision])
+    program = step_program(model(), Settings())
+    for _ in range(N_STEPS):
+        arrays |= interpret(program, arrays)
+    return arrays["qpos"], arrays["vel"]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_widths(precision: str, lanes: int) -> None:
+    """As interpreted, to rounding; as with one lane, to the bit."""
+    for found, expected, one in zip(
+        compiled(precision, lanes), interpreted(precision), compiled(precision, 1), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
+        np.testing.assert_array_equal(found, one)
+
+
+def test_precisions_agree() -> None:
+    for single, double in zip(compiled("single", 4), compiled("double", 2), strict=True):
+        np.testing.assert_allclose(single, double, rtol=0, atol=2e-5 * np.abs(double).max())
+
+
+@pytest.mark.parametrize("envs", [(3,), (10, 2, 0, 7), (5, 5, 5, 5, 5, 5, 5, 5, 5)], ids=["one", "some", "copies"])
+def test_environments_are_independent(envs: tuple[int, ...]) -> None:
+    """Any subset in any order gives the same bits."""
+    for found, everything in zip(compiled("single", 4, envs), compiled("single", 4), strict=True):
+        np.testing.assert_array_equal(found, everything[:, list(envs)])
+
+
+def test_a_bad_environment_harms_no_other() -> None:
+    """NaN in one environment's state or command stays there, and is flagged."""
+    engine = Engine(model(), Settings(), N_ENVS, find_device("cpu"), precision="single", lanes=4)
+    values = start()
+    values["vel"][2, 4] = np.nan
+    values["command"][1, 7] = np.inf
+    for name, own in values.items():
+        engine.field(name).assign(own)
+    engine.step(N_STEPS)
+    error = engine.field("error").numpy()[0]
+    assert error.tolist() == [float(e in (4, 7)) for e in range(N_ENVS)]
+    fine = [e for e in range(N_ENVS) if e not in (4, 7)]
+    np.testing.assert_array_equal(engine.field("qpos").numpy()[:, fine], compiled("single", 4)[0][:, fine])

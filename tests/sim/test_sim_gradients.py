@@ -1,0 +1,86 @@
+"""Gradients of a step, for every kind of joint, against central differences in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from joint_kinds import CASES, Case, model_of, random_coordinates, robot
+
+from kinema.foundation import Array
+from kinema.model import Model
+from kinema.sim import PARAMETERS, Control, Integrator, Settings, step_program
+from kinema.trace import ADJOINT, Program, gradient, interpret
+
+H = 1e-5
+TOLERANCE = 1e-6
+MODES = (Control.POSITION, Control.VELOCITY, Control.FORCE)
+
+
+def program_of(case: Case, integrator: Integrator) -> tuple[Model, Program]:
+    """A step with all parameters as inputs, forces on links, and a mixture of control modes."""
+    model = model_of(robot(case))
+    control = tuple(MODES[i % 3] for i in range(model.n_dofs))
+    settings = Settings(
+        dt=0.02, integrator=integrator, control=control, per_env=frozenset(PARAMETERS), external_forces=True
+    )
+    return model, step_program(model, settings)
+
+
+def point(model: Model, program: Program, generator: np.random.Generator) -> dict[str, Array]:
+    """A state, commands and parameters at which nothing is zero."""
+    arrays = {name: generator.uniform(0.1, 0.5, (n, 1)) for name, n in program.inputs.items()}
+    arrays["qpos"] = random_coordinates(model, generator, 1)
+    arrays["vel"] = generator.uniform(-1, 1, (model.n_dofs, 1))
+    arrays["gravity"] = np.array([[0.3], [-0.2], [-9.0]])
+    for name in ("kp", "kv"):
+        if name in arrays:
+            arrays[name] = generator.uniform(2, 5, arrays[name].shape)
+    return arrays
+
+
+def differences(program: Program, arrays: dict[str, Array], name: str, seeds: dict[str, Array]) -> Array:
+    """How the sum of seeds times outputs changes with each item of an input, all in one run."""
+    n = program.inputs[name]
+    batch = {key: np.repeat(values, 2 * n, axis=1) for key, values in arrays.items()}
+    for i in range(n):
+        batch[name][i, i] += H
+        batch[name][i, n + i] -= H
+    found = interpret(program, batch)
+    cost = sum((seeds[ADJOINT + key] * values).sum(axis=0) for key, values in found.items())
+    return np.asarray(cost[:n] - cost[n:]) / (2 * H)
+
+
+def check(model: Model, program: Program, more: dict[str, Array] | None = None) -> set[str]:
+    """All derivatives at a point; which inputs there were."""
+    generator = np.random.default_rng(6)
+    arrays = point(model, program, generator) | (more or {})
+    seeds = {ADJOINT + name: generator.normal(size=(n, 1)) for name, n in program.outputs.items()}
+    seeds[ADJOINT + "error"][:] = 0.0
+    inputs = [name for name in program.inputs if name not in ("error", "phase")]
+    found = interpret(gradient(program, inputs), arrays | seeds)
+    for name in inputs:
+        expected = differences(program, arrays, name, seeds)
+        scale = np.abs(expected).max(initial=1e-3)
+        np.testing.assert_allclose(found[ADJOINT + name][:, 0] / scale, expected / scale, rtol=0, atol=TOLERANCE)
+    return set(inputs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_implicit_step(case: Case) -> None:
+    """By position, velocity, commands, masses, centres, gains, damping, rotor inertia, gravity and applied forces."""
+    model, program = program_of(case, Integrator.IMPLICIT)
+    wanted = {"qpos", "vel", "command", "mass_shift", "com_shift", "kv", "armature", "damping", "gravity"}
+    assert wanted <= check(model, program)
+
+
+@pytest.mark.parametrize("kind", ["spherical", "screw", "free"])
+def test_explicit_step(kind: str) -> None:
+    """The same for the other single-stage integrator."""
+    check(*program_of(Case(kind, backwards=False), Integrator.EULER))
+
+
+@pytest.mark.parametrize("phase", range(4))
+def test_runge_kutta_stages(phase: int) -> None:
+    """Each of the four stages, by what it is handed from the one before."""
+    model, program = program_of(Case("stacked", backwards=False), Integrator.RK4)
+    check(model, program, {"phase": np.full((1, 1), float(phase))})

@@ -1,0 +1,119 @@
+"""How integrators treat energy and damping, and that inertia is the same however it is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joint_kinds import CASES, Case, model_of, one_joint, random_coordinates, robot, simple_body
+from runner import Runner
+
+from kinema.compile import Part, compile_model
+from kinema.description import JointKind, free_axes, rotation
+from kinema.foundation import Array, Diagnostics, collect
+from kinema.model import Model
+from kinema.read import read
+from kinema.sim import Integrator, Settings
+from kinema.sim.dynamics import bias_forces, mass_matrix
+from kinema.sim.inputs import Inputs
+from kinema.sim.kinematics import accelerations, offsets, subspaces
+from support import EXAMPLES, assets
+
+
+def tumbling(moments: tuple[float, float, float] = (0.1, 0.2, 0.3)) -> Model:
+    body = simple_body(1.0, moments)
+    return model_of(one_joint(JointKind.FREE, body, axes=free_axes()), gravity=(0, 0, 0))
+
+
+def spun(integrator: Integrator, spin: tuple[float, ...], precision: str = "double", dt: float = 0.01) -> Runner:
+    return Runner(tumbling(), dt, integrator, precision).set(vel=[0, 0, 0, *spin])
+
+
+def test_energy_of_the_integrators() -> None:
+    """After 500 steps of a tumbling body: |RK4| < |implicit| < |Euler|."""
+    change = {}
+    for integrator in Integrator:
+        runner = spun(integrator, (1.0, 2.0, 0.5))
+        before = runner.energy()
+        runner.run(500)
+        change[integrator] = abs(runner.energy() - before)
+    assert change[Integrator.RK4] < change[Integrator.IMPLICIT] < change[Integrator.EULER]
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("double", 1e-9), ("single", 1e-4)])
+def test_a_tumbling_body_never_gains_energy(precision: str, tolerance: float) -> None:
+    """500 implicit steps of 0.01: energy never rises, little is lost, angular momentum stays."""
+    runner = spun(Integrator.IMPLICIT, (1.0, 2.0, 0.5), precision)
+    before = runner.system()
+    energies = np.array([runner.energy(), *(runner.energy(s) for s in runner.run(500))])
+    assert (np.diff(energies) <= tolerance * energies[0]).all()
+    assert energies[-1] > 0.7 * energies[0]
+    assert np.linalg.norm(runner.system()["angular_momentum"] - before["angular_momentum"]) < 0.05
+
+
+@pytest.mark.parametrize("spin", [(0.01, 2.0, 0.0), (20.0, 0.1, 0.1), (0.1, 20.0, 0.1)], ids=["middle", "fast", "both"])
+def test_spinning_for_long(spin: tuple[float, ...]) -> None:
+    """100 s about the middle axis, or at 20 rad/s: the implicit step never gains 1 %."""
+    runner = spun(Integrator.IMPLICIT, spin)
+    before = runner.energy()
+    assert max(runner.energy(s) for s in runner.run(10_000)[::50]) < 1.01 * before
+
+
+def test_explicit_steps_gain_energy() -> None:
+    """What the implicit step is there for."""
+    runner = spun(Integrator.EULER, (1.0, 5.0, 0.5))
+    before = runner.energy()
+    runner.run(1000)
+    assert runner.energy() > 1.01 * before
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "free" not in c.kind], ids=str)
+@pytest.mark.parametrize(("precision", "tolerance"), [("double", 1e-14), ("single", 1e-6)])
+def test_damping_is_implicit_in_both(case: Case, precision: str, tolerance: float) -> None:
+    """Where only joints damp, the semi-implicit step and the implicit one are the same."""
+    model = model_of(robot(case))
+    generator = np.random.default_rng(2)
+    q, v = random_coordinates(model, generator, 1)[:, 0], generator.uniform(-1, 1, model.n_dofs)
+    ends = []
+    for integrator in (Integrator.EULER, Integrator.IMPLICIT):
+        state = Runner(model, 2e-3, integrator, precision).set(qpos=q, vel=v).run(5)[-1]
+        ends.append(np.array([*state["qpos"], *state["vel"]], dtype=float))
+    np.testing.assert_allclose(*ends, rtol=0, atol=tolerance * np.abs(ends[0]).max())
+
+
+@pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICIT], ids=lambda i: i.value)
+def test_limits_of_damping(integrator: Integrator) -> None:
+    """No damping leaves a spinning wheel alone; any amount stops it without a swing to the other side."""
+    for damping in (0.0, 1e-6, 1.0, 1e3, 1e9):
+        body = simple_body(1.0, (0.1, 0.1, 0.1))
+        model = model_of(one_joint(JointKind.REVOLUTE, body, axes=[rotation((0, 0, 1), damping=damping)]))
+        speeds = Runner(model, 0.01, integrator).set(vel=[2.0]).follow(50, "vel")
+        expected = 2.0 * np.exp(-np.arange(1, 51) * np.log1p(0.01 * damping / 0.1))
+        np.testing.assert_allclose(speeds, expected, rtol=1e-12, atol=1e-300)
+
+
+def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
+    """M by composite bodies, and column by column by inverse dynamics of unit accelerations."""
+    inputs = Inputs(model, Settings(), lambda _, item: float(q[item]))
+    tree = inputs.tree()
+    where = offsets(tree, inputs.q)
+    subspace = subspaces(tree, where)
+    still = [0.0] * model.n_dofs
+    columns = [
+        bias_forces(tree, where, subspace, accelerations(tree, where, subspace, still, unit.tolist(), (0.0, 0.0, 0.0)))
+        for unit in np.eye(model.n_dofs)
+    ]
+    return np.array(mass_matrix(tree, where, subspace, still).dense(), dtype=float), np.array(columns, dtype=float)
+
+
+@pytest.mark.parametrize("name", ["arm", "mjcf/kuka_iiwa_14/iiwa14.xml", "mjcf/pal_talos/talos_position.xml"])
+def test_two_ways_to_the_mass_matrix(name: str) -> None:
+    """Composite bodies and inverse dynamics agree to rounding."""
+    file: Path = EXAMPLES / "arm" / "arm.urdf" if name == "arm" else assets(name)
+    described = read(file, policy=collect)
+    model = compile_model([Part(name="it", description=described)], diagnostics=Diagnostics())
+    q = random_coordinates(model, np.random.default_rng(1), 1)[:, 0]
+    composite, inverse = inverse_dynamics_matrix(model, q)
+    assert np.abs(composite - inverse).max() <= 10 * np.finfo(float).eps * np.abs(composite).max() * len(composite)
+    np.testing.assert_allclose(inverse, inverse.T, atol=1e-14 * np.abs(composite).max() * len(composite))

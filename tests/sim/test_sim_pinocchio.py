@@ -1,0 +1,162 @@
+"""Every URDF robot, with its base fixed and free: inverse dynamics, mass matrix and forward dynamics of Pinocchio."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinema.compile import Part, compile_model
+from kinema.description import JointKind, Robot
+from kinema.foundation import Array, Diagnostics, quaternion_to_matrix
+from kinema.model import Model
+from kinema.read.urdf import read_urdf
+from kinema.sim import Settings
+from kinema.sim.dynamics import bias_forces, factorise, mass_matrix
+from kinema.sim.inputs import Inputs
+from kinema.sim.kinematics import accelerations, offsets, subspaces
+from kinema.trace import Tape, finish, interpret
+from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "read" / "urdf"))
+from urdf_oracles import Refused, without_declaration
+
+pinocchio: Any = pytest.importorskip("pinocchio")
+
+URDFS = [EXAMPLES / "arm" / "arm.urdf", *all_assets("urdf/**/*.urdf")]
+N_STATES = 20
+TOLERANCE = 1e-9
+
+
+def test_there_are_robots_to_compare() -> None:
+    assert len(URDFS) > (10 if SHARED_ASSETS.exists() else 0)
+
+
+@cache
+def robot_of(file: Path) -> Robot:
+    robot = read_urdf(file, diagnostics=Diagnostics())
+    assert isinstance(robot, Robot)
+    return robot
+
+
+SINGULAR = {
+    ("cartpole.urdf", True),
+    ("link_first_ghost_link_floating.urdf", False),
+    ("link_first_ghost_link_floating.urdf", True),
+    ("multiple_visuals_collisions_in_link.urdf", True),
+    ("fanuc.urdf", False),
+    ("fanuc.urdf", True),
+    ("fixed_joint_reduction.urdf", True),
+}
+"""Robots, and whether their base is free, some of which moves without mass or inertia."""
+
+
+def programs(model: Model, solve: bool) -> Any:
+    """M, bias, and the acceleration under the joint forces `tau`: no springs, no control."""
+    tape = Tape()
+    inputs = Inputs(model, Settings(), tape.input)
+    tree = inputs.tree()
+    where = offsets(tree, inputs.q)
+    subspace = subspaces(tree, where)
+    matrix = mass_matrix(tree, where, subspace, [0.0] * model.n_dofs)
+    bias = bias_forces(tree, where, subspace, accelerations(tree, where, subspace, inputs.v, None, inputs.gravity))
+    driving = [t - b for t, b in zip(tape.inputs("tau", model.n_dofs), bias, strict=True)]
+    rows = [x for row in matrix.dense() for x in row]
+    return finish(tape, {"mass": rows, "bias": bias, "acc": factorise(matrix).solve(driving) if solve else []})
+
+
+class Judge:
+    """Pinocchio's model of a file, and how its coordinates and velocities follow from ours."""
+
+    def __init__(self, file: Path, ours: Model, free: bool) -> None:
+        text = without_declaration(file)
+        try:
+            root = (pinocchio.JointModelFreeFlyer(),) if free else ()
+            self.model = pinocchio.buildModelFromXML(text, *root)
+        except (ValueError, RuntimeError) as error:
+            raise Refused(str(error)) from error
+        self.data = self.model.createData()
+        self.ours = ours
+
+    def joint(self, number: int) -> Any:
+        """Its joint that is this one of ours; the base is the one with another name."""
+        name = self.ours.joints.names[number]
+        index = self.model.getJointId(name)
+        return self.model.joints[index if index < self.model.njoints else 1]
+
+    def state(self, q: Array, v: Array) -> tuple[Array, Array, Array, Array]:
+        """Its q and v, the T of v' = T v, and the a' of its own when our a is zero."""
+        joints = self.ours.joints
+        its_q, turn = pinocchio.neutral(self.model), np.zeros((self.model.nv, self.ours.n_dofs))
+        rate = np.zeros(self.model.nv)
+        for i, kind in enumerate(joints.kinds):
+            own = q[joints.q_start[i] : joints.q_end[i]]
+            dofs = slice(joints.dof_start[i], joints.dof_end[i])
+            its = self.joint(i)
+            place, at = slice(its.idx_q, its.idx_q + its.nq), slice(its.idx_v, its.idx_v + its.nv)
+            block = np.eye(its.nv)
+            if kind == JointKind.FREE.value:
+                its_q[place] = [*own[:3], *own[4:], own[3]]
+                block[:3, :3] = quaternion_to_matrix(own[3:]).T
+                local = block @ v[dofs]
+                rate[at.start : at.start + 3] = -np.cross(local[3:], local[:3])
+            elif kind == JointKind.PLANAR.value:
+                c, s = np.cos(own[2]), np.sin(own[2])
+                its_q[place] = [*own[:2], c, s]
+                block[:2, :2] = [[c, s], [-s, c]]
+                local = block @ v[dofs]
+                rate[at.start : at.start + 2] = [local[2] * local[1], -local[2] * local[0]]
+            else:
+                its_q[place] = own if its.nq == len(own) else [np.cos(own[0]), np.sin(own[0])]
+            turn[at, dofs] = block
+        return its_q, turn @ v, turn, rate
+
+
+def random_states(model: Model, generator: np.random.Generator) -> dict[str, Array]:
+    q = generator.uniform(-2, 2, (model.n_qs, N_STATES))
+    for kind, end in zip(model.joints.kinds, model.joints.q_end, strict=True):
+        if kind in (JointKind.FREE.value, JointKind.SPHERICAL.value):
+            q[end - 4 : end] /= np.linalg.norm(q[end - 4 : end], axis=0)
+    v, tau = generator.uniform(-2, 2, (2, model.n_dofs, N_STATES))
+    return {"qpos": q, "vel": v, "tau": tau}
+
+
+def close(ours: Array, theirs: Array, what: str, floor: float = 1e-9) -> None:
+    error = np.abs(ours - theirs).max(initial=0.0) / np.abs(theirs).max(initial=floor)
+    assert error < TOLERANCE, f"{what} is {error:.1e} off"
+
+
+@pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
+@pytest.mark.parametrize("file", URDFS, ids=asset_id)
+def test_dynamics(file: Path, free: bool) -> None:
+    """RNEA, CRBA and ABA at random states, to 1e-9."""
+    ours = compile_model([Part(name="it", description=robot_of(file), fixed=not free)], diagnostics=Diagnostics())
+    try:
+        judge = Judge(file, ours, free)
+    except Refused as reason:
+        pytest.skip(f"Pinocchio refuses it: {reason}")
+    if ours.n_dofs == 0:
+        pytest.skip("nothing moves")
+    assert ours.n_dofs == judge.model.nv
+    arrays = random_states(ours, np.random.default_rng(11))
+    singular = (file.name, free) in SINGULAR
+    results = interpret(programs(ours, not singular), arrays)
+    for e in range(N_STATES):
+        q, v, tau = (arrays[name][:, e] for name in ("qpos", "vel", "tau"))
+        its_q, its_v, turn, rate = judge.state(q, v)
+        its_mass = pinocchio.crba(judge.model, judge.data, its_q)
+        its_mass = np.triu(its_mass) + np.triu(its_mass, 1).T
+        close(results["mass"][:, e].reshape(ours.n_dofs, -1), turn.T @ its_mass @ turn, "the mass matrix")
+        bias = pinocchio.rnea(judge.model, judge.data, its_q, its_v, rate)
+        close(results["bias"][:, e], turn.T @ bias, "the bias force", floor=1e-9 + float(np.abs(its_mass).max()))
+        moments = np.linalg.eigvalsh(its_mass)
+        assert (moments[0] <= 1e-12 * moments[-1]) == singular
+        if singular:
+            continue
+        its_tau = np.linalg.solve(turn.T, tau)
+        its_acc = pinocchio.aba(judge.model, judge.data, its_q, its_v, its_tau)
+        close(results["acc"][:, e], np.linalg.solve(turn, its_acc - rate), "the acceleration")

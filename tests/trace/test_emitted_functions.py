@@ -1,0 +1,113 @@
+"""The C text: sine and cosine within their bounds, the same bits on every width, and what becomes of a NaN."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from kinema.backend import Arena, Arguments, Kernel, Layout, find_device
+from kinema.trace import Place, Program, Tape, Target, absolute, cos, emit, finish, interpret, maximum, minimum, sin
+
+DTYPES = {"single": np.float32, "double": np.float64}
+BOUNDS = {"single": (1.0e4, 1.0e-7), "double": (1.0e6, 2.0e-16)}
+"""Largest angle [rad], and how far off the results may be there."""
+N_SAMPLES = 400_000
+
+
+@cache
+def program() -> Program:
+    tape = Tape()
+    x, y = tape.inputs("x", 2)
+    return finish(
+        tape,
+        {
+            "s": [sin(x), cos(x), sin(y)],
+            "m": [minimum(x, y), maximum(x, y), absolute(x), minimum(x, 1.0), maximum(x, 1.0)],
+        },
+    )
+
+
+@cache
+def kernel(precision: str, lanes: int) -> Kernel:
+    layout = Layout.of("out", program().outputs.items())
+    places = {**Layout.of("state", [("x", 2)]).places(), **layout.places()}
+    made = Kernel(program(), places, find_device("cpu"), precision, lanes)
+    made.compile()
+    return made
+
+
+def run(x: np.ndarray, precision: str, lanes: int) -> dict[str, np.ndarray]:
+    """The program on two rows of numbers, as compiled for the CPU."""
+    device = find_device("cpu")
+    state = Arena(Layout.of("state", [("x", 2)]), x.shape[1], device, precision)
+    out = Arena(Layout.of("out", program().outputs.items()), x.shape[1], device, precision)
+    told = Arena(Layout.of("told", [("nothing", 1)]), x.shape[1], device, precision)
+    state.field("x").assign(x)
+    kernel(precision, lanes).record(Arguments(state, told.data, out))()
+    return {name: out.field(name).numpy().copy() for name in ("s", "m")}
+
+
+def samples(precision: str) -> np.ndarray:
+    """Angles everywhere, near zero, and as near to multiples of a right angle as numbers get."""
+    generator = np.random.default_rng(0)
+    largest = BOUNDS[precision][0]
+    everywhere = generator.uniform(-largest, largest, N_SAMPLES // 4)
+    usual = generator.uniform(-10, 10, N_SAMPLES // 4)
+    small = generator.choice([-1, 1], N_SAMPLES // 4) * 10.0 ** generator.uniform(-12, 0, N_SAMPLES // 4)
+    turns = generator.integers(-int(largest * 0.63), int(largest * 0.63), N_SAMPLES // 4) * (np.pi / 2)
+    return np.concatenate([everywhere, usual, small, turns, [0.0]]).astype(DTYPES[precision])
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_sine_and_cosine(precision: str) -> None:
+    """Within the bound that the emitter's text promises, on dense samples."""
+    x = samples(precision)
+    found = run(np.array([x, x]), precision, 2 if precision == "double" else 4)["s"]
+    exact = x.astype(np.longdouble)
+    assert np.finfo(np.longdouble).eps < 1e-18
+    errors = [float(np.abs(row - f(exact)).max()) for row, f in zip(found, (np.sin, np.cos, np.sin), strict=True)]
+    print(precision, errors)
+    assert max(errors) <= BOUNDS[precision][1]
+    np.testing.assert_array_equal(found[0], found[2], "alone or with its cosine, a sine is the same")
+
+
+def test_small_angles_keep_their_digits() -> None:
+    """Near zero the error is relative: the sine of a tiny angle is the angle."""
+    x = np.array([[1e-30, -3e-20, 1e-9, 0.0]] * 2)
+    np.testing.assert_allclose(run(x, "double", 2)["s"][0], x[0], rtol=1e-15)
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_width_does_not_matter(precision: str, lanes: int) -> None:
+    """Bit for bit the same for one number at a time and for several, also where they do not fill a vector."""
+    x = samples(precision)[::13]
+    both = np.array([x, x[::-1]])
+    usual = run(both, precision, 2 if precision == "double" else 4)
+    other = run(both, precision, lanes)
+    for name, values in usual.items():
+        np.testing.assert_array_equal(values, other[name])
+
+
+def test_not_a_number() -> None:
+    """Compiled, interpreted and on plain floats alike: the first operand's NaN stays, the second's is passed over."""
+    nan = float("nan")
+    x = np.array([[nan, 1.0, nan, 2.0, -3.0], [1.0, nan, nan, 3.0, -2.0]])
+    compiled = run(x, "double", 2)["m"]
+    np.testing.assert_array_equal(interpret(program(), {"x": x})["m"], compiled)
+    plain = [[minimum(a, b), maximum(a, b), absolute(a), minimum(a, 1.0), maximum(a, 1.0)] for a, b in x.T.tolist()]
+    np.testing.assert_array_equal(np.array(plain).T, compiled)
+    assert np.isnan(compiled[0, 0])
+    assert compiled[0, 1] == 1.0
+
+
+def test_the_text_is_the_same_every_time() -> None:
+    """So that what was compiled before is found again."""
+    places = {"x": Place("state", 0), "s": Place("out", 0), "m": Place("out", 3)}
+    texts = set()
+    for _ in range(2):
+        program.cache_clear()
+        texts.add(emit(program(), places, Target("single", 4)))
+    assert len(texts) == 1
