@@ -39,14 +39,17 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
 	touch $@
 
-demo: setup  ## look at the example robots, check and convert them
+demo: setup  ## look at the example robots, check, convert and simulate them
 	@echo "== A six-joint arm with a gripper, as URDF ==" && $(BIN)/kinema info $(ROBOTS)/arm/arm.urdf
 	@echo "== The same arm, checked ==" && $(BIN)/kinema check $(ROBOTS)/arm/arm.urdf
 	@echo "== A gripper with closed loops, as SDFormat ==" && $(BIN)/kinema info $(ROBOTS)/gripper/gripper.sdf
 	@echo "== The arm as USD, and what USD has no words for ==" && mkdir -p build/demo && \
 	  $(BIN)/kinema convert $(ROBOTS)/arm/arm.urdf build/demo/arm.usda --report build/demo/losses.json
 	@echo "== What came out, read back ==" && $(BIN)/kinema info build/demo/arm.usda
-	@echo "Coming: simulating thousands of copies at once."
+	@echo "== 4,096 arms at once, each after random targets of its own ==" && \
+	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 1000 --control random
+	@echo "== The same beside MuJoCo on this machine ==" && \
+	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
 
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)

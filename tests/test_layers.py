@@ -15,7 +15,7 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 100
 
 _NOUNS = {"foundation", "shapes", "trace", "model"}
-_BELOW_SCENE = _NOUNS | {"description", "read", "write", "check", "compile", "sim", "render"}
+_BELOW_SCENE = _NOUNS | {"description", "read", "write", "check", "compile", "backend", "sim", "render"}
 
 ALLOWED = {
     "foundation": set[str](),
@@ -27,8 +27,9 @@ ALLOWED = {
     "write": {"foundation", "shapes", "description"},
     "check": {"foundation", "shapes", "description"},
     "compile": _NOUNS | {"description"},
-    "sim": _NOUNS,
-    "render": _NOUNS,
+    "backend": {"foundation", "trace"},
+    "sim": _NOUNS | {"backend"},
+    "render": _NOUNS | {"backend"},
     "scene": _BELOW_SCENE,
     "apps": _BELOW_SCENE | {"scene", ""},
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
+import numpy.typing as npt
 
 from kinema.compile import Part, compile_model
 from kinema.foundation import Array, Diagnostics, collect
@@ -21,6 +22,7 @@ INTEGRATORS = {
     Integrator.IMPLICIT: mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
     Integrator.RK4: mujoco.mjtIntegrator.mjINT_RK4,
 }
+Ints = npt.NDArray[np.intp]
 Disable, Enable = mujoco.mjtDisableBit, mujoco.mjtEnableBit
 
 
@@ -30,10 +32,10 @@ class Pair:
 
     theirs: Any
     ours: Model
-    body: Array
-    q: Array
-    dof: Array
-    actuator: Array
+    body: Ints
+    q: Ints
+    dof: Ints
+    actuator: Ints
     left_out: list[str]
     """Actuators that Kinema does not simulate, without force in MuJoCo too."""
 
@@ -86,7 +88,7 @@ def load(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
     theirs.opt.disableflags &= ~int(Disable.mjDSBL_EULERDAMP)
     theirs.opt.enableflags |= int(Enable.mjENBL_ENERGY)
     theirs.opt.density = theirs.opt.viscosity = 0.0
-    body = np.array([_body(theirs, name) for name in ours.links.names], dtype=int)
+    body = np.array([_body(theirs, name) for name in ours.links.names], dtype=np.intp)
     q, dof = _coordinates(theirs, ours, body)
     actuator = _actuators(theirs, ours)
     left_out = sorted(set(range(theirs.nu)) - set(actuator.tolist()))
@@ -100,7 +102,7 @@ def _body(theirs: Any, name: str) -> int:
     return number if number >= 0 else int(name.removeprefix("body_"))
 
 
-def _coordinates(theirs: Any, ours: Model, body: Array) -> tuple[Array, Array]:
+def _coordinates(theirs: Any, ours: Model, body: Ints) -> tuple[Ints, Ints]:
     q: list[int] = []
     dof: list[int] = []
     seen: Counter[int] = Counter()
@@ -118,10 +120,10 @@ def _coordinates(theirs: Any, ours: Model, body: Array) -> tuple[Array, Array]:
         dof += range(theirs.jnt_dofadr[joint], theirs.jnt_dofadr[joint] + dof_end - dof_start)
     assert sorted(q) == list(range(theirs.nq))
     assert sorted(dof) == list(range(theirs.nv))
-    return np.array(q, dtype=int), np.array(dof, dtype=int)
+    return np.array(q, dtype=np.intp), np.array(dof, dtype=np.intp)
 
 
-def _actuators(theirs: Any, ours: Model) -> Array:
+def _actuators(theirs: Any, ours: Model) -> Ints:
     named = [mujoco.mj_name2id(theirs, mujoco.mjtObj.mjOBJ_ACTUATOR, name) for name in ours.actuators.names]
     unnamed = iter([i for i in range(theirs.nu) if not theirs.actuator(i).name])
-    return np.array([i if i >= 0 else next(unnamed) for i in named], dtype=int)
+    return np.array([i if i >= 0 else next(unnamed) for i in named], dtype=np.intp)

@@ -136,7 +136,7 @@ def test_spring_and_damper(integrator: Integrator, ratio: float) -> None:
     model = sliding(mass, stiffness=stiffness, damping=damping, spring_reference=0.2)
     steps = 2000
     found = Runner(model, DT, integrator).set(qpos=[0.7], vel=[-1.0]).follow(steps, "qpos")
-    expected = 0.2 + oscillation(mass, stiffness, damping, 0.5, -1.0, DT * np.arange(1, steps + 1))
+    expected = 0.2 + oscillation(mass, stiffness, damping, 0.5, -1.0, np.linspace(DT, steps * DT, steps))
     assert np.abs(found - expected).max() < (1e-9 if integrator is Integrator.RK4 else 5 * DT)
 
 

@@ -46,8 +46,8 @@ def differences(program: Program, arrays: dict[str, Array], name: str, seeds: di
         batch[name][i, i] += H
         batch[name][i, n + i] -= H
     found = interpret(program, batch)
-    cost = sum((seeds[ADJOINT + key] * values).sum(axis=0) for key, values in found.items())
-    return np.asarray(cost[:n] - cost[n:]) / (2 * H)
+    cost = np.sum([(seeds[ADJOINT + key] * values).sum(axis=0) for key, values in found.items()], axis=0)
+    return (cost[:n] - cost[n:]) / (2 * H)
 
 
 def check(model: Model, program: Program, more: dict[str, Array] | None = None) -> set[str]:

@@ -23,7 +23,7 @@ from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
 
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""
-OWN = [EXAMPLES / "quadruped" / name for name in ("quadruped.xml", "scene.xml")]
+OWN = [Path(__file__).parent / "features.xml", *(EXAMPLES / "quadruped" / n for n in ("quadruped.xml", "scene.xml"))]
 ROBOTS = [f for f in (*OWN, *all_assets("mjcf/**/*.xml")) if f.name not in FRAGMENTS]
 N_STATES = 50
 N_STEPS = 200
@@ -269,7 +269,7 @@ def trajectory(pair: Pair, data: Any, steps: int, disturbance: float = 0.0) -> A
     return np.array(rows)
 
 
-def ours_after(run: Callable[..., Any], arrays: dict[str, list[float]], rows: int, stages: int) -> Array:
+def ours_after(run: Callable[..., Any], arrays: dict[str, list[Any]], rows: int, stages: int) -> Array:
     states = roll(run, arrays, rows * stages)[stages - 1 :: stages]
     return np.array([[*s["qpos"], *s["vel"]] for s in states], dtype=float)
 

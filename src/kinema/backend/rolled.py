@@ -3,6 +3,8 @@
 This module must not postpone its annotations: Warp reads the types of kernels from them.
 """
 
+# pyright: reportInvalidTypeForm=false
+
 import hashlib
 from itertools import pairwise
 from typing import Any
@@ -106,7 +108,7 @@ def _kernel(source: str, precision: str, device: Device) -> Any:
     scalar = wp.float32 if precision == "single" else wp.float64
 
     @wp.func_native(source)
-    def run(
+    def run(  # noqa: PLR0913, PLR0917  all that the text names
         state_: wp.array2d(dtype=scalar),
         told_: wp.array2d(dtype=scalar),
         scratch_: wp.array2d(dtype=scalar),
@@ -120,7 +122,7 @@ def _kernel(source: str, precision: str, device: Device) -> Any:
         e: int,
     ): ...
 
-    def kinema_rolled(
+    def kinema_rolled(  # noqa: PLR0913, PLR0917
         state: wp.array2d(dtype=scalar),
         told: wp.array2d(dtype=scalar),
         scratch: wp.array2d(dtype=scalar),

@@ -218,10 +218,10 @@ class Scene:
     def step(self, n: int = 1) -> None:
         """Take steps of `dt`; all of them in one launch."""
         running = self.running
-        if running.controls.changed:
-            self.prepare()
         if n < 1:
             raise KinemaError(f"step: at least one step, not {n}")
+        if running.controls.changed:
+            self.prepare()
         if running.model.n_dofs:
             running.engine.step(n * self.substeps)
         else:

@@ -197,19 +197,21 @@ def commanded(
     """
     kp, kv = gains
     position, v = motion
+    if position is None:  # part of a quaternion: it can be held back, but not sent anywhere
+        kp, position = 0.0, 0.0
     if not isinstance(mode, Control):
-        kp = trace.select(1.5, mode, 0.0 if position is None else kp, 0.0)
+        kp = trace.select(1.5, mode, kp, 0.0)
         kv = trace.select(0.5, mode, kv, 0.0)
         speed = trace.select(0.5, mode, trace.select(1.5, mode, 0.0, told), 0.0)
         force = trace.select(0.5, mode, 0.0, told)
-        return kp * (told - (0.0 if position is None else position)) + kv * (speed - v) + force, -kv
+        return kp * (told - position) + kv * (speed - v) + force, -kv
     match mode:
         case Control.FORCE:
             return told, 0.0
         case Control.VELOCITY:
             return kv * (told - v), -kv
         case _:
-            return kp * (told - (0.0 if position is None else position)) - kv * v, -kv
+            return kp * (told - position) - kv * v, -kv
 
 
 def bounded(force: Value, slope: Value, lower: Value, upper: Value) -> tuple[Value, Value]:

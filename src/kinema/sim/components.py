@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from kinema.model import ActuatorsInfo, DofsInfo, FramesInfo, JointsInfo, LinksI
 
 from .settings import Settings
 from .tree import WORLD
+
+Table = TypeVar("Table", FramesInfo, LinksInfo, DofsInfo, ActuatorsInfo, TendonsInfo, JointsInfo)
 
 LARGEST_UNROLLED = 60_000
 """Operations beyond which the code of a whole step takes too long to compile in one straight line."""
@@ -110,12 +113,11 @@ def submodel(model: Model, part: Component) -> Model:
     frame = {WORLD: WORLD, **{f: i for i, f in enumerate(part.frames)}}
     link = {f: i for i, f in enumerate(part.links)}
     q0, dof0 = part.qs[0], part.dofs[0]
-    frames: FramesInfo = _rows(model.frames, part.frames)
-    links: LinksInfo = _rows(model.links, part.links)
-    dofs: DofsInfo = _rows(model.dofs, part.dofs)
-    actuators: ActuatorsInfo = _rows(model.actuators, part.actuators)
-    tendons: TendonsInfo = _rows(model.tendons, part.tendons)
-    joints: JointsInfo = _rows(model.joints, [])
+    frames = _rows(model.frames, part.frames)
+    links = _rows(model.links, part.links)
+    dofs = _rows(model.dofs, part.dofs)
+    actuators = _rows(model.actuators, part.actuators)
+    tendons = _rows(model.tendons, part.tendons)
     frames = replace(
         frames,
         parent_idx=_renumbered(frames.parent_idx, frame),
@@ -139,7 +141,7 @@ def submodel(model: Model, part: Component) -> Model:
         model,
         entities=[],
         links=links,
-        joints=joints,
+        joints=_rows(model.joints, []),
         frames=frames,
         dofs=dofs,
         actuators=actuators,
@@ -149,13 +151,13 @@ def submodel(model: Model, part: Component) -> Model:
     )
 
 
-def _rows(table: object, rows: Sequence[int]) -> object:
+def _rows(table: Table, rows: Sequence[int]) -> Table:
     """Some rows of all arrays of a table."""
     chosen = {}
-    for f in fields(table):  # type: ignore[arg-type]
+    for f in fields(table):
         values = getattr(table, f.name)
         chosen[f.name] = [values[r] for r in rows] if isinstance(values, list) else values[list(rows)]
-    return replace(table, **chosen)  # type: ignore[type-var]
+    return replace(table, **chosen)
 
 
 def _renumbered(numbers: np.ndarray, new: dict[int, int]) -> np.ndarray:

@@ -62,7 +62,7 @@ class Engine:
         """Steps taken."""
         self._touched = 0
         self.progress = progress
-        state, told = Layout.of("state", _state_arrays(model, settings)), Layout.of("told", _told_arrays(model))
+        state, told = Layout.of("state", state_arrays(model, settings)), Layout.of("told", told_arrays(model))
         refuse_too_many(n_envs, device, precision, [state, told])
         self.state = Arena(state, n_envs, device, precision)
         self.told = Arena(told, n_envs, device, precision)
@@ -164,7 +164,7 @@ class Engine:
 
     def sequence(self, steps: int) -> Arena:
         """Room for the commands of several steps: arrays `command 0`, `ctrl 0`, ..., `command 1`, ..."""
-        arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in _told_arrays(self.model)]
+        arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in told_arrays(self.model)]
         return Arena(Layout.of("told", arrays), self.n_envs, self.device, self.precision)
 
     def rollout(self, sequence: Arena) -> Callable[[], None]:
@@ -201,7 +201,7 @@ def refuse_too_many(n_envs: int, device: Device, precision: str, layouts: list[L
         )
 
 
-def _state_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
+def state_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
     """What is carried from step to step, and what may differ between environments."""
     arrays = [("qpos", model.n_qs), ("vel", model.n_dofs), ("error", settings.roles)]
     if settings.integrator is Integrator.RK4:
@@ -214,6 +214,6 @@ def _state_arrays(model: Model, settings: Settings) -> list[tuple[str, int]]:
     return arrays
 
 
-def _told_arrays(model: Model) -> list[tuple[str, int]]:
+def told_arrays(model: Model) -> list[tuple[str, int]]:
     """What a step may be told anew: a command for each degree of freedom, a control for each actuator."""
     return [("command", model.n_dofs), ("ctrl", model.n_actuators), ("ctrl_mode", model.n_dofs)]

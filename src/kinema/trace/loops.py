@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -204,13 +205,13 @@ def interpret_rolled(rolled: Rolled, arenas: Mapping[str, np.ndarray], runs: int
 
 
 def _run_row(case: Case, ints: np.ndarray, floats: np.ndarray, memory: Mapping[str, np.ndarray]) -> None:
-    arrays: dict[str, np.ndarray | dict[int, float]] = {
+    arrays: dict[str, Any] = {
         array: memory[arena][int(ints[column]) :] for array, (arena, column) in case.arrays.items()
     }
     for slot, column in case.numbers.items():
         arrays.setdefault(slot.array, {})[slot.item] = floats[column]
     values: dict = {}
-    evaluate(case.program.instructions, arrays, values)  # type: ignore[arg-type]
+    evaluate(case.program.instructions, arrays, values)
     # copies: what was read is a view of memory that a store may change
     results = [np.array(values[s.value] if isinstance(s.value, int) else s.value) for s in case.program.stores]
     for store, result in zip(case.program.stores, results, strict=True):

@@ -44,31 +44,42 @@ class Case:
         return (middle[:, None] + reach[:, None] * rng.uniform(-1, 1, shape)).astype(np.float32)
 
 
-def load(file: Path, dt: float | None = None) -> Case:
-    """A robot file as a case: shapes are left out, joints without actuators get servos."""
+def load(file: Path, dt: float = 0.002) -> Case:
+    """A robot file as a case, for this simulator and for MuJoCo."""
+    described = _prepared(file)
+    peer = _peer(described)
+    peer.opt.timestep = dt
+    name, model, settings = _compiled(file, described, dt)
+    peer.opt.gravity[:] = model.gravity
+    if (model.n_qs, model.n_dofs, model.n_actuators) != (peer.nq, peer.nv, peer.nu):
+        raise KinemaError(f"{file}: the two models differ: {model.n_dofs} and {peer.nv} degrees of freedom")
+    return Case(name, model, settings, peer)
+
+
+def load_ours(file: Path, dt: float = 0.002) -> tuple[str, Model, Settings]:
+    """The same without MuJoCo's side."""
+    return _compiled(file, _prepared(file), dt)
+
+
+def _prepared(file: Path) -> Robot | World:
+    """The robot without its shapes; where nothing drives its joints, they get servos."""
     described = read(file)
     robots = described.robots if isinstance(described, World) else [described]
     for robot in robots:
         for link in robot.links:
             link.shapes = []
-    world = World(name=described.name, robots=robots) if isinstance(described, World) else described
-    if not _actuators(described):
-        robots[0].actuators = _servos(robots[0])
     if isinstance(described, World):
-        world.actuators, world.tendons, world.frames = described.actuators, described.tendons, described.frames
-        world.options = described.options
-    peer = _peer(world)
-    peer.opt.timestep = dt or 0.002
-    model = compile_model([Part(name=described.name, description=world)], gravity=peer.opt.gravity)
-    if (model.n_qs, model.n_dofs, model.n_actuators) != (peer.nq, peer.nv, peer.nu):
-        raise KinemaError(f"{file}: the two models differ: {model.n_dofs} and {peer.nv} degrees of freedom")
+        described.shapes = []
+    if not _actuators(described):
+        for robot in robots:
+            robot.actuators = _servos(robot)
+    return described
+
+
+def _compiled(file: Path, described: Robot | World, dt: float) -> tuple[str, Model, Settings]:
+    model = compile_model([Part(name=described.name, description=described)])
     control = tuple(Control.ACTUATOR for _ in range(model.n_dofs))
-    settings = Settings(dt=peer.opt.timestep, integrator=Integrator.IMPLICIT, control=control)
-    return Case(_name(file), model, settings, peer)
-
-
-def _name(file: Path) -> str:
-    return file.stem
+    return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT, control=control)
 
 
 def _actuators(described: Robot | World) -> list[Actuator]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from kinema.backend import captured, find_device, n_threads, synchronise
 from kinema.sim import Engine
 
-from .case import STEPS, Case
+from .case import STEPS, Case, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,11 @@ def _error(case: Case, engine: Engine, commands: np.ndarray) -> float:
     return worst
 
 
-def single_environment(case: Case, seconds: float = 1.0) -> dict[str, float]:
+def single_environment(file: Path, seconds: float = 1.0) -> dict[str, float]:
     """One environment on a CPU: steps a second called one by one and ten at a time, and MuJoCo C's."""
     import mujoco
 
+    case = load(file)
     engine = Engine(case.model, case.settings, 1, find_device("cpu"), lanes=1)
     engine.prepare()
     data = mujoco.MjData(case.peer)

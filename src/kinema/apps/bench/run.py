@@ -19,7 +19,6 @@ class Result:
 
     case: str
     n_dofs: int
-    n_instructions: int
     figures: Figures
     reference: str
     ratio: float
@@ -78,7 +77,6 @@ def _result(case: Case, figures: Figures, reference: Figures) -> Result:
     return Result(
         case=case.name,
         n_dofs=case.model.n_dofs,
-        n_instructions=0,
         figures=figures,
         reference=reference.simulator,
         ratio=figures.rate / reference.rate,

@@ -220,6 +220,33 @@ def doctor(json: Json = False) -> None:
 
 
 @app.command()
+def bench(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Robots to measure with, of any format.")],
+    envs: Annotated[str, typer.Option(help="Numbers of environments, separated by commas.")] = "4096",
+    device: Annotated[str, typer.Option(help="cpu, cuda:0, or auto for a GPU where there is one.")] = "auto",
+    seconds: Annotated[float, typer.Option(help="How long each measurement takes.")] = 1.0,
+    json: Json = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw a chart.")] = None,
+    startup: Annotated[bool, typer.Option(help="Also measure the first step of a new process.")] = True,
+) -> None:
+    """Measure environment-steps a second beside MuJoCo C and, where it is installed, MuJoCo Warp, in one run.
+
+    Every simulator gets the same robot (without its shapes: there is no contact), the same integrator, and random
+    commands at every step. Ratios are to the peer on as many cores. Results are checked against MuJoCo C in double
+    precision. Measure on an otherwise idle machine.
+
+    Exit status: 0 fine, 1 something did not stay finite, 2 a file could not be read or simulated.
+    """
+    from .bench import bench as run
+
+    try:
+        numbers = [int(n) for n in envs.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{envs!r} is not a list of numbers such as 1024,4096", param_hint="--envs") from None
+    raise typer.Exit(run(files, numbers, device, seconds=seconds, json=json, plot=plot, startup=startup))
+
+
+@app.command()
 def rules() -> None:
     """List the rules that `kinema check` applies, with their codes."""
     from .check import list_rules

@@ -1,0 +1,51 @@
+"""How long a newcomer waits: a process of its own, from its start to the end of the first step.
+
+Run as a module, it prints one JSON object; `first_step` runs it with an empty cache, and again with the filled one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CACHE = "WARP_CACHE_PATH"
+
+
+def first_step(file: Path, device: str, n_envs: int) -> dict[str, float]:
+    """Seconds to the first step, cold and warm, and the peak of memory on the host [MiB]."""
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = (_measured(file, device, n_envs, cache) for _ in range(2))
+    return {"cold_s": cold["seconds"], "warm_s": warm["seconds"], "peak_mib": warm["peak_mib"]}
+
+
+def _measured(file: Path, device: str, n_envs: int, cache: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "kinema.apps.bench.first_step", str(file), device, str(n_envs), str(time.time())]
+    done = subprocess.run(command, env={**os.environ, CACHE: cache}, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(file: str, device: str, n_envs: str, started: str) -> None:
+    """Read, build, step once, and tell."""
+    import resource
+
+    from kinema.backend import find_device, synchronise
+    from kinema.sim import Engine
+
+    from .case import load_ours
+
+    name, model, settings = load_ours(Path(file))
+    engine = Engine(model, settings, int(n_envs), find_device(device))
+    engine.step()
+    synchronise(engine.device)
+    seconds = time.time() - float(started)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"robot": name, "seconds": seconds, "peak_mib": peak}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

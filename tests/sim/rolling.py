@@ -1,0 +1,144 @@
+"""Helpers for structured programs: models by text, and one step both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from joint_kinds import Case, robot
+
+from kinema.backend import Layout
+from kinema.compile import Part, compile_model
+from kinema.description import Base
+from kinema.foundation import Array, Diagnostics, collect
+from kinema.model import Model
+from kinema.read import read
+from kinema.sim import Integrator, Settings, step_program
+from kinema.sim.engine import state_arrays, told_arrays
+from kinema.sim.programs import STAGES
+from kinema.sim.rolled import rolled_step
+from kinema.trace import Rolled, interpret, interpret_rolled
+
+EVERY_JOINT = ("stacked", "screw", "planar", "universal", "cylindrical", "free_between_links")
+
+
+def zoo() -> Model:
+    """Several robots with all kinds of joints, forwards and backwards, one of them twice, and one that flies."""
+    cases = [Case(k, b) for k in EVERY_JOINT for b in (False, True)]
+    described = [robot(case) for case in cases] + [robot(Case("spherical", True), Base.FREE), robot(cases[0])]
+    parts = [Part(name=f"robot {i}", description=r) for i, r in enumerate(described)]
+    return compile_model(parts, diagnostics=Diagnostics())
+
+
+QUADRUPED = """<mujoco><option timestep="0.002"/><default><joint damping="0.2" armature="0.01"/></default><worldbody>
+<body name="trunk" pos="0 0 0.4"><freejoint/><inertial pos="0.02 0 0" mass="6" diaginertia="0.03 0.08 0.09"/>{legs}
+</body></worldbody><actuator>{actuators}</actuator>{tendons}</mujoco>"""
+LEG = """<body name="hip{i}" pos="{x} {y} 0"><joint name="a{i}" axis="1 0 0"/>
+<inertial pos="0 {y} 0" mass="0.7" diaginertia="0.001 0.001 0.001"/>
+<body name="thigh{i}" pos="0 {y} 0"><joint name="b{i}" axis="0 1 0" stiffness="3" springref="0.3"/>
+<inertial pos="0 0 -0.1" mass="1" diaginertia="0.006 0.006 0.001"/>
+<body name="shank{i}" pos="0 0 -0.2"><joint name="c{i}" axis="0 1 0"/>
+<inertial pos="0 0 -0.1" mass="0.2" diaginertia="0.002 0.002 0.0001"/></body></body></body>"""
+
+
+def quadruped(tendons: str = "") -> str:
+    """A trunk with four legs of three hinges, position servos, a motor and a thruster."""
+    legs = "".join(LEG.format(i=i, x=0.2 if i < 2 else -0.2, y=0.1 if i % 2 else -0.1) for i in range(4))
+    actuators = "".join(
+        f'<position joint="{j}{i}" kp="30" kv="1" ctrlrange="-1 1" forcerange="-8 8"/>' for i in range(4) for j in "ab"
+    )
+    actuators += '<motor joint="c0" gear="2"/><velocity joint="c1" kv="3"/>'
+    return QUADRUPED.format(legs=legs, actuators=actuators, tendons=tendons)
+
+
+def chain(n: int, axes: tuple[str, ...] = ("0 1 0",), joint: str = "damping='0.01' armature='0.002'") -> str:
+    """A chain of hinges that hangs from the world."""
+    links = "".join(
+        f"<body name='b{i}' pos='0 0 {-0.1 if i else 0}'><joint name='j{i}' axis='{axes[i % len(axes)]}' {joint}/>"
+        "<inertial pos='0 0.01 -0.05' mass='0.1' diaginertia='0.001 0.001 0.0005'/>"
+        for i in range(n)
+    )
+    return f"<mujoco><option timestep='0.002'/><worldbody>{links}{'</body>' * n}</worldbody></mujoco>"
+
+
+def bodies(n: int) -> str:
+    """Bodies that fly alone, each of its own mass."""
+    return (
+        "<mujoco><worldbody>"
+        + "".join(
+            f"<body name='b{i}' pos='{i} 0 1'><freejoint/><inertial pos='0 {0.01 * (i % 3)} 0.02' mass='{1 + i % 7}' "
+            f"diaginertia='{0.01 + 0.0001 * (i % 50)} 0.012 0.015'/></body>"
+            for i in range(n)
+        )
+        + "</worldbody></mujoco>"
+    )
+
+
+def model_of_text(text: str, copies: int = 1) -> Model:
+    """The model of an MJCF text, perhaps several times."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "model.xml"
+        file.write_text(text, encoding="utf-8")
+        described = read(file, policy=collect)
+    parts = [Part(name=f"copy {i}", description=described) for i in range(copies)]
+    return compile_model(parts, diagnostics=Diagnostics())
+
+
+class Both:
+    """A model's arrays in arenas, filled at random, and its steps by either program."""
+
+    def __init__(self, model: Model, settings: Settings, n_envs: int = 3, seed: int = 0) -> None:
+        self.model = model
+        self.settings = settings
+        self.runs = STAGES if settings.integrator is Integrator.RK4 else 1
+        self.layouts = [
+            Layout.of("state", state_arrays(model, settings)),
+            Layout.of("told", told_arrays(model)),
+        ]
+        generator = np.random.default_rng(seed)
+        self.arenas = {layout.name: generator.uniform(-1, 1, (layout.n_rows, n_envs)) for layout in self.layouts}
+        arrays = self.arrays()
+        arrays["qpos"][:] = np.array(far_from_start(model, generator, n_envs))
+        for name in ("error", *(name for name in arrays if name == "phase" or name.startswith("stage"))):
+            arrays[name][:] = 0.0
+        arrays["ctrl_mode"][:] = generator.integers(0, 3, arrays["ctrl_mode"].shape)
+        for name in settings.per_env - {"gravity"}:
+            arrays[name][:] = generator.uniform(0.01, 0.1, arrays[name].shape)
+
+    def arrays(self) -> dict[str, Array]:
+        """Views of the arenas."""
+        return {
+            name: self.arenas[layout.name][start : start + count]
+            for layout in self.layouts
+            for name, (start, count) in layout.rows.items()
+        }
+
+    def rolled(self, budget: int) -> Rolled:
+        """The structured program."""
+        places = {name: place for layout in self.layouts for name, place in layout.places().items()}
+        return rolled_step(self.model, self.settings, places, budget)
+
+    def difference(self, budget: int, steps: int = 2) -> float:
+        """The greatest difference of any number of the state after some steps, rolled and unrolled."""
+        expected = {name: values.copy() for name, values in self.arrays().items()}
+        program = step_program(self.model, self.settings)
+        for _ in range(steps * self.runs):
+            expected |= interpret(program, expected)
+        interpret_rolled(self.rolled(budget), self.arenas, steps * self.runs)
+        found = self.arrays()
+        assert np.isfinite(found["vel"]).all()
+        return max(float(np.abs(expected[name] - found[name]).max()) for name in self.layouts[0].rows)
+
+
+def far_from_start(model: Model, generator: np.random.Generator, count: int) -> Array:
+    """Coordinates (n_qs, count): random ones, with unit quaternions."""
+    q = generator.uniform(-1.2, 1.2, (model.n_qs, count))
+    for motion, start in zip(model.frames.motion, model.frames.q_start, strict=True):
+        if motion == 3:
+            q[start : start + 4] /= np.linalg.norm(q[start : start + 4], axis=0)
+    return q
+
+
+Build = Callable[[], Model]

@@ -1,0 +1,193 @@
+"""The rolled step gives what the unrolled one gives: by joint, by copies, on every feature."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
+
+from kinema.backend import RolledKernel, find_device
+from kinema.foundation import Array, KinemaError
+from kinema.model import Model
+from kinema.sim import PARAMETERS, Control, Engine, Integrator, Settings
+from kinema.sim.components import LARGEST_UNROLLED, components, estimated_operations
+from kinema.sim.rolled import plan, rolled_step, wants_rolling
+from kinema.sim.tree import grow
+from kinema.trace import Target, emit_rolled
+
+BY_JOINT = 0
+"""A budget that leaves nothing to be copied."""
+BY_COPY = 10**9
+CLOSE = 1e-9
+MODELS: dict[str, Build] = {
+    "zoo": zoo,
+    "quadrupeds": lambda: model_of_text(quadruped(), 2),
+    "bodies": lambda: model_of_text(bodies(4)),
+}
+MIXED = (Control.POSITION, Control.ACTUATOR, Control.VELOCITY, Control.FORCE)
+
+
+@cache
+def model(name: str) -> Model:
+    return MODELS[name]()
+
+
+def controls(own: Model) -> dict[str, tuple[Control, ...] | None]:
+    mixed = tuple(MIXED[i % 4] for i in range(own.n_dofs))
+    return {"read from an array": None, "actuators": (Control.ACTUATOR,) * own.n_dofs, "mixed": mixed}
+
+
+@pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
+@pytest.mark.parametrize("control", ["read from an array", "actuators", "mixed"])
+@pytest.mark.parametrize("integrator", Integrator)
+@pytest.mark.parametrize("name", MODELS)
+def test_equal_to_unrolled(name: str, integrator: Integrator, control: str, budget: int) -> None:
+    """Every kind of joint, integrator and control mode."""
+    settings = Settings(integrator=integrator, control=controls(model(name))[control])
+    assert Both(model(name), settings).difference(budget) < CLOSE
+
+
+@pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
+@pytest.mark.parametrize("which", [PARAMETERS, ("gravity", "kp"), ("mass_shift",)], ids="+".join)
+def test_parameters_of_environments_and_forces_on_links(which: tuple[str, ...], budget: int) -> None:
+    """All parameters may differ between environments, and links may be pushed."""
+    settings = Settings(per_env=frozenset(which), external_forces=True)
+    for name in MODELS:
+        assert Both(model(name), settings).difference(budget) < CLOSE
+
+
+@pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
+def test_links_that_gravity_spares_and_drives_per_inertia(budget: int) -> None:
+    """Weight taken off some links, gains per unit of inertia on some joints, sprung balls, bounded actuators."""
+    own = zoo()
+    own.links.gravity_scale[::3] = 0.25
+    own.dofs.acceleration_drive[::2] = True
+    own.dofs.stiffness[1::2] = 0.8
+    own.dofs.force_lower[::3], own.dofs.force_upper[::3] = -0.4, 0.3
+    assert Both(own, Settings()).difference(budget) < CLOSE
+
+
+@pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
+def test_tendons_and_thrusters(budget: int) -> None:
+    """A spring and a servo on a sum of joints of different legs, and an actuator that pulls on a frame."""
+    tendons = (
+        '<tendon><fixed name="t" stiffness="4" damping="0.5" springlength="0.1"><joint joint="c0" coef="1"/>'
+        '<joint joint="c3" coef="-0.7"/></fixed></tendon>'
+    )
+    own = model_of_text(quadruped(tendons))
+    info = own.actuators
+    info.frame_idx[0] = 5
+    info.moment[0] = 0.0
+    info.frame_torque[0], info.frame_force[0] = (0.1, 0.2, 0.3), (1.0, -2.0, 0.5)
+    info.moment[1, own.n_dofs - 4] = 0.4  # two legs
+    settings = Settings(control=(Control.ACTUATOR,) * own.n_dofs)
+    assert Both(own, settings).difference(budget) < CLOSE
+
+
+def test_a_tendon_along_one_leg_is_taken_at_the_start_of_the_step() -> None:
+    """Its slope couples two joints that move each other: to first order in the step that makes no difference."""
+    tendons = (
+        '<tendon><fixed name="t" damping="0.5"><joint joint="b0" coef="1"/><joint joint="c0" coef="-0.7"/></fixed>'
+        "</tendon>"
+    )
+    own = model_of_text(quadruped(tendons))
+    control = (Control.ACTUATOR,) * own.n_dofs
+    errors = [Both(own, Settings(dt=dt, control=control)).difference(BY_JOINT, 1) for dt in (2e-4, 1e-4)]
+    assert CLOSE < errors[1] < 0.3 * errors[0] < 1e-3
+    euler = Settings(integrator=Integrator.EULER, control=control)
+    assert Both(own, euler).difference(BY_JOINT) < CLOSE
+
+
+def test_copies_share_one_code() -> None:
+    """Ten quadrupeds have the code of one; bodies of different mass have one code too, and a table."""
+    for text, n in ((quadruped(), 10), (bodies(1), 5)):
+        programs = [Both(model_of_text(text, count), Settings(), 1).rolled(BY_COPY) for count in (1, n)]
+        assert programs[0].n_instructions == programs[1].n_instructions
+        assert len(programs[1].loops[0].ints) == n
+    different = Both(model_of_text(bodies(20)), Settings(), 1).rolled(BY_COPY)
+    assert len(different.loops) == 1
+    assert len(different.loops[0].ints) == 20
+
+
+def test_code_does_not_grow_with_the_chain() -> None:
+    """Chains of different length are the same code with other tables, once they are not copied."""
+    programs = [Both(model_of_text(chain(n, ("0 1 0", "1 0 0"))), Settings(), 1).rolled(BY_JOINT) for n in (6, 31)]
+    assert len({emit_rolled(program, Target()) for program in programs}) == 1
+    few, many = (program.n_operations for program in programs)
+    assert many < 31 / 6 * few
+
+
+def test_which_parts_are_copied() -> None:
+    """Bodies that fly alone always; big parts only while the budget lasts."""
+    own = model_of_text(
+        bodies(3).replace(
+            "</worldbody>",
+            chain(8).split("<worldbody>")[1].split("</worldbody>")[0].replace("'b", "'c") + "</worldbody>",
+        )
+    )
+    tree = grow(own)
+    assert sorted(len(part.frames) for part in components(own)) == [4, 4, 4, 8]
+    none, all_ = plan(own, Settings(), tree, BY_JOINT), plan(own, Settings(), tree, BY_COPY)
+    assert [len(group) for group in none.copied] == [3]
+    assert [len(part.frames) for part in none.by_joint] == [8]
+    assert sorted(len(group) for group in all_.copied) == [1, 3]
+    assert not all_.by_joint
+
+
+def test_emission_is_chosen_by_size() -> None:
+    """Long chains are rolled, robots are not, and either can be asked for."""
+    small, large = model("quadrupeds"), model_of_text(chain(80))
+    assert estimated_operations(small) < LARGEST_UNROLLED < estimated_operations(large)
+    assert [wants_rolling(m, e) for m in (small, large) for e in ("auto", "rolled", "unrolled")] == [
+        *(False, True, False),
+        *(True, True, False),
+    ]
+    with pytest.raises(KinemaError, match="there is no emission 'curled'; there are: auto, rolled, unrolled"):
+        wants_rolling(small, "curled")
+
+
+N_ENVS = 11
+"""Fills no vector."""
+
+
+@cache
+def compiled(kind: str, precision: str, lanes: int, n_envs: int = N_ENVS, threads: int = 1) -> tuple[Array, Array]:
+    """Coordinates, velocities and flags of some quadrupeds and bodies after some steps."""
+    own = model("zoo")
+    settings = Settings(integrator=Integrator.IMPLICIT)
+    emission = "unrolled" if kind == "unrolled" else "rolled"
+    engine = Engine(own, settings, n_envs, find_device("cpu"), precision=precision, lanes=lanes, emission=emission)
+    if kind == "by joint":
+        kernel = RolledKernel(
+            rolled_step(own, settings, engine.places, BY_JOINT), engine.device, precision, lanes, runs_per_step=1
+        )
+        engine._kernels[settings] = kernel
+    start = Both(own, settings, N_ENVS, seed=3).arrays()
+    for name in ("qpos", "vel", "command", "ctrl_mode"):
+        engine.field(name).assign(start[name][:, :n_envs])
+    engine.threads = threads
+    engine.step(5)
+    assert not engine.field("error").numpy().any()
+    return engine.field("qpos").numpy().copy(), engine.field("vel").numpy().copy()
+
+
+@pytest.mark.parametrize(("precision", "close"), [("double", CLOSE), ("single", 2e-4)])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_compiled(precision: str, close: float, lanes: int) -> None:
+    """The compiled loops give what the interpreter gives for the unrolled program."""
+    own = Both(model("zoo"), Settings(), N_ENVS, seed=3)
+    own.difference(BY_COPY, 5)
+    for kind in ("by joint", "by copy"):
+        for found, name in zip(compiled(kind, precision, lanes), ("qpos", "vel"), strict=True):
+            np.testing.assert_allclose(found, own.arrays()[name], rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("kind", ["by joint", "by copy"])
+def test_environments_are_independent(kind: str) -> None:
+    """Any number of environments, on any number of threads, gives the same bits."""
+    whole = compiled(kind, "double", 4)
+    for n_envs, threads in ((1, 1), (5, 2), (N_ENVS, 2)):
+        for part, full in zip(compiled(kind, "double", 4, n_envs, threads), whole, strict=True):
+            np.testing.assert_array_equal(part, full[:, :n_envs])

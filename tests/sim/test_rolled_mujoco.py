@@ -1,0 +1,52 @@
+"""Big models beside MuJoCo C: a chain of 200 hinges, and a hundred bodies that fly alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+from mujoco_side import INTEGRATORS, load
+from rolling import bodies, chain
+
+from kinema.backend import find_device
+from kinema.sim import Engine, Integrator
+from kinema.sim.rolled import plan
+from kinema.sim.tree import grow
+
+N_STEPS = 200
+
+
+@pytest.mark.parametrize("integrator", Integrator)
+@pytest.mark.parametrize(
+    ("text", "speed"), [(chain(200, ("0 1 0", "1 0 0")), 0.05), (bodies(100), 2.0)], ids=["chain", "bodies"]
+)
+def test_as_mujoco(tmp_path: Path, text: str, speed: float, integrator: Integrator) -> None:
+    """After 200 steps the coordinates agree to 1e-6, in double precision."""
+    file = tmp_path / "model.xml"
+    file.write_text(text, encoding="utf-8")
+    pair = load(file)
+    pair.theirs.opt.integrator = INTEGRATORS[integrator]
+    data = mujoco.MjData(pair.theirs)
+    generator = np.random.default_rng(1)
+    data.qvel[:] = speed * generator.uniform(-1, 1, pair.theirs.nv)
+    settings = pair.settings(integrator)
+    engine = Engine(pair.ours, settings, 1, find_device("cpu"), precision="double", lanes=1)
+    assert engine.is_rolled
+    engine.field("qpos").assign(data.qpos[pair.q][:, None])
+    engine.field("vel").assign(data.qvel[pair.dof][:, None])
+    for _ in range(N_STEPS):
+        mujoco.mj_step(pair.theirs, data)
+    engine.step(N_STEPS)
+    assert np.abs(data.qpos - pair.theirs.qpos0).max() > 1e-3
+    np.testing.assert_allclose(engine.field("qpos").numpy()[:, 0], data.qpos[pair.q], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(engine.field("vel").numpy()[:, 0], data.qvel[pair.dof], rtol=0, atol=1e-5)
+
+
+def test_a_long_chain_is_stepped_by_joint(tmp_path: Path) -> None:
+    """It is one part, and its straight line would be too long."""
+    file = tmp_path / "model.xml"
+    file.write_text(chain(200), encoding="utf-8")
+    pair = load(file)
+    assert len(plan(pair.ours, pair.settings(), grow(pair.ours)).by_joint) == 1
