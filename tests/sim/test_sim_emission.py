@@ -10,7 +10,7 @@ from joint_kinds import joint, model_of, random_coordinates, random_link
 
 from kinema.backend import find_device
 from kinema.description import JointKind, Robot, rotation, translation
-from kinema.foundation import Array
+from kinema.foundation import Array, KinemaError
 from kinema.model import Model
 from kinema.sim import Engine, Settings, step_program
 from kinema.trace import interpret
@@ -52,9 +52,11 @@ def start() -> dict[str, Array]:
 
 
 @cache
-def compiled(precision: str, lanes: int, envs: tuple[int, ...] = tuple(range(N_ENVS))) -> tuple[Array, Array]:
+def compiled(
+    precision: str, lanes: int, envs: tuple[int, ...] = tuple(range(N_ENVS)), device: str = "cpu"
+) -> tuple[Array, Array]:
     """Coordinates and velocities after some steps."""
-    engine = Engine(model(), Settings(), len(envs), find_device("cpu"), precision=precision, lanes=lanes)
+    engine = Engine(model(), Settings(), len(envs), find_device(device), precision=precision, lanes=lanes)
     for name, values in start().items():
         engine.field(name).assign(values[:, list(envs)])
     engine.step(N_STEPS)
@@ -81,6 +83,17 @@ def test_widths(precision: str, lanes: int) -> None:
     ):
         np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
         np.testing.assert_array_equal(found, one)
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_gpu(precision: str) -> None:
+    """The same program on a GPU, to rounding."""
+    try:
+        found = compiled(precision, 1, device="cuda:0")
+    except KinemaError as reason:
+        pytest.skip(str(reason))
+    for ours, expected in zip(found, interpreted(precision), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
 
 
 def test_precisions_agree() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from joint_kinds import Case, model_of, robot
@@ -12,7 +10,7 @@ from kinema.backend import find_device
 from kinema.foundation import Array, KinemaError, quaternion_to_matrix
 from kinema.model import Model
 from kinema.sim import Control, Engine, Settings
-from kinema.sim.field_list import SPACES, describe
+from kinema.sim.field_list import SPACES, describe_fields
 from kinema.sim.field_programs import GROUPS, link_jacobian
 from kinema.sim.inputs import Inputs
 from kinema.trace import Tape, finish, interpret
@@ -24,12 +22,13 @@ N_ENVS = 5
 class Running:
     """An engine that counts what it compiles."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         self.compiled: list[str] = []
+        self.on_cpu = device == "cpu"
         self.model: Model = model_of(robot(Case("spherical", backwards=False)))
         settings = Settings(external_forces=True, per_env=frozenset({"mass_shift"}))
         self.engine = Engine(
-            self.model, settings, N_ENVS, find_device("cpu"), precision="double", progress=self.compiled.append
+            self.model, settings, N_ENVS, find_device(device), precision="double", progress=self.compiled.append
         )
 
     def scatter(self, seed: int) -> None:
@@ -57,9 +56,12 @@ class Running:
         return interpret(finish(tape, outputs(Inputs(self.model, engine.settings, tape.input))), arrays)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    return Running()  # type: ignore[return-value]
+@pytest.fixture(scope="module", params=["cpu", "cuda:0"])
+def running(request: pytest.FixtureRequest) -> Running:
+    try:
+        return Running(request.param)
+    except KinemaError as reason:
+        pytest.skip(str(reason))
 
 
 def test_nothing_is_compiled_unasked(running: Running) -> None:
@@ -105,6 +107,8 @@ def test_shapes(running: Running) -> None:
 
 def test_no_copies(running: Running) -> None:
     """Reading twice gives the same memory, and the state's own arrays are the state."""
+    if not running.on_cpu:
+        pytest.skip("NumPy sees a copy of a GPU's memory")
     fields = running.engine.fields
     first = fields.links_state.pos.numpy()
     assert np.shares_memory(first, fields.links_state.pos.numpy())
@@ -195,7 +199,9 @@ def test_torch(running: Running) -> None:
     pos = running.engine.fields.links_state.pos
     tensor = pos.to_torch()
     assert tuple(tensor.shape) == pos.shape
-    assert np.shares_memory(tensor.numpy(), pos.numpy())
+    np.testing.assert_array_equal(tensor.cpu().numpy(), pos.numpy())
+    if running.on_cpu:
+        assert np.shares_memory(tensor.numpy(), pos.numpy())
     assert tuple(running.engine.fields.system.kinetic_energy.to_torch().shape) == (N_ENVS,)
 
 
@@ -217,7 +223,7 @@ def test_unknown_fields_are_named() -> None:
 
 def test_every_field_is_described() -> None:
     """One line each, with a unit; and none of the contract's is missing."""
-    text = describe()
+    text = describe_fields()
     contract = {
         "links_state": "pos quat i_pos cinr_inertial cinr_mass cinr_pos cinr_quat cdd_vel cdd_ang j_pos j_quat j_vel "
         "j_ang cacc_ang cacc_lin cfrc_ang cfrc_vel cfrc_applied_ang cfrc_applied_vel cfrc_coupling_ang "

@@ -6,10 +6,11 @@ import os
 import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kinema.foundation import KinemaError
+
+from .processor import available_memory, lanes
 
 
 @cache
@@ -52,25 +53,14 @@ class Device:
         return self.name == "cpu"
 
     def lanes(self, precision: str) -> int:
-        """How many environments a program takes at a time: what 128 or 256 bits of a vector hold."""
-        if not self.is_cpu:
-            return 1
-        return 4 if precision == "single" else 2
+        """How many environments a program takes at a time."""
+        return lanes(32 if precision == "single" else 64) if self.is_cpu else 1
 
     def free_memory(self) -> int:
         """Bytes that can be allocated."""
         if self.is_cpu:
-            return _available_memory()
+            return available_memory()
         return int(warp().get_device(self.name).free_memory)
-
-
-def _available_memory() -> int:
-    """What processes of this machine can still have: free, or given back by caches when asked."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError):  # another system, or an old one
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def find_device(name: str) -> Device:
@@ -84,14 +74,6 @@ def find_device(name: str) -> Device:
     if name not in known:
         raise KinemaError(f"there is no device {name!r} here; there are: {', '.join(known)}")
     return Device(name)
-
-
-def n_threads() -> int:
-    """How many cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 def synchronise(device: Device) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 from kinema.trace import Place, Program, Split, Target, emit
 
 from .arrays import Arena
-from .devices import Device, n_threads, warp
+from .devices import Device, warp
+from .processor import n_threads
 
 ARENAS = ("state", "told", "out")
 """The arenas of every program: what is carried on, what it is told, and what it is asked for."""

@@ -14,8 +14,9 @@ import numpy as np
 from kinema.foundation import KinemaError
 from kinema.trace import Rolled, Target, emit_rolled
 
-from .devices import Device, n_threads, warp
+from .devices import Device, warp
 from .kernels import BLOCK_DIM, WORK_PER_THREAD, Arguments, Launch
+from .processor import n_threads
 
 _HEAD = """
 {scalar}* __restrict__ state = state_.data; const {scalar}* __restrict__ told_start = told_.data;

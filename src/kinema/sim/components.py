@@ -15,8 +15,10 @@ from .tree import WORLD
 
 Table = TypeVar("Table", FramesInfo, LinksInfo, DofsInfo, ActuatorsInfo, TendonsInfo, JointsInfo)
 
-LARGEST_UNROLLED = 60_000
-"""Operations beyond which the code of a whole step takes too long to compile in one straight line."""
+LARGEST_UNROLLED = 30_000
+"""Operations beyond which straight lines take too long to compile, at about a second for a thousand."""
+STEPPED_BY_JOINT = 520
+"""About how many operations a degree of freedom takes when a tree is stepped joint by joint, whatever its depth."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +108,11 @@ def estimated_operations(model: Model, frames: Iterable[int] | None = None) -> i
         depth[frame] = above + n
         total += sum(120 + 22 * d + 2 * d * d // 5 for d in range(above, above + n))
     return total
+
+
+def is_deep(model: Model, part: Component) -> bool:
+    """Whether its straight line takes more operations than stepping it joint by joint: chains of about 27 hinges."""
+    return estimated_operations(model, part.frames) > STEPPED_BY_JOINT * len(part.dofs)
 
 
 def submodel(model: Model, part: Component) -> Model:

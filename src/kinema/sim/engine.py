@@ -53,6 +53,7 @@ class Engine:
         self.precision = precision
         self.lanes = lanes
         self.threads = threads
+        self.emission = emission
         self.is_rolled = wants_rolling(model, emission)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
@@ -97,7 +98,7 @@ class Engine:
     @property
     def version(self) -> tuple[object, ...]:
         """Another one after every step, and after anything was handed out that might be written through."""
-        return self.time, self._touched, self.settings.control
+        return self.time, self._touched, self.settings
 
     def touch(self) -> None:
         """Say that something was written through an array that was handed out earlier, outside of a step."""
@@ -129,7 +130,8 @@ class Engine:
         if kernel is None:
             self.progress("tracing the step")
             if self.is_rolled:
-                program = rolled_step(self.model, self.settings, self.places)
+                least = 2 if self.emission == "rolled" else 1
+                program = rolled_step(self.model, self.settings, self.places, least=least)
             elif self.settings.roles > 1:
                 program = split_step_program(self.model, self.settings)
             else:

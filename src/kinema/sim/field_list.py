@@ -139,7 +139,7 @@ SPACES = {"links_state": LINKS_STATE, "dofs_state": DOFS_STATE, "constraints": C
 """The namespaces, by name. Items of the first two are links and degrees of freedom, of the last there is one."""
 
 
-def describe() -> str:
+def describe_fields() -> str:
     """All fields, one line each."""
     rows = [(space, f) for space, fields in SPACES.items() for f in fields]
     return "\n".join(f"{space}.{f.name}: {f.meaning} [{f.unit}]" for space, f in rows)

@@ -103,7 +103,7 @@ class _Group:
 
     @property
     def _key(self) -> object:
-        return self._engine.settings.control if self._name in CONTROLLED else None
+        return self._engine.settings if self._name in CONTROLLED else None
 
     def _program(self) -> Program:
         self._engine.progress(f"tracing and compiling the fields of group {self._name}")

@@ -10,7 +10,6 @@ from kinema.trace import Slot
 
 from .tree import WORLD, Tree
 
-
 WORTH_DIVIDING = 2_000
 """Operations below which one thread is soon done by itself."""
 LONGEST_HALF = 0.8

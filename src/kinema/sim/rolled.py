@@ -14,16 +14,13 @@ from kinema.foundation import KinemaError
 from kinema.model import Model
 from kinema.trace import Loop, Place, Rolled, Row, Turn, make_loop
 
-from .components import LARGEST_UNROLLED, Component, components, estimated_operations, signature, submodel
+from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep, signature, submodel
 from .gyroscope import lone_bodies
 from .programs import next_phase
 from .rolled_copies import copies_loop
 from .rolled_nodes import NodeLoops
 from .settings import Integrator, Settings
 from .tree import Tree, grow
-
-LARGEST_COPIED = 20_000
-"""Operations that the straight lines of all copied parts may have together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,14 +36,19 @@ EMISSIONS = ("auto", "rolled", "unrolled")
 
 
 def wants_rolling(model: Model, emission: str = "auto") -> bool:
-    """Whether the step is to be rolled: as asked, else if it would be too long; decided before anything is traced."""
+    """Whether the step is to be rolled: as asked, else if its straight line would be too long, or longer than the loops.
+
+    That is decided before anything is traced.
+    """
     if emission not in EMISSIONS:
         raise KinemaError(f"there is no emission {emission!r}; there are: {', '.join(EMISSIONS)}")
-    return emission == "rolled" or (emission == "auto" and estimated_operations(model) > LARGEST_UNROLLED)
+    if emission != "auto":
+        return emission == "rolled"
+    return estimated_operations(model) > LARGEST_UNROLLED or any(is_deep(model, part) for part in components(model))
 
 
-def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_COPIED) -> Plan:
-    """Copy the groups of parts with the shortest code, as far as the budget goes.
+def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_UNROLLED, least: int = 1) -> Plan:
+    """Copy the groups of parts with the shortest code, as far as the budget goes; but none of less than `least` parts.
 
     Bodies that fly alone are always copied: their gyroscopic forces are taken implicitly, which the joint-by-joint
     step does not do.
@@ -63,7 +65,8 @@ def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_COP
     costs = {key: estimated_operations(model, parts[0].frames) for key, parts in groups.items()}
     for key in sorted(groups, key=lambda k: costs[k]):
         parts = groups[key]
-        if costs[key] <= budget or not alone.isdisjoint(parts[0].frames):
+        worth_it = costs[key] <= budget and len(parts) >= least and not is_deep(model, parts[0])
+        if worth_it or not alone.isdisjoint(parts[0].frames):
             budget -= costs[key]
             copied.append(parts)
         else:
@@ -71,10 +74,15 @@ def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_COP
     return Plan(copied, by_joint)
 
 
-def rolled_step(model: Model, settings: Settings, places: Mapping[str, Place], budget: int = LARGEST_COPIED) -> Rolled:
-    """The step as loops over tables; `places` says where the arrays of the state and the commands are."""
+def rolled_step(
+    model: Model, settings: Settings, places: Mapping[str, Place], budget: int = LARGEST_UNROLLED, least: int = 1
+) -> Rolled:
+    """The step as loops over tables; `places` says where the arrays of the state and the commands are.
+
+    `budget` and `least` limit the parts that are stepped by a straight line, in operations and in copies of a part.
+    """
     tree = grow(model)
-    chosen = plan(model, settings, tree, budget)
+    chosen = plan(model, settings, tree, budget, least)
     loops = [copies_loop(model, settings, places, parts, tree) for parts in chosen.copied]
     n_scratch = 0
     if chosen.by_joint:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kinema.backend import processor_text, vector_bits
+
 PACKAGES = (
     # distribution, module, what it is for, how to get it; required ones first
     ("numpy", "numpy", "arrays", "pip install kinema"),
@@ -30,7 +32,6 @@ PACKAGES = (
 )
 OPTIONAL = {"torch", "xacro", "build123d", "mujoco-warp"}
 ENOUGH_DISK = 2**30
-_VECTORS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +87,11 @@ def system() -> dict[str, Any]:
     }
 
 
-def _cpu_info() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def _cpu_name() -> str:
-    for line in _cpu_info().splitlines():
+    for line in processor_text().splitlines():
         if line.lower().startswith(("model name", "hardware")):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def vector_bits() -> int | None:
-    """The width of the processor's vectors; None where that is not known."""
-    words = set(_cpu_info().lower().split())
-    return next((bits for flag, bits in _VECTORS if flag in words), None)
 
 
 def _memory(name: str) -> int | None:

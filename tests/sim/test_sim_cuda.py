@@ -1,0 +1,93 @@
+"""A GPU takes the same steps as the CPU: with one thread to an environment or several, rolled or not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kinema as km
+from kinema.backend import captured, find_device, synchronise
+from kinema.compile import Part, compile_model
+from kinema.model import Model
+from kinema.sim import Control, Engine, Integrator, Settings
+from support import ROOT
+
+ARM, QUADRUPED = "arm/arm.urdf", "quadruped/quadruped.xml"
+N_ENVS = 77  # neither whole warps nor whole vectors
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _gpu() -> None:
+    try:
+        find_device("cuda:0")
+    except km.KinemaError:
+        pytest.skip("there is no GPU here")
+
+
+def model_of(file: str) -> Model:
+    return compile_model([Part(name="robot", description=km.read(ROOT / "examples" / "robots" / file))])
+
+
+def engine(model: Model, device: str, integrator: Integrator, precision: str, **how: object) -> Engine:
+    """An engine in a random state that depends on the environment alone."""
+    control = (Control.ACTUATOR if model.n_actuators else Control.FORCE,) * model.n_dofs
+    settings = Settings(integrator=integrator, control=control)
+    made = Engine(model, settings, N_ENVS, find_device(device), precision=precision, **how)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    made.field("vel").assign(rng.uniform(-0.5, 0.5, (model.n_dofs, N_ENVS)))
+    made.field("command").assign(rng.uniform(-0.1, 0.1, (model.n_dofs, N_ENVS)))
+    if model.n_actuators:
+        made.field("ctrl").assign(rng.uniform(-0.5, 0.5, (model.n_actuators, N_ENVS)))
+    return made
+
+
+def after(made: Engine, steps: int) -> np.ndarray:
+    made.step(steps)
+    synchronise(made.device)
+    return np.vstack([made.field("qpos").numpy(), made.field("vel").numpy()])
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("integrator", list(Integrator))
+@pytest.mark.parametrize("file", [ARM, QUADRUPED])
+def test_the_gpu_steps_like_the_cpu(file: str, integrator: Integrator, precision: str) -> None:
+    model = model_of(file)
+    near = {"single": 2e-4, "double": 1e-10}[precision]
+    expected = after(engine(model, "cpu", integrator, precision), 20)
+    for how in ({"roles": 1}, {"roles": 2}, {"roles": 4}, {"emission": "rolled"}):
+        if how.get("roles", 1) > 1 and file == ARM:
+            continue
+        found = after(engine(model, "cuda:0", integrator, precision, **how), 20)
+        assert found == pytest.approx(expected, rel=near, abs=near), how
+
+
+def test_two_runs_give_the_same_bits() -> None:
+    model = model_of(QUADRUPED)
+    one, two = (after(engine(model, "cuda:0", Integrator.IMPLICIT, "single"), 50) for _ in range(2))
+    assert np.array_equal(one, two)
+
+
+def test_a_captured_graph_does_what_single_launches_do() -> None:
+    model = model_of(ARM)
+    single, graph = (engine(model, "cuda:0", Integrator.IMPLICIT, "single") for _ in range(2))
+    commands = np.random.default_rng(1).uniform(-1, 1, (5, model.n_dofs, N_ENVS))
+    sequence = graph.sequence(5)
+    for t in range(5):
+        sequence.field(f"command {t}").assign(commands[t])
+    captured(graph.device, graph.steps_of(sequence))()
+    for command in commands:
+        single.field("command").assign(command)
+        single.step()
+    synchronise(graph.device)
+    assert np.array_equal(single.field("qpos").numpy(), graph.field("qpos").numpy())
+
+
+def test_torch_sees_the_memory_itself() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    made = engine(model_of(ARM), "cuda:0", Integrator.IMPLICIT, "single")
+    seen = made.field("vel").to_torch()
+    assert seen.is_cuda
+    assert seen.shape == (made.model.n_dofs, N_ENVS)
+    seen.zero_()
+    torch.cuda.synchronize()
+    assert not made.field("vel").numpy().any()

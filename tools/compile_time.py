@@ -1,0 +1,220 @@
+"""Measure how long a step takes to compile, and write the figures to docs/compile-time.md.
+
+    python tools/compile_time.py [--device cpu] [--largest-unrolled 45] [--no-table]
+
+Chains and trees of hinges, arms of seven joints side by side, and bodies that fly alone; rolled and, up to some size,
+unrolled. Every figure is taken in a process of its own with an empty cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TABLE = ROOT / "docs" / "compile-time.md"
+CHAINS = (10, 20, 40, 80, 120, 200, 400)
+TREES = (15, 31, 63, 127, 255)
+ARMS = (1, 3, 6, 30, 100)
+BODIES = (1, 10, 100)
+AXES = ("0 1 0", "1 0 0", "0 0 1")
+JOINT = "damping='0.01' armature='0.002'"
+INERTIA = "<inertial pos='0.01 0.01 -0.05' mass='0.1' diaginertia='0.001 0.001 0.0005'/>"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One model, one emission."""
+
+    model: str
+    dofs: int
+    emission: str
+    instructions: int
+    """That the compiler gets to see."""
+    operations: int
+    """Of one step."""
+    tracing: float
+    """Seconds to make the program."""
+    compiling: float
+    """Seconds in the compiler."""
+    processor: float
+    """Seconds of the processor for both."""
+    rate: float
+    """Steps a second on one thread, all environments together."""
+
+
+def hinge(name: str, axis: str, inside: str, z: float = -0.1, x: float = 0.0) -> str:
+    """A link on a hinge, with others inside."""
+    return f"<body name='{name}' pos='{x} 0 {z}'><joint name='j{name}' axis='{axis}' {JOINT}/>{INERTIA}{inside}</body>"
+
+
+def chain(n: int, prefix: str = "") -> str:
+    """Hinges one after the other, their axes in turn."""
+    text = ""
+    for i in reversed(range(n)):
+        text = hinge(f"{prefix}{i}", AXES[i % 3], text)
+    return text
+
+
+def tree(n: int, at: int = 0) -> str:
+    """Hinges that each carry two others."""
+    if at >= n:
+        return ""
+    inside = tree(n, 2 * at + 1) + tree(n, 2 * at + 2)
+    return hinge(str(at), AXES[at % 3], inside, x=0.1 * (-1) ** at)
+
+
+def bodies(n: int) -> str:
+    """Bodies of different mass that fly alone."""
+    return "".join(
+        f"<body name='b{i}' pos='{i} 0 1'><freejoint/><inertial pos='0 0.01 0' mass='{1 + i % 7}' "
+        f"diaginertia='{0.01 + 0.0001 * (i % 50)} 0.012 0.015'/></body>"
+        for i in range(n)
+    )
+
+
+def world(kind: str, n: int) -> str:
+    """The MJCF text of one of the models."""
+    inside = {
+        "chain": lambda: chain(n),
+        "tree": lambda: tree(n),
+        "arms": lambda: "".join(chain(7, f"{i}_") for i in range(n)),
+        "bodies": lambda: bodies(n),
+    }[kind]()
+    return f"<mujoco><option timestep='0.002'/><worldbody>{inside}</worldbody></mujoco>"
+
+
+def measure(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figure:
+    """In this process: the cache has to be empty already."""
+    from kinema.backend import find_device, synchronise
+    from kinema.compile import Part, compile_model
+    from kinema.foundation import Diagnostics, collect
+    from kinema.read import read
+    from kinema.sim import Engine, Settings
+
+    def engine_of(text: str, emission: str) -> Engine:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.xml"
+            file.write_text(text, encoding="utf-8")
+            model = compile_model([Part(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics())
+        return Engine(model, Settings(), n_envs, find_device(device), threads=1, emission=emission)
+
+    engine_of(world("bodies", 1), "unrolled").prepare()  # what the first compilation of a process takes in addition
+    engine = engine_of(world(kind, n), emission)
+    messages: list[tuple[float, str]] = []
+    engine.progress = lambda message: messages.append((time.perf_counter(), message))
+    before = _processor()
+    engine.prepare()
+    end = time.perf_counter()
+    processor = _processor() - before
+    steps, rate = 1, 0.0
+    while rate == 0.0:
+        start = time.perf_counter()
+        engine.step(steps)
+        synchronise(engine.device)
+        seconds = time.perf_counter() - start
+        if seconds > 0.3:
+            rate = n_envs * steps / seconds
+        steps *= 4
+    kernel = engine._kernel()
+    instructions = int(messages[-1][1].split()[1].replace(",", ""))
+    return Figure(
+        model=f"{kind} {n}",
+        dofs=engine.model.n_dofs,
+        emission=emission,
+        instructions=instructions,
+        operations=kernel.n_operations,
+        tracing=messages[-1][0] - messages[0][0],
+        compiling=end - messages[-1][0],
+        processor=processor,
+        rate=rate,
+    )
+
+
+def _processor() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measure_apart(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figure:
+    """The same in another process, with an empty cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        command = [sys.executable, __file__, "--one", kind, str(n), emission, "--device", device]
+        done = subprocess.run(
+            [*command, "--envs", str(n_envs)],
+            env={**os.environ, "WARP_CACHE_PATH": cache},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return Figure(**json.loads(done.stdout.splitlines()[-1]))
+
+
+HEAD = """# How long a step takes to compile
+
+Measured by `python tools/compile_time.py` (generated, not edited) on {machine}, single precision, {n_envs} environments
+on one thread, each line in a process of its own with an empty cache, after the first compilation of the process
+(which takes some seconds more, whatever it compiles). Seconds on the clock include waiting for other programs that ran
+then (load average {load:.1f}); those of the processor do not. A second start finds the program in the cache, and a
+rolled program is found there by every model with the same kinds of joints.
+
+*Chain*: hinges one after the other. *Tree*: hinges that carry two others each. *Arms*: seven hinges each, side by side.
+*Bodies*: each flies alone and has its own mass. *Rolled* is what models beyond {budget:,} operations get by themselves
+(`Engine(emission="auto")`): copies of a part are stepped by the straight line of one of them in a loop, parts that are
+too long for that joint by joint. Their programs do not grow with the model.
+
+| model | dofs | emission | instructions | operations a step | tracing [s] | compiling [s] | processor [s] | steps/s |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def table(figures: list[Figure], n_envs: int) -> str:
+    """The page."""
+    from kinema.sim.components import LARGEST_UNROLLED
+
+    machine = f"one of {os.cpu_count()} cores of {platform.machine()}"
+    text = HEAD.format(machine=machine, n_envs=n_envs, load=os.getloadavg()[0], budget=LARGEST_UNROLLED)
+    for f in figures:
+        text += (
+            f"| {f.model} | {f.dofs} | {f.emission} | {f.instructions:,} | {f.operations:,} | {f.tracing:.2f} "
+            f"| {f.compiling:.2f} | {f.processor:.2f} | {f.rate:,.0f} |\n"
+        )
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--envs", type=int, default=64)
+    parser.add_argument("--largest-unrolled", type=int, default=45, help="degrees of freedom")
+    parser.add_argument("--no-table", action="store_true", help="print only")
+    parser.add_argument("--one", nargs=3, metavar=("KIND", "N", "EMISSION"), help="one figure, in this process")
+    options = parser.parse_args()
+    if options.one:
+        kind, n, emission = options.one
+        print(json.dumps(asdict(measure(kind, int(n), emission, options.device, options.envs))))
+        return 0
+    figures: list[Figure] = []
+    dofs_each = {"chain": 1, "tree": 1, "arms": 7, "bodies": 6}
+    for kind, sizes in (("chain", CHAINS), ("tree", TREES), ("arms", ARMS), ("bodies", BODIES)):
+        for n in sizes:
+            small = n * dofs_each[kind] <= options.largest_unrolled
+            for emission in ("unrolled", "rolled") if small else ("rolled",):
+                figures.append(measure_apart(kind, n, emission, options.device, options.envs))
+                print(figures[-1], flush=True)
+    if not options.no_table:
+        TABLE.write_text(table(figures, options.envs), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
