@@ -26,6 +26,8 @@ MODELS: dict[str, Build] = {
     "quadrupeds": lambda: model_of_text(quadruped(), 2),
     "bodies": lambda: model_of_text(bodies(4)),
 }
+SMALL_ZOO: Build = cache(lambda: zoo(("stacked",)))
+"""Few kinds of rows: what is compiled."""
 MIXED = (Control.POSITION, Control.ACTUATOR, Control.VELOCITY, Control.FORCE)
 
 
@@ -154,17 +156,13 @@ N_ENVS = 11
 
 @cache
 def compiled(kind: str, precision: str, lanes: int, n_envs: int = N_ENVS, threads: int = 1) -> tuple[Array, Array]:
-    """Coordinates, velocities and flags of some quadrupeds and bodies after some steps."""
-    own = model("zoo")
-    settings = Settings(integrator=Integrator.IMPLICIT)
-    emission = "unrolled" if kind == "unrolled" else "rolled"
-    engine = Engine(own, settings, n_envs, find_device("cpu"), precision=precision, lanes=lanes, emission=emission)
-    if kind == "by joint":
-        kernel = RolledKernel(
-            rolled_step(own, settings, engine.places, BY_JOINT), engine.device, precision, lanes, runs_per_step=1
-        )
-        engine._kernels[settings] = kernel
-    start = Both(own, settings, N_ENVS, seed=3).arrays()
+    """Coordinates and velocities after some steps."""
+    own, settings = SMALL_ZOO(), Settings()
+    engine = Engine(own, settings, n_envs, find_device("cpu"), precision=precision, lanes=lanes, emission="rolled")
+    budget = BY_JOINT if kind == "by joint" else BY_COPY
+    program = rolled_step(own, settings, engine.places, budget)
+    engine._kernels[settings] = RolledKernel(program, engine.device, precision, lanes)
+    start = Both(own, settings, N_ENVS, seed=3).arrays()  # the same however many of them are taken
     for name in ("qpos", "vel", "command", "ctrl_mode"):
         engine.field(name).assign(start[name][:, :n_envs])
     engine.threads = threads
@@ -173,12 +171,13 @@ def compiled(kind: str, precision: str, lanes: int, n_envs: int = N_ENVS, thread
     return engine.field("qpos").numpy().copy(), engine.field("vel").numpy().copy()
 
 
-@pytest.mark.parametrize(("precision", "close"), [("double", CLOSE), ("single", 2e-4)])
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_compiled(precision: str, close: float, lanes: int) -> None:
+@pytest.mark.parametrize(
+    ("precision", "lanes", "close"), [("double", 1, CLOSE), ("double", 4, CLOSE), ("single", 4, 2e-4)]
+)
+def test_compiled(precision: str, lanes: int, close: float) -> None:
     """The compiled loops give what the interpreter gives for the unrolled program."""
-    own = Both(model("zoo"), Settings(), N_ENVS, seed=3)
-    own.difference(BY_COPY, 5)
+    own = Both(SMALL_ZOO(), Settings(), N_ENVS, seed=3)
+    assert own.difference(BY_COPY, 5) < CLOSE
     for kind in ("by joint", "by copy"):
         for found, name in zip(compiled(kind, precision, lanes), ("qpos", "vel"), strict=True):
             np.testing.assert_allclose(found, own.arrays()[name], rtol=0, atol=close)
@@ -191,3 +190,31 @@ def test_environments_are_independent(kind: str) -> None:
     for n_envs, threads in ((1, 1), (5, 2), (N_ENVS, 2)):
         for part, full in zip(compiled(kind, "double", 4, n_envs, threads), whole, strict=True):
             np.testing.assert_array_equal(part, full[:, :n_envs])
+
+
+def test_a_robot_by_itself_is_stepped_by_joint_where_rolling_is_forced() -> None:
+    """Copying pays where there are copies; bodies that fly alone are copied all the same."""
+    own = model_of_text(quadruped())
+    assert plan(own, Settings(), grow(own), least=2).by_joint
+    assert not plan(own, Settings(), grow(own)).by_joint
+    assert not plan(model("bodies"), Settings(), grow(model("bodies")), BY_JOINT, 10).by_joint
+
+
+def test_not_a_number_stays_in_its_environment() -> None:
+    """It is flagged, and the other environments give the same bits as without it."""
+    own, settings = model_of_text(chain(30, ("0 1 0", "1 0 0"))), Settings()
+    engine = Engine(own, settings, 6, find_device("cpu"))
+    assert engine.is_rolled
+    runs = []
+    for bad in (0.0, np.nan):
+        engine.reset()
+        command = np.full((own.n_dofs, 6), 0.1)
+        command[3, 2] += bad
+        engine.field("command").assign(command)
+        engine.step(4)
+        runs.append((engine.field("vel").numpy().copy(), engine.field("error").numpy()[0].tolist()))
+    (clean, no_flags), (spoiled, flags) = runs
+    assert not any(no_flags)
+    assert flags == [0, 0, 1, 0, 0, 0]
+    others = [0, 1, 3, 4, 5]
+    np.testing.assert_array_equal(clean[:, others], spoiled[:, others])

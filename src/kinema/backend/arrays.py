@@ -99,7 +99,7 @@ class Field:
     def to_torch(self) -> Any:
         """As a PyTorch tensor on the same memory."""
         try:
-            import torch  # noqa: F401 (Warp needs it)
+            import torch  # noqa: F401  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise KinemaError("to_torch() needs PyTorch: pip install torch") from None
         return warp().to_torch(self._data)[:, : self._n_envs]

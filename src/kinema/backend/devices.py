@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from dataclasses import dataclass
@@ -16,8 +17,7 @@ from .processor import available_memory, lanes
 @cache
 def warp() -> Any:
     """NVIDIA Warp, started; quietly, because the caller shows progress."""
-    import warp as wp
-
+    wp: Any = importlib.import_module("warp")
     wp.config.quiet = True
     wp.config.log_level = getattr(wp, "LOG_ERROR", 40)
     with _stderr_silenced():  # its complaint about a missing CUDA driver is no news on a CPU

@@ -3,6 +3,8 @@
 This module must not postpone its annotations: Warp reads the types of kernels from them.
 """
 
+# pyright: reportInvalidTypeForm=false
+
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -15,7 +15,7 @@ from .tree import WORLD
 
 Table = TypeVar("Table", FramesInfo, LinksInfo, DofsInfo, ActuatorsInfo, TendonsInfo, JointsInfo)
 
-LARGEST_UNROLLED = 30_000
+LARGEST_UNROLLED = 20_000
 """Operations beyond which straight lines take too long to compile, at about a second for a thousand."""
 STEPPED_BY_JOINT = 520
 """About how many operations a degree of freedom takes when a tree is stepped joint by joint, whatever its depth."""

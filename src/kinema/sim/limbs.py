@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kinema.model import Model
+from kinema.model import Model, Motion
 from kinema.trace import Slot
 
 from .tree import WORLD, Tree
@@ -29,10 +29,10 @@ class Limbs:
         """The role of each input and output of a program."""
         dofs = {i: self.role_of_frame[int(f)] for i, f in enumerate(model.dofs.frame_idx)}
         coordinates: dict[int, int | None] = {}
-        for frame, role in self.role_of_frame.items():
+        for frame, owner in self.role_of_frame.items():
             start = int(model.frames.q_start[frame])
-            for q in range(start, start + (4 if model.frames.motion[frame] == 3 else 1)):
-                coordinates[q] = role
+            for q in range(start, start + (4 if model.frames.motion[frame] == Motion.BALL else 1)):
+                coordinates[q] = owner
         actuators = {a: self._common(dofs, model, a) for a in range(model.n_actuators)}
 
         def role(slot: Slot) -> int | None:

@@ -36,7 +36,7 @@ EMISSIONS = ("auto", "rolled", "unrolled")
 
 
 def wants_rolling(model: Model, emission: str = "auto") -> bool:
-    """Whether the step is to be rolled: as asked, else if its straight line would be too long, or longer than the loops.
+    """Whether the step is to be rolled: as asked, else if its straight line would be too long, or slower than loops.
 
     That is decided before anything is traced.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def has_mujoco_warp() -> bool:
 def mujoco_warp(case: Case, n_envs: int, device: str, seconds: float = 1.0) -> Figures:
     """MuJoCo Warp: one CUDA graph with all steps, each with its own commands."""
     import mujoco
-    import mujoco_warp as mjw
+    import mujoco_warp as mjw  # pyright: ignore[reportMissingImports]
     import warp as wp
 
     commands = case.commands(n_envs)
@@ -79,6 +80,7 @@ def mujoco_warp(case: Case, n_envs: int, device: str, seconds: float = 1.0) -> F
         else:
             with wp.ScopedCapture() as capture:
                 rollout()
-            best = fastest(lambda: wp.capture_launch(capture.graph), wp.synchronize, seconds)
+            graph: Any = capture.graph
+            best = fastest(lambda: wp.capture_launch(graph), wp.synchronize, seconds)
         finite = bool(np.isfinite(batch.qpos.numpy()).all())
     return Figures("MuJoCo Warp", n_envs, n_envs * STEPS / best, float("nan"), finite, float("nan"), build_seconds)
