@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, RolledKernel, padded
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, RolledKernel, captured, padded
 from kinema.foundation import KinemaError
 from kinema.model import Model
 from kinema.trace import Rolled
@@ -58,6 +58,8 @@ class Engine:
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
             roles = 1 if device.is_cpu or self.is_rolled else best_roles(grow(model))
+        if roles > 1 and (device.is_cpu or self.is_rolled):
+            raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
         self.settings = settings = replace(settings, roles=roles)
         self.time = 0
         """Steps taken."""
@@ -159,8 +161,7 @@ class Engine:
         key = (self.settings, count)
         launch = self._launches.get(key)
         if launch is None:
-            arguments = Arguments(self.state, self.told.data, self._nothing, steps=count, threads=self.threads)
-            launch = self._launches[key] = self._kernel().record(arguments)
+            launch = self._launches[key] = self._kernel().record(self._told(self.told.data, count))
         launch()
         self.time += count
 
@@ -169,11 +170,15 @@ class Engine:
         arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in told_arrays(self.model)]
         return Arena(Layout.of("told", arrays), self.n_envs, self.device, self.precision)
 
-    def rollout(self, sequence: Arena) -> Callable[[], None]:
-        """A call that takes one step with each of the commands, all in one launch."""
+    def rollout(self, sequence: Arena, *, one_launch: bool = True) -> Callable[[], None]:
+        """A call that takes a step with each of the commands: in one launch, or in one each (captured on a GPU)."""
         rows = self.told.layout.n_rows
         steps = sequence.layout.n_rows // rows
-        launch = self._kernel().record(Arguments(self.state, sequence.data, self._nothing, steps, rows, self.threads))
+        if one_launch:
+            launch = self._kernel().record(self._told(sequence.data, steps, rows))
+        else:
+            parts = [self._told(sequence.data[t * rows : (t + 1) * rows]) for t in range(steps)]
+            launch = captured(self.device, [self._kernel().record(part) for part in parts])
 
         def run() -> None:
             launch()
@@ -181,15 +186,8 @@ class Engine:
 
         return run
 
-    def steps_of(self, sequence: Arena) -> list[Callable[[], None]]:
-        """One call for each of the commands, one launch each."""
-        rows = self.told.layout.n_rows
-        return [
-            self._kernel().record(
-                Arguments(self.state, sequence.data[t * rows : (t + 1) * rows], self._nothing, threads=self.threads)
-            )
-            for t in range(sequence.layout.n_rows // rows)
-        ]
+    def _told(self, commands: Any, steps: int = 1, advance: int = 0) -> Arguments:
+        return Arguments(self.state, commands, self._nothing, steps, advance, self.threads)
 
 
 def refuse_too_many(n_envs: int, device: Device, precision: str, layouts: list[Layout]) -> None:

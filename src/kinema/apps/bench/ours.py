@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.backend import captured, find_device, n_threads, synchronise
+from kinema.backend import find_device, n_threads, synchronise
 from kinema.sim import Engine
 
 from .case import STEPS, Case, load
@@ -65,10 +65,7 @@ def measure(
     sequence = engine.sequence(STEPS)
     for t in range(STEPS):
         sequence.field(f"ctrl {t}").assign(commands[t])
-    if one_launch:
-        call = engine.rollout(sequence)
-    else:
-        call = captured(engine.device, engine.steps_of(sequence))
+    call = engine.rollout(sequence, one_launch=one_launch)
 
     def finish() -> None:
         synchronise(engine.device)
