@@ -140,14 +140,24 @@ def test_which_parts_are_copied() -> None:
 
 def test_emission_is_chosen_by_size() -> None:
     """Long chains are rolled, robots are not, and either can be asked for."""
-    small, large = model("quadrupeds"), model_of_text(chain(80))
+    small, large = model_of_text(quadruped()), model_of_text(chain(80))
     assert estimated_operations(small) < LARGEST_UNROLLED < estimated_operations(large)
-    assert [wants_rolling(m, e) for m in (small, large) for e in ("auto", "rolled", "unrolled")] == [
+    assert [wants_rolling(m, Settings(), e) for m in (small, large) for e in ("auto", "rolled", "unrolled")] == [
         *(False, True, False),
         *(True, True, False),
     ]
     with pytest.raises(KinemaError, match="there is no emission 'curled'; there are: auto, rolled, unrolled"):
-        wants_rolling(small, "curled")
+        wants_rolling(small, Settings(), "curled")
+
+
+def test_copies_are_rolled_where_that_saves_code() -> None:
+    """Two quadrupeds share their code; two robots that have nothing in common cannot, nor can two in other modes."""
+    twice = model("quadrupeds")
+    half = twice.n_dofs // 2
+    assert wants_rolling(twice, Settings())
+    assert not wants_rolling(twice, Settings(), copies=False)
+    modes = (Control.POSITION,) * half + (Control.FORCE,) * half
+    assert not wants_rolling(twice, Settings(control=modes))
 
 
 N_ENVS = 11

@@ -57,7 +57,9 @@ def components(model: Model) -> list[Component]:
         if touched:
             parts[label[touched[0]]].actuators.append(actuator)
     for tendon in range(len(model.tendons.names)):
-        parts[label[_pulled(model, model.tendons.moment[tendon])[0]]].tendons.append(tendon)
+        pulled = _pulled(model, model.tendons.moment[tendon])
+        if pulled:
+            parts[label[pulled[0]]].tendons.append(tendon)
     for part in parts.values():
         part.qs.sort()
         part.dofs.sort()

@@ -54,7 +54,7 @@ class Engine:
         self.lanes = lanes
         self.threads = threads
         self.emission = emission
-        self.is_rolled = wants_rolling(model, emission)
+        self.is_rolled = wants_rolling(model, settings, emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
             roles = 1 if device.is_cpu or self.is_rolled else best_roles(grow(model))

@@ -33,18 +33,41 @@ class Plan:
 
 
 EMISSIONS = ("auto", "rolled", "unrolled")
+WORTH_COPYING = 1_000
+"""Operations that loops over copies have to save, where nothing else asks for loops."""
 
 
-def wants_rolling(model: Model, emission: str = "auto") -> bool:
+def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, copies: bool = True) -> bool:
     """Whether the step is to be rolled: as asked, else if its straight line would be too long, or slower than loops.
 
-    That is decided before anything is traced.
+    With `copies` also if it would say the same several times: a loop over copies is as fast and compiles in a fraction
+    of the time. All that is decided before anything is traced.
     """
     if emission not in EMISSIONS:
         raise KinemaError(f"there is no emission {emission!r}; there are: {', '.join(EMISSIONS)}")
     if emission != "auto":
         return emission == "rolled"
-    return estimated_operations(model) > LARGEST_UNROLLED or any(is_deep(model, part) for part in components(model))
+    if estimated_operations(model) > LARGEST_UNROLLED or any(is_deep(model, part) for part in components(model)):
+        return True
+    return copies and _saved_by_copying(model, settings) > WORTH_COPYING
+
+
+def _saved_by_copying(model: Model, settings: Settings) -> int:
+    """Operations that need not be compiled if equal parts share their code."""
+    groups, _ = _groups(model, settings)
+    return sum((len(parts) - 1) * estimated_operations(model, parts[0].frames) for parts in groups)
+
+
+def _groups(model: Model, settings: Settings) -> tuple[list[list[Component]], list[Component]]:
+    """Parts by their signature, and those that cannot be copied because their numbers are scattered."""
+    groups: dict[object, list[Component]] = {}
+    scattered: list[Component] = []
+    for part in components(model):
+        if part.is_contiguous:
+            groups.setdefault(signature(model, part, submodel(model, part), settings), []).append(part)
+        else:
+            scattered.append(part)
+    return list(groups.values()), scattered
 
 
 def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_UNROLLED, least: int = 1) -> Plan:
@@ -54,20 +77,13 @@ def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_UNR
     step does not do.
     """
     alone = {ball.index for _, ball in lone_bodies(tree)}
-    groups: dict[object, list[Component]] = {}
-    by_joint: list[Component] = []
-    for part in components(model):
-        if part.is_contiguous:
-            groups.setdefault(signature(model, part, submodel(model, part), settings), []).append(part)
-        else:
-            by_joint.append(part)
+    groups, by_joint = _groups(model, settings)
     copied: list[list[Component]] = []
-    costs = {key: estimated_operations(model, parts[0].frames) for key, parts in groups.items()}
-    for key in sorted(groups, key=lambda k: costs[k]):
-        parts = groups[key]
-        worth_it = costs[key] <= budget and len(parts) >= least and not is_deep(model, parts[0])
+    for parts in sorted(groups, key=lambda parts: estimated_operations(model, parts[0].frames)):
+        cost = estimated_operations(model, parts[0].frames)
+        worth_it = cost <= budget and len(parts) >= least and not is_deep(model, parts[0])
         if worth_it or not alone.isdisjoint(parts[0].frames):
-            budget -= costs[key]
+            budget -= cost
             copied.append(parts)
         else:
             by_joint += parts
