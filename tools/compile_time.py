@@ -17,8 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "compile-time.md"
@@ -26,6 +28,9 @@ CHAINS = (10, 20, 30, 50, 100, 200, 400)
 TREES = (15, 31, 63, 127, 255)
 ARMS = (1, 2, 4, 30, 100)
 BODIES = (2, 10, 100)
+REPEATS = 8
+SHORTEST = 0.1
+"""Seconds."""
 AXES = ("0 1 0", "1 0 0", "0 0 1")
 JOINT = "damping='0.01' armature='0.002'"
 INERTIA = "<inertial pos='0.01 0.01 -0.05' mass='0.1' diaginertia='0.001 0.001 0.0005'/>"
@@ -116,15 +121,7 @@ def measure(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figur
     engine.prepare()
     end = time.perf_counter()
     processor = _processor() - before
-    steps, rate = 1, 0.0
-    while rate == 0.0:
-        start = time.perf_counter()
-        engine.step(steps)
-        synchronise(engine.device)
-        seconds = time.perf_counter() - start
-        if seconds > 0.3:
-            rate = n_envs * steps / seconds
-        steps *= 4
+    rate = _rate(engine, synchronise)
     kernel = engine._kernel()
     instructions = int(messages[-1][1].split()[1].replace(",", ""))
     return Figure(
@@ -138,6 +135,21 @@ def measure(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figur
         processor=processor,
         rate=rate,
     )
+
+
+def _rate(engine: Any, synchronise: Callable[[Any], None]) -> float:
+    """The best of some launches that take long enough to be timed: other programs run beside this one."""
+    steps, best = 1, 0.0
+    for _ in range(REPEATS):
+        seconds = 0.0
+        while seconds < SHORTEST:
+            start = time.perf_counter()
+            engine.step(steps)
+            synchronise(engine.device)
+            seconds = time.perf_counter() - start
+            steps = steps * 2 if seconds < SHORTEST else steps
+        best = max(best, engine.n_envs * steps / seconds)
+    return best
 
 
 def _processor() -> float:
@@ -169,7 +181,7 @@ rolled program is found there by every model with the same kinds of joints.
 
 *Chain*: hinges one after the other. *Tree*: hinges that carry two others each. *Arms*: seven hinges each, side by side.
 *Bodies*: each flies alone and has its own mass. *Rolled* is what models beyond {budget:,} operations get by themselves
-(`Engine(emission="auto")`), and chains so deep that their straight line is slower (from about 27 hinges on): copies of
+(`Engine(emission="auto")`), and chains whose straight line takes more operations (from about 27 hinges on): copies of
 a part are stepped by the straight line of one of them in a loop, parts that are too long for that joint by joint.
 Their programs do not grow with the model. On a CPU copies are stepped in a loop in any case, as that costs nothing.
 
@@ -185,9 +197,9 @@ not by this tool):
 | model | dofs | emission | build [s] | environments | million steps/s |
 |---|---|---|---|---|---|
 | chain of 200 | 200 | rolled, by joint | 0.45 | 4,096 / 16,384 / 65,536 | 5.0 / 15.7 / 30.4 |
-| chain of 30 | 30 | rolled, by joint | 0.5 | 4,096 / 65,536 | 55 / 204 |
+| chain of 30 | 30 | rolled, by joint | 0.02 (has the code of the chain of 200) | 4,096 / 65,536 | 55 / 204 |
 | chain of 30 | 30 | unrolled | 74 | 65,536 | 151 |
-| 100 bodies | 600 | rolled, by copy | 0.4 | 4,096 / 65,536 | 52 / 241 |
+| 100 bodies | 600 | rolled, by copy | 0.2 | 4,096 / 65,536 | 52 / 241 |
 | 20 quadrupeds | 360 | rolled, by copy | 0.8 | 4,096 / 65,536 | 41 / 243 |
 | quadruped | 18 | rolled, by joint | 1.2 | 4,096 / 65,536 | 116 / 351 |
 | quadruped | 18 | unrolled | 1.3 | 4,096 / 65,536 | 479 / 3,584 |

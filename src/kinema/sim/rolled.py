@@ -38,7 +38,7 @@ WORTH_COPYING = 1_000
 
 
 def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, copies: bool = True) -> bool:
-    """Whether the step is to be rolled: as asked, else if its straight line would be too long, or slower than loops.
+    """Whether the step is to be rolled: as asked, else if its straight line would be too long, or take more operations.
 
     With `copies` also if it would say the same several times: a loop over copies is as fast and compiles in a fraction
     of the time. All that is decided before anything is traced.
