@@ -322,3 +322,22 @@ def test_energy_of_a_swinging_pendulum_is_kept() -> None:
     before = sum(scene.get_energy())
     scene.step(1000)
     assert sum(scene.get_energy()) == pytest.approx(before, abs=1e-8)
+
+
+def test_a_rolled_scene_steps_like_an_unrolled_one() -> None:
+    ends = []
+    for emission in ("unrolled", "rolled"):
+        scene = km.Scene(precision="double", emission=emission, contacts=False, limits=False)
+        robot = scene.add(pendulum())
+        scene.build(n_envs=3)
+        robot.set_qpos([0.7])
+        scene.step(100)
+        ends.append(robot.get_qpos())
+    assert ends[0] == pytest.approx(ends[1], abs=1e-12)
+
+
+def test_there_are_only_so_many_emissions() -> None:
+    scene = km.Scene(emission="folded")
+    scene.add(pendulum())
+    with pytest.raises(km.KinemaError, match="no emission 'folded'"):
+        scene.build()

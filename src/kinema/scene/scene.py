@@ -42,6 +42,8 @@ class Scene:
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         substeps: how many equal steps `dt` is divided into.
+        emission: `unrolled` compiles the step of this very scene, `rolled` loops over tables, which compiles in no time
+            whatever the number of joints, and `auto` takes what suits the scene.
         quiet: no progress bar, even on a terminal.
     """
 
@@ -56,6 +58,7 @@ class Scene:
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
         substeps: int = 1,
+        emission: str = "auto",
         quiet: bool = False,
     ) -> None:
         if not (math.isfinite(dt) and dt > 0.0):
@@ -74,6 +77,7 @@ class Scene:
         self.integrator = Integrator(integrator)
         self.gravity = _gravity(gravity)
         self.substeps = substeps
+        self.emission = emission
         self.entities: list[Entity] = []
         self.diagnostics = Diagnostics()
         """What was read, approximated or left out."""
@@ -162,7 +166,15 @@ class Scene:
             inertia = refuse_impossible(model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable)
             self.progress("allocating")
             device = find_device(self.device)
-            engine = Engine(model, settings, n_envs, device, precision=self.precision, progress=self.progress)
+            engine = Engine(
+                model,
+                settings,
+                n_envs,
+                device,
+                precision=self.precision,
+                emission=self.emission,
+                progress=self.progress,
+            )
             memory = Memory(engine)
             controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
         self._running = Running(model, engine, memory, controls, Observer(memory))
