@@ -172,11 +172,17 @@ def _kernel(source: str, precision: str, device: Device) -> Any:
     ):
         run(state, told, out, stride, steps, advance, first, wp.tid())
 
-    digest = hashlib.sha256(f"{precision} {device.is_cpu} {source}".encode()).hexdigest()[:16]
+    return in_own_module(kinema_program, source, precision, device)
+
+
+def in_own_module(function: Callable[..., None], source: str, precision: str, device: Device) -> Any:
+    """A function around emitted text as a kernel, in a module that is called after its content, as its cache is."""
+    wp = warp()
+    digest = hashlib.sha256(f"{function.__name__} {precision} {device.is_cpu} {source}".encode()).hexdigest()[:16]
     options: dict[str, Any] = {"enable_backward": False, "fuse_fp": not device.is_cpu}
     if device.is_cpu:
         options["optimization_level"] = 1  # straight-line code leaves nothing for more of it to do but take time
         options["cpu_compiler_flags"] = "-march=native -fno-vectorize -fno-slp-vectorize"
     module = wp.get_module(f"kinema_{digest}")
     module.options.update(options)
-    return wp.Kernel(func=kinema_program, module=module, options={"enable_backward": False})
+    return wp.Kernel(func=function, module=module, options={"enable_backward": False})

@@ -5,7 +5,6 @@ This module must not postpone its annotations: Warp reads the types of kernels f
 
 # pyright: reportInvalidTypeForm=false
 
-import hashlib
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +14,7 @@ from kinema.foundation import KinemaError
 from kinema.trace import Rolled, Target, emit_rolled
 
 from .devices import Device, warp
-from .kernels import BLOCK_DIM, WORK_PER_THREAD, Arguments, Launch
+from .kernels import BLOCK_DIM, WORK_PER_THREAD, Arguments, Launch, in_own_module
 from .processor import n_threads
 
 _HEAD = """
@@ -140,11 +139,4 @@ def _kernel(source: str, precision: str, device: Device) -> Any:
         e = first + wp.tid() * lanes
         run(state, told, scratch, ints, floats, stride, scratch_stride, e * shared, steps, advance, e)
 
-    digest = hashlib.sha256(f"rolled {precision} {device.is_cpu} {source}".encode()).hexdigest()[:16]
-    options: dict[str, Any] = {"enable_backward": False, "fuse_fp": not device.is_cpu}
-    if device.is_cpu:
-        options["optimization_level"] = 1
-        options["cpu_compiler_flags"] = "-march=native -fno-vectorize -fno-slp-vectorize"
-    module = wp.get_module(f"kinema_{digest}")
-    module.options.update(options)
-    return wp.Kernel(func=kinema_rolled, module=module, options={"enable_backward": False})
+    return in_own_module(kinema_rolled, source, precision, device)
