@@ -163,7 +163,7 @@ class PartList:
 
 def _moments(shape: Any) -> tuple[Array, Array]:
     """Centre of mass [m], and inertia about it for a density of 1 kg/m3 [kg m2], in the part's own frame."""
-    from build123d import CenterOf
+    from build123d import CenterOf  # pyright: ignore[reportMissingImports]
 
     home = pose_of(shape.location)
     center = np.array(tuple(shape.center(CenterOf.MASS)), dtype=np.float64) * MM

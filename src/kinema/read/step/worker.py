@@ -20,7 +20,7 @@ def main() -> None:
     """Read the file and write the parts into the folder that the command line names."""
     file, folder, options = sys.argv[2:5]
     _limit_memory()
-    import build123d
+    import build123d  # pyright: ignore[reportMissingImports]
 
     assembly = build123d.import_step(file)
     if assembly.wrapped is None:
