@@ -492,3 +492,15 @@ def test_reset_takes_back_commands_and_forces() -> None:
     np.testing.assert_array_equal(arm.get_qpos()[:, 0], [1.0, 0.0, 1.0])
     np.testing.assert_array_equal(memory.all("command")[0], [math.nan, 0.0, math.nan])
     np.testing.assert_array_equal(memory.all("cfrc_applied_vel")[0], [math.nan, 0.0, math.nan])
+
+
+def test_what_mujoco_has_beyond_linear_springs_and_vacuum_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "fluid.xml"
+    file.write_text(
+        '<mujoco><option density="1.2"/><worldbody><body><joint name="soft" stiffness="1 2"/>'
+        '<geom size=".1"/></body></worldbody></mujoco>'
+    )
+    scene = km.Scene(contacts=False, limits=False)
+    scene.add(file)
+    scene.build()
+    assert {"sim.fluid", "sim.polynomial"} <= set(scene.diagnostics.codes())

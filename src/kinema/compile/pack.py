@@ -92,7 +92,8 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         for k in range(3 if m.step.motion is Motion.BALL else 1):
             frame_of[draft.joints[j].dof_start + m.step.dof + k] = i
     drives = [axis.drive for axis in axes]
-    efforts = [min(a.effort, a.drive.max_force if a.drive else np.inf) for a in axes]
+    efforts = np.array([_efforts(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
+    most = np.array([a.drive.max_force if a.drive else np.inf for a in axes], dtype=np.float64)
 
     def column(name: str) -> Array:
         return np.array([getattr(a, name) for a in axes], dtype=np.float64)
@@ -111,15 +112,24 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         frictionloss=column("friction"),
         lower=column("lower"),
         upper=column("upper"),
-        effort=column("effort"),
+        effort_lower=efforts[:, 0],
+        effort_upper=efforts[:, 1],
         kp=driven("stiffness"),
         kv=driven("damping"),
-        force_lower=-np.array(efforts, dtype=np.float64),
-        force_upper=np.array(efforts, dtype=np.float64),
+        force_lower=np.maximum(efforts[:, 0], -most),
+        force_upper=np.minimum(efforts[:, 1], most),
         target_pos=driven("target_position"),
         target_vel=driven("target_velocity"),
         acceleration_drive=np.array([d is not None and d.type.value == "acceleration" for d in drives], dtype=np.bool_),
     )
+
+
+def _efforts(joint: Joint, axis: Axis) -> tuple[float, float]:
+    """The bounds of what actuators may do; MuJoCo's need not be symmetric."""
+    own = joint.attributes.get("mjcf:actuatorfrcrange", ())
+    if len(own) == 2 and max(map(abs, own)) == axis.effort:  # not where somebody has changed the effort since
+        return float(own[0]), float(own[1])
+    return -axis.effort, axis.effort
 
 
 def _dof_names(joint: Joint) -> list[str]:

@@ -115,8 +115,9 @@ class DofsInfo:
     frictionloss: Array
     lower: Array
     upper: Array
-    effort: Array
-    """The most that actuators may do together [N or N m]."""
+    effort_lower: Array
+    effort_upper: Array
+    """Bounds of what actuators may do together [N or N m]."""
     kp: Array
     kv: Array
     force_lower: Array

@@ -157,10 +157,21 @@ def _report_couplings(description: Robot | World, diagnostics: Diagnostics) -> N
                     f'the drive of joint "{joint.name}" wants a position and a velocity: the velocity is left out',
                     origin=joint.origin,
                 )
+        if any(
+            np.any(joint.attributes.get(name, 0.0))
+            for name in ("mjcf:stiffnesspoly", "mjcf:dampingpoly", "mjcf:springyield")
+        ):
+            diagnostics.warning(
+                "sim.polynomial",
+                f'the spring and damper of joint "{joint.name}" are taken to be linear',
+                origin=joint.origin,
+            )
         if joint.break_force < math.inf or joint.break_torque < math.inf:
             diagnostics.warning(
                 "sim.breaking", f'joint "{joint.name}" never breaks in this simulation', origin=joint.origin
             )
+    if any(description.options.get(name) for name in ("density", "viscosity")):
+        diagnostics.warning("sim.fluid", "there is no air or water in this simulation", origin=description.origin)
     owners = [description, *(description.robots if isinstance(description, World) else [])]
     for constraint in (c for owner in owners for c in owner.constraints if c.active):
         diagnostics.warning(

@@ -243,8 +243,9 @@ def actuators(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> JointFo
         if frame != WORLD:
             push = Force(scale(force, info.frame_torque[a].tolist()), scale(force, info.frame_force[a].tolist()))
             result.frames = add_forces(result.frames, {frame: push})
-    for i, most in enumerate(inputs.model.dofs.effort.tolist()):
-        result.force[i], result.slope[i] = bounded(result.force[i], result.slope[i], -most, most)
+    dofs = inputs.model.dofs
+    for i, (least, most) in enumerate(zip(dofs.effort_lower.tolist(), dofs.effort_upper.tolist(), strict=True)):
+        result.force[i], result.slope[i] = bounded(result.force[i], result.slope[i], least, most)
     return result
 
 

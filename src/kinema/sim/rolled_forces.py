@@ -22,6 +22,7 @@ from .settings import Control, Integrator, Settings
 from .tree import Node, inertia_about_origin, placed, together
 
 GAINS = ("damping", "armature", "kp", "kv")
+BOUNDS = ("force_lower", "force_upper", "effort_lower", "effort_upper")
 """Parameters of degrees of freedom that may differ between environments."""
 
 
@@ -249,7 +250,7 @@ class ForceLoops:
         kind = ["any mode" if modes is None else modes[dof].name.lower()]
         places = {"vel": self._at("vel", dof), **self.scratch.of_dof(dof)}
         numbers = {name: [float(getattr(dofs, name)[dof])] for name in (*GAINS, "stiffness", "spring_ref")}
-        numbers |= {name: [float(getattr(dofs, name)[dof])] for name in ("force_lower", "force_upper", "effort")}
+        numbers |= {name: [float(getattr(dofs, name)[dof])] for name in BOUNDS}
         for name in (*GAINS, "command", "ctrl_mode"):
             if name in self.places:
                 places[name] = self._at(name, dof)
@@ -289,7 +290,7 @@ class ForceLoops:
         parts = [self._commanded(turn, mode, "per inertia" in more, (position, v))]
         if "actuator" in more:
             on, its = turn.array("actuator on", 2)
-            parts.append(bounded(on, its, -turn.number("effort"), turn.number("effort")))
+            parts.append(bounded(on, its, turn.number("effort_lower"), turn.number("effort_upper")))
         if "tendon" in more:
             on, its = turn.array("tendon on", 2)
             parts.append((on, its))

@@ -91,6 +91,7 @@ def test_masses_agree_with_openusd(file: Path) -> None:
             np.testing.assert_allclose(inertial.inertia, wanted.inertia, rtol=0, atol=1e-4 * scale, err_msg=link.name)
 
 
+@pytest.mark.skipif(not STAGES, reason="the shared robots are not beside this checkout")
 def test_openusd_has_an_answer_for_most_bodies() -> None:
     """The comparison above does not pass for want of anything to compare."""
     links = [(file, link) for file in STAGES for link in read_collecting(file)[0].links]
