@@ -9,18 +9,24 @@ from html import escape
 from .run import Result
 
 ROW = 22
-LABELS = 320
+GAP = 10
+"""Between one robot and the next."""
+LETTER = 7.2
+"""About the width of a letter."""
 WIDTH = 560
 OURS, PEERS = "#2563eb", "#9ca3af"
 
 
 def chart(results: Sequence[Result], title: str) -> str:
-    """One bar for each result, in groups by robot and number of environments."""
+    """One bar for each result, in groups by robot."""
     low = 10 ** math.floor(math.log10(min(r.figures.rate for r in results)))
     high = 10 ** math.ceil(math.log10(max(r.figures.rate for r in results)))
     span = math.log10(high / low) or 1.0
-    height = 60 + ROW * len(results)
-    total = LABELS + WIDTH + 120
+    starts = [i for i, r in enumerate(results) if i and r.case != results[i - 1].case]
+    height = 60 + ROW * len(results) + GAP * len(starts)
+    labels = [f"{r.case}, {r.figures.simulator}, {r.figures.n_envs:,} envs" for r in results]
+    left = round(20 + LETTER * max(map(len, labels)))
+    total = left + WIDTH + 120
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {height}" '
         'font-family="sans-serif" font-size="12">',
@@ -28,20 +34,19 @@ def chart(results: Sequence[Result], title: str) -> str:
         f'<text x="10" y="20" font-size="14" font-weight="bold">{escape(title)}</text>',
     ]
     for decade in range(round(span) + 1):
-        x = LABELS + WIDTH * decade / span
+        x = left + WIDTH * decade / span
         lines.append(f'<line x1="{x:.1f}" y1="32" x2="{x:.1f}" y2="{height - 20}" stroke="#e5e7eb"/>')
         lines.append(
             f'<text x="{x:.1f}" y="{height - 6}" text-anchor="middle" fill="#6b7280">{_short(low * 10**decade)}</text>'
         )
     for i, result in enumerate(results):
-        y = 36 + ROW * i
+        y = 36 + ROW * i + GAP * sum(start <= i for start in starts)
         figures = result.figures
         length = max(WIDTH * math.log10(figures.rate / low) / span, 1.0)
         color = OURS if figures.simulator.startswith("Kinema") else PEERS
-        label = f"{result.case}, {figures.simulator}, {figures.n_envs:,} envs"
-        lines.append(f'<text x="{LABELS - 8}" y="{y + 14}" text-anchor="end">{escape(label)}</text>')
-        lines.append(f'<rect x="{LABELS}" y="{y + 3}" width="{length:.1f}" height="{ROW - 7}" fill="{color}"/>')
-        lines.append(f'<text x="{LABELS + length + 6:.1f}" y="{y + 14}">{_short(figures.rate)}/s</text>')
+        lines.append(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{escape(labels[i])}</text>')
+        lines.append(f'<rect x="{left}" y="{y + 3}" width="{length:.1f}" height="{ROW - 7}" fill="{color}"/>')
+        lines.append(f'<text x="{left + length + 6:.1f}" y="{y + 14}">{_short(figures.rate)}/s</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
