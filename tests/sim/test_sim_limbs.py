@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.backend import find_device, fits_exchange
 from kinema.compile import Part, compile_model
 from kinema.model import Model
-from kinema.sim import Control, Integrator, Settings
+from kinema.sim import Control, Engine, Integrator, Settings
 from kinema.sim.limbs import best_roles, find_limbs
 from kinema.sim.programs import split_step_program, step_program
 from kinema.sim.tree import grow
@@ -64,3 +65,15 @@ def test_limbs_meet_in_the_trunk_only() -> None:
 def test_a_chain_is_not_divided_and_a_humanoid_is() -> None:
     assert best_roles(grow(model_of("examples/robots/arm/arm.urdf"))) == 1
     assert best_roles(grow(model_of(ROBOTS[1]))) == 2
+
+
+def test_an_exchange_has_to_fit_into_what_threads_share() -> None:
+    assert fits_exchange(384, "single")
+    assert not fits_exchange(385, "single")
+    assert not fits_exchange(193, "double")
+
+
+def test_threads_share_environments_on_a_gpu_only() -> None:
+    model = model_of(QUADRUPED)
+    with pytest.raises(km.KinemaError, match="only on a GPU"):
+        Engine(model, Settings(control=(Control.FORCE,) * model.n_dofs), 1, find_device("cpu"), roles=2)

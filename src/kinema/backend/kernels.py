@@ -24,6 +24,7 @@ WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
 WARP = 32
+SHARED_BYTES = 48 * 1024
 
 _HEAD = """
 {scalar}* __restrict__ state = state_.data; const {scalar}* __restrict__ told_start = told_.data;
@@ -108,6 +109,11 @@ class Kernel:
             block_dim=BLOCK_DIM if self.roles == 1 else WARP * self.roles,
             record_cmd=True,
         )
+
+
+def fits_exchange(n_values: int, precision: str) -> bool:
+    """Whether the threads of a block can exchange so many values: in the memory that every GPU lets them share."""
+    return n_values * WARP * (4 if precision == "single" else 8) <= SHARED_BYTES
 
 
 class Launch:

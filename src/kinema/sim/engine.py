@@ -8,10 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, RolledKernel, captured, padded
+from kinema.backend import (
+    Arena,
+    Arguments,
+    Device,
+    Field,
+    Kernel,
+    Layout,
+    RolledKernel,
+    captured,
+    fits_exchange,
+    padded,
+)
 from kinema.foundation import KinemaError
 from kinema.model import Model
-from kinema.trace import Rolled
+from kinema.trace import Program, Rolled, Split
 
 from .fields import Fields
 from .limbs import best_roles
@@ -131,13 +142,7 @@ class Engine:
         kernel = self._kernels.get(self.settings)
         if kernel is None:
             self.progress("tracing the step")
-            if self.is_rolled:
-                least = 2 if self.emission == "rolled" else 1
-                program = rolled_step(self.model, self.settings, self.places, least=least)
-            elif self.settings.roles > 1:
-                program = split_step_program(self.model, self.settings)
-            else:
-                program = step_program(self.model, self.settings)
+            program = self._program()
             self.progress(f"compiling {program.n_instructions:,} instructions for {self.device.name}")
             runs = STAGES if self.settings.integrator is Integrator.RK4 else 1
             if isinstance(program, Rolled):
@@ -147,6 +152,16 @@ class Engine:
             kernel.compile()
             self._kernels[self.settings] = kernel
         return kernel
+
+    def _program(self) -> Program | Split | Rolled:
+        if self.is_rolled:
+            least = 2 if self.emission == "rolled" else 1
+            return rolled_step(self.model, self.settings, self.places, least=least)
+        if self.settings.roles > 1:
+            divided = split_step_program(self.model, self.settings)
+            if fits_exchange(divided.n_exchanged, self.precision):
+                return divided
+        return step_program(self.model, replace(self.settings, roles=1))
 
     def step(self, count: int = 1) -> None:
         """Take some steps, in one launch."""
