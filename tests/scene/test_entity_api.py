@@ -504,3 +504,13 @@ def test_what_mujoco_has_beyond_linear_springs_and_vacuum_is_reported(tmp_path: 
     scene.add(file)
     scene.build()
     assert {"sim.fluid", "sim.polynomial"} <= set(scene.diagnostics.codes())
+
+
+def test_the_force_on_a_joint_is_weight_and_command_together() -> None:
+    """A mass of 2 kg on a vertical slide, pushed up with 5 N."""
+    scene = km.Scene(precision="double", contacts=False, limits=False)
+    box = scene.add(lift(2.0))
+    scene.build(n_envs=2)
+    box.control_dofs_force([5.0])
+    assert box.get_dofs_force() == pytest.approx(np.full((2, 1), 5.0 - 2.0 * 9.81))
+    assert box.get_dofs_control_force() == pytest.approx(np.full((2, 1), 5.0))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import mujoco
 import numpy as np
 import pytest
 from joint_kinds import Case, model_of, robot
+from mujoco_side import load
 
 from kinema.backend import find_device
 from kinema.foundation import Array, KinemaError, quaternion_to_matrix
 from kinema.model import Model
-from kinema.sim import Control, Engine, Settings
+from kinema.sim import Control, Engine, Settings, observing_program
 from kinema.sim.field_list import SPACES, describe_fields
 from kinema.sim.field_programs import GROUPS, link_jacobian
 from kinema.sim.inputs import Inputs
@@ -236,3 +240,18 @@ def test_every_field_is_described() -> None:
         for name in names.split():
             assert f"{space}.{name}: " in text
     assert all(line.endswith("]") for line in text.splitlines())
+
+
+def test_energies_that_users_see_are_those_of_mujoco() -> None:
+    """Of weight and of all springs: in hinges, in a ball, in tendons."""
+    pair = load(Path(__file__).parent / "features.xml")
+    generator = np.random.default_rng(3)
+    states = [pair.random_state(generator) for _ in range(5)]
+    for data in states:
+        mujoco.mj_forward(pair.theirs, data)
+    program = observing_program(pair.ours, pair.settings(), "energy")
+    kinetic, potential = interpret(program, pair.arrays(states))["out"]
+    spared = (1.0 - pair.ours.links.gravity_scale) * pair.ours.links.inertial_mass  # weight that MuJoCo counts
+    counted = [spared @ (d.xipos[pair.body] @ pair.theirs.opt.gravity) for d in states]
+    assert potential == pytest.approx([d.energy[0] + c for d, c in zip(states, counted, strict=True)], rel=1e-10)
+    assert kinetic == pytest.approx([d.energy[1] for d in states], rel=1e-10)

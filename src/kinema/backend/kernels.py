@@ -18,8 +18,6 @@ from .arrays import Arena
 from .devices import Device, warp
 from .processor import n_threads
 
-ARENAS = ("state", "told", "out")
-"""The arenas of every program: what is carried on, what it is told, and what it is asked for."""
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64

@@ -16,7 +16,7 @@ from kinema.trace import Value
 
 from .dynamics import NO_FORCE, Force
 from .kinematics import RESTING, Moving, Offset, Subspace
-from .maths import ZERO, Matrix, Vector, add, cross, dot, matrix_sum, product, rotate, scale, transpose, unrotate
+from .maths import Matrix, Vector, add, cross, dot, matrix_sum, product, rotate, scale, transpose, unrotate
 from .tree import WORLD, Inertia, Tree
 
 
@@ -30,9 +30,6 @@ class Articulated:
     turning: Matrix
     coupling: Matrix
     mass: Matrix
-
-
-EMPTY = Articulated((ZERO, ZERO, ZERO), (ZERO, ZERO, ZERO), (ZERO, ZERO, ZERO))
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,16 +228,6 @@ def kinetic_energy(tree: Tree, velocity: dict[int, Moving], armature: Sequence[V
     return energy
 
 
-def potential_energy(tree: Tree, frames: dict[int, Offset], gravity: Vector) -> Value:
-    """Of the weight of all frames, zero at the world's origin."""
-    energy: Value = 0.0
-    for node in tree.outward():
-        at = frames[node.index]
-        moment = add([node.inertia.mass * x for x in at.position], rotate(at.rotation, node.inertia.moment))
-        energy = energy - dot(gravity, moment)
-    return energy
-
-
 def momentum(tree: Tree, frames: dict[int, Offset], velocity: dict[int, Moving]) -> tuple[Vector, Vector]:
     """Angular momentum about the world's origin, and linear momentum, along the world's axes."""
     angular, linear = ZERO, ZERO

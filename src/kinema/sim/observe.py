@@ -12,6 +12,7 @@ from kinema.foundation import KinemaError
 from kinema.model import Model
 from kinema.trace import Program, Value
 
+from .actuation import spring_energy
 from .dynamics import kinetic_energy
 from .inputs import Inputs
 from .kinematics import link_pose, offsets, point_velocity, subspaces, velocities, world_poses
@@ -56,17 +57,13 @@ def _velocities(inputs: Inputs, links: Sequence[int], part: int) -> list[Value]:
 
 
 def _energy(inputs: Inputs, _: Sequence[int]) -> list[Value]:
-    """Kinetic, and that of weight and of springs in joints."""
-    model, tree = inputs.model, inputs.tree()
+    """Kinetic, and that of weight and of springs."""
+    tree = inputs.tree()
     where = offsets(tree, inputs.q)
     moving = velocities(tree, where, subspaces(tree, where), inputs.v)
     kinetic = kinetic_energy(tree, moving, inputs.of_dofs("armature"), inputs.v)
     potential = weight_energy(inputs, link_bodies(inputs, tree, world_poses(tree, where)))
-    for stiffness, rest, at in zip(model.dofs.stiffness, model.dofs.spring_ref, model.dofs.q_idx, strict=True):
-        if stiffness != 0.0 and at >= 0:
-            stretch = inputs.q[int(at)] - float(rest)
-            potential = potential + (0.5 * float(stiffness)) * (stretch * stretch)
-    return [kinetic, potential]
+    return [kinetic, potential + spring_energy(inputs, inputs.q)]
 
 
 def _total_force(inputs: Inputs, _: Sequence[int]) -> list[Value]:

@@ -5,7 +5,7 @@ A number of the robot is a plain float, or a symbol where it may differ between 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kinema.model import Model, Motion
@@ -86,10 +86,6 @@ class Tree:
     def dofs_outward(self) -> list[int]:
         """Degrees of freedom, movers first."""
         return [d for node in self.nodes for d in node.dofs]
-
-
-Parameter = Callable[[str, int], Value]
-"""The value of a named parameter of one link or degree of freedom: by default the model's, a float."""
 
 
 def grow(model: Model, inertia_of: Mapping[int, Inertia] | None = None) -> Tree:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from mjcf_files import BALL, INLINE, oracle, read_text, write
 
 from kinema.description import World, colliding_pairs
 from kinema.read.mjcf import read_mjcf
+from mujoco_pairs import mujoco_pairs
 from support import ClaimedDiagnostics, all_assets, asset_id
 
 FILTERS = f"""
@@ -48,35 +48,6 @@ FILTERS = f"""
 """
 
 
-def _movable(model: Any, body: int) -> bool:
-    """Whether a joint moves the body's weld group."""
-    weld = int(model.body_weldid[body])
-    return weld != 0 and model.body_mocapid[weld] < 0
-
-
-def _mujoco_pairs(model: Any) -> set[frozenset[int]]:
-    """MuJoCo's static filter, from the fields of the compiled model."""
-    excluded = {(int(s) >> 16, int(s) & 0xFFFF) for s in model.exclude_signature}
-    parents_touch = bool(model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_FILTERPARENT))
-
-    def allowed(g: int, h: int) -> bool:
-        a, b = int(model.geom_bodyid[g]), int(model.geom_bodyid[h])
-        weld_a, weld_b = int(model.body_weldid[a]), int(model.body_weldid[b])
-        parent_a = int(model.body_weldid[model.body_parentid[weld_a]])
-        parent_b = int(model.body_weldid[model.body_parentid[weld_b]])
-        if weld_a == weld_b or (a, b) in excluded or (b, a) in excluded:
-            return False
-        if not parents_touch and weld_a and weld_b and (weld_a == parent_b or weld_b == parent_a):
-            return False
-        return bool(
-            model.geom_contype[g] & model.geom_conaffinity[h] or model.geom_contype[h] & model.geom_conaffinity[g]
-        )
-
-    pairs = {frozenset(p) for p in combinations(range(model.ngeom), 2) if allowed(*p)}
-    pairs |= {frozenset((int(g), int(h))) for g, h in zip(model.pair_geom1, model.pair_geom2, strict=True)}
-    return {p for p in pairs if any(_movable(model, int(model.geom_bodyid[g])) for g in p)}
-
-
 def _kinema_pairs(path: Path, model: Any) -> set[frozenset[int]]:
     described = read_mjcf(path)
     scenery = described.shapes if isinstance(described, World) else []
@@ -92,7 +63,7 @@ def _kinema_pairs(path: Path, model: Any) -> set[frozenset[int]]:
 def test_colliding_pairs_of_real_robots(path: Path) -> None:
     """The same pairs of geoms as MuJoCo's on every robot."""
     model = oracle(path)
-    assert _kinema_pairs(path, model) == _mujoco_pairs(model)
+    assert _kinema_pairs(path, model) == mujoco_pairs(model)
 
 
 @pytest.mark.parametrize("text", [FILTERS % "enable", FILTERS % "disable", *INLINE.values()])
@@ -100,7 +71,7 @@ def test_colliding_pairs_of_each_filter(tmp_path: Path, text: str) -> None:
     """Every filter by itself, with mocap bodies, welds and explicit pairs."""
     path = write(tmp_path, text)
     model = oracle(path)
-    assert _kinema_pairs(path, model) == _mujoco_pairs(model)
+    assert _kinema_pairs(path, model) == mujoco_pairs(model)
 
 
 def test_mujoco_finds_those_contacts(tmp_path: Path) -> None:
@@ -108,7 +79,7 @@ def test_mujoco_finds_those_contacts(tmp_path: Path) -> None:
     model = oracle(write(tmp_path, FILTERS % "enable"))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    assert {frozenset(int(g) for g in pair) for pair in data.contact.geom} == _mujoco_pairs(model)
+    assert {frozenset(int(g) for g in pair) for pair in data.contact.geom} == mujoco_pairs(model)
 
 
 def test_explicit_pairs_have_their_own_surface(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:

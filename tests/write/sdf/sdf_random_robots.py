@@ -34,25 +34,13 @@ from kinema.description import (
     spherical_axes,
     translation,
 )
-from kinema.foundation import Array, Pose, quaternion_to_matrix
+from kinema.foundation import Array, quaternion_to_matrix
 from kinema.shapes import box
+from random_parts import random_pose
 
 NAMES = ("base", "world", "a::b", "__x__", "θ", "link 1", "joint 1", "gripper", "link/1", "x")
 """Names that the format forbids, and one that a joint has too."""
 seeds = st.integers(min_value=0, max_value=2**32 - 1)
-
-
-def random_pose(rng: np.random.Generator) -> Pose:
-    """A pose near the origin; now and then the identity, a plain offset, or quarter turns (gimbal lock)."""
-    kind = rng.integers(5)
-    if kind == 0:
-        return Pose()
-    position = rng.normal(size=3)
-    if kind == 1:
-        return Pose.translation(position.round(3))
-    if kind == 2:
-        return Pose.from_rpy(position, rng.integers(-2, 3, size=3) * math.pi / 2)
-    return Pose(position, quaternion_to_matrix(rng.normal(size=4)))
 
 
 def _direction(rng: np.random.Generator) -> Array:

@@ -40,6 +40,7 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Pose, quaternion_to_matrix
 from kinema.shapes import box
+from random_parts import random_pose
 
 ONE_AXIS = (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC, JointKind.SCREW)
 NAMES = ("base", "upper arm", "link/1", "finger-3", "θ", "link_1", "link 1", "gripper", "été", "9lives", "a.b", "x")
@@ -50,19 +51,6 @@ numbers = st.integers(min_value=0, max_value=2**32 - 1)
 def generator(seed: int) -> np.random.Generator:
     """One seed makes a whole robot: shrinking it is of no use, but drawing it is quick."""
     return np.random.default_rng(seed)
-
-
-def random_pose(rng: np.random.Generator) -> Pose:
-    """A pose near the origin; now and then the identity, a plain offset, or a quarter turn."""
-    kind = rng.integers(5)
-    if kind == 0:
-        return Pose()
-    position = rng.normal(size=3)
-    if kind == 1:
-        return Pose.translation(position.round(3))
-    if kind == 2:
-        return Pose.from_rpy(position, rng.integers(-2, 3, size=3) * math.pi / 2)
-    return Pose(position, quaternion_to_matrix(rng.normal(size=4)))
 
 
 def random_direction(rng: np.random.Generator) -> Array:

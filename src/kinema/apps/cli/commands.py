@@ -21,7 +21,8 @@ app = typer.Typer(
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd or .usdz."
+        metavar="FILE",
+        help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd, .usdz, a CAD snapshot or .step.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]

@@ -268,5 +268,5 @@ class _Session:
             return {"error": f"{folder}: it lies outside the folders that may be read"}
         try:
             return {"paths": sorted(str(p) for p in folder.glob(pattern.name))}
-        except (OSError, ValueError, NotImplementedError):
+        except (OSError, ValueError, NotImplementedError):  # a pattern that no file can match, as xacro takes it too
             return {"paths": []}
