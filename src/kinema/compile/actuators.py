@@ -29,6 +29,7 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
 
     info = ActuatorsInfo(
         names=[r.actuator.name for r in rows],
+        kinds=["affine"] * n,
         moment=table("moment", draft.n_dofs),
         frame_idx=np.array([r.frame for r in rows], dtype=np.int32),
         frame_torque=table("torque", 3),
@@ -172,6 +173,7 @@ def pack_tendons(draft: Draft, qpos0: Array, dofs: DofsInfo) -> TendonsInfo:
     n = len(rows)
     return TendonsInfo(
         names=[t.name for t, _, _ in rows],
+        kinds=["fixed"] * n,
         moment=np.array([m for _, m, _ in rows], dtype=np.float64).reshape(n, draft.n_dofs),
         stiffness=np.array([t.stiffness for t, _, _ in rows], dtype=np.float64),
         damping=np.array([t.damping for t, _, _ in rows], dtype=np.float64),

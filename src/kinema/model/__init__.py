@@ -7,6 +7,7 @@ from .model import (
     FramesInfo as FramesInfo,
     JointsInfo as JointsInfo,
     LinksInfo as LinksInfo,
+    MOTION_SIZES as MOTION_SIZES,
     Model as Model,
     Motion as Motion,
     TendonsInfo as TendonsInfo,

@@ -31,6 +31,16 @@ class Motion(enum.IntEnum):
     """Turns about any axis: a quaternion; its velocity is the angular one, in the moved frame."""
 
 
+MOTION_SIZES: dict[int, tuple[int, int]] = {Motion.HINGE: (1, 1), Motion.SLIDE: (1, 1), Motion.SCREW: (1, 1)}
+MOTION_SIZES[Motion.BALL] = (4, 3)
+"""How many coordinates and degrees of freedom each motion has."""
+
+
+def motion_size(motion: int) -> tuple[int, int]:
+    """The coordinates and degrees of freedom of a motion."""
+    return MOTION_SIZES[motion]
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
 class LinksInfo:
     """One row for each link, all entities one after the other."""
@@ -139,6 +149,8 @@ class ActuatorsInfo:
     """
 
     names: list[str]
+    kinds: list[str]
+    """How force follows from control: `affine`."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     frame_idx: Ints
@@ -161,6 +173,8 @@ class TendonsInfo:
     """One row for each tendon that is a weighted sum of coordinates, with a spring or damper in it."""
 
     names: list[str]
+    kinds: list[str]
+    """How the length follows from coordinates: `fixed`."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
@@ -224,6 +238,16 @@ class Model:
     def n_dofs(self) -> int:
         """Degrees of freedom."""
         return len(self.dofs.names)
+
+    def qs_of_frame(self, frame: int) -> range:
+        """The coordinates of a moving frame."""
+        start = int(self.frames.q_start[frame])
+        return range(start, start + motion_size(int(self.frames.motion[frame]))[0])
+
+    def dofs_of_frame(self, frame: int) -> range:
+        """Its degrees of freedom."""
+        start = int(self.frames.dof_start[frame])
+        return range(start, start + motion_size(int(self.frames.motion[frame]))[1])
 
     @property
     def n_actuators(self) -> int:

@@ -48,7 +48,8 @@ class Controls:
         self.mixed: Modes | None = None
         """(n_dofs, n_envs) where environments differ."""
         self.changed = True
-        """Whether another program may be needed than the last one."""
+        """Whether another program may be needed than the last one: from actuators to commands, or to environments
+        that differ in what commands mean."""
         self._apply()
         self.reset(None)
 
@@ -145,9 +146,9 @@ class Controls:
                 info.kv[dof] = 2 * math.sqrt(stiffness * inertia)
             if mode is Control.POSITION:
                 info.kp[dof] = stiffness
-        self._gains_to_memory(without)
-        self.memory.engine.forget()
-        self.changed = True
+        for name in ("kp", "kv"):
+            values = getattr(info, name)[without]
+            self.memory.write(name, np.array(without), values[None])
         if not silently:
             names = ", ".join(f'"{info.names[d]}"' for d in without)
             self.diagnostics.note(
@@ -157,19 +158,18 @@ class Controls:
                 hint="set_dofs_kp and set_dofs_kv before build",
             )
 
-    def _gains_to_memory(self, dofs: list[int]) -> None:
-        for name in self.memory.engine.settings.per_env & {"kp", "kv"}:
-            values = getattr(self.model.dofs, name)[dofs]
-            self.memory.write(name, np.array(dofs), np.broadcast_to(values, (self.memory.n_envs, len(dofs))))
+    def was_set(self, name: str, dofs: slice | Index) -> None:
+        """Say that the user has set a parameter of degrees of freedom."""
+        if name in ("kp", "kv"):
+            self.given[("kp", "kv").index(name), dofs] = True
+            self._apply()
 
     def _apply(self) -> None:
         """Tell the engine."""
-        if self.mixed is None:
-            self.memory.engine.set_control(tuple(Control(int(m)) for m in self.modes))
-        else:
-            self.memory.engine.set_control(None, actuators=False)
-            self.memory.write("ctrl_mode", slice(None), self.mixed.T)
-        self.changed = True
+        engine = self.memory.engine
+        before = engine.settings
+        engine.set_control([Control(int(m)) for m in self.modes] if self.mixed is None else self.mixed)
+        self.changed = self.changed or engine.settings != before
 
     def to_actuators(self, dofs: Index) -> None:
         """Give degrees of freedom back to the actuators of their file, where these pull on them."""

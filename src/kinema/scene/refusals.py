@@ -10,7 +10,7 @@ import numpy as np
 from kinema.description import Joint, Link, Robot, World
 from kinema.foundation import NOWHERE, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.model import Model
-from kinema.sim import Pivots, perturbed, pivots
+from kinema.sim import Inertias, dof_inertias, perturbed
 
 SINGLE_LEFT = 1e-6
 """A share of its inertia below which a degree of freedom is at the mercy of single precision."""
@@ -20,7 +20,7 @@ Descriptions = Sequence[Robot | World]
 
 def refuse_impossible(
     model: Model, parts: Descriptions, diagnostics: Diagnostics, *, precision: str, adjustable: bool
-) -> Pivots:
+) -> Inertias:
     """Raise for degrees of freedom without inertia, all of them named; otherwise the inertia at the start.
 
     Args:
@@ -31,9 +31,9 @@ def refuse_impossible(
         adjustable: whether masses or armatures differ between environments and may still be set: then problems are
             warnings.
     """
-    at_start = pivots(model, model.qpos0)
+    at_start = dof_inertias(model, model.qpos0)
     found: dict[int, str] = {}
-    for where, state in (("at its start", at_start), ("", pivots(model, perturbed(model)))):
+    for where, state in (("at its start", at_start), ("", dof_inertias(model, perturbed(model)))):
         for dof in state.impossible():
             found[dof] = where if found.get(dof, where) else ""
     problems = [_without_inertia(model, parts, dof, where, adjustable) for dof, where in sorted(found.items())]
@@ -71,7 +71,7 @@ def _carries_nothing(model: Model, dof: int) -> bool:
     return not (model.links.inertial_mass[links].any() or model.links.inertial_i[links].any())
 
 
-def _warn_of_rounding(model: Model, parts: Descriptions, state: Pivots, diagnostics: Diagnostics) -> None:
+def _warn_of_rounding(model: Model, parts: Descriptions, state: Inertias, diagnostics: Diagnostics) -> None:
     dof, share = state.worst()
     if share < SINGLE_LEFT:
         joint, link, origin = _owner(model, parts, dof)

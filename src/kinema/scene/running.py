@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from kinema.model import Model
 from kinema.sim import Engine
 
 from .controls import Controls
 from .memory import Memory
-
-Observe = Callable[..., np.ndarray]
 
 
 @dataclass(slots=True, eq=False)
@@ -24,13 +19,8 @@ class Running:
     engine: Engine
     memory: Memory
     controls: Controls
-    look: Observe
 
     @property
     def n_envs(self) -> int:
         """Environments."""
         return self.engine.n_envs
-
-    def observe(self, what: str, links: Sequence[int] = ()) -> np.ndarray:
-        """See `kinema.sim.OBSERVABLES`: (items, environments)."""
-        return self.look(what, links)

@@ -21,7 +21,6 @@ from .batches import environments
 from .controls import Controls
 from .entity import Entity
 from .memory import Memory
-from .observing import Observer
 from .progress import Progress
 from .refusals import refuse_impossible, report_missing
 from .running import Running
@@ -61,15 +60,14 @@ class Scene:
         emission: str = "auto",
         quiet: bool = False,
     ) -> None:
-        if not (math.isfinite(dt) and dt > 0.0):
-            raise KinemaError(f"dt: a step takes some time, not {dt!r} s")
+        dt = _time_of_step(dt)
         if precision not in PRECISIONS:
             raise KinemaError(f"precision: {precision!r} is none of {', '.join(PRECISIONS)}")
         if integrator not in {i.value for i in Integrator}:
             raise KinemaError(f"integrator: {integrator!r} is none of {', '.join(i.value for i in Integrator)}")
         if substeps < 1:
             raise KinemaError(f"substeps: there is at least one, not {substeps}")
-        self.dt = dt
+        self._dt = dt
         self.device = device
         self.precision = precision
         self.contacts = contacts
@@ -94,6 +92,27 @@ class Scene:
             else f"{self.n_envs} environments on {self._running.engine.device.name}"
         )
         return f"<Scene: {len(self.entities)} entities, {built}>"
+
+    @property
+    def dt(self) -> float:
+        """The time of one step [s]; it may be changed at any time."""
+        return self._dt
+
+    @dt.setter
+    def dt(self, dt: float) -> None:
+        self._dt = _time_of_step(dt)
+        if self._running is not None:
+            self._running.engine.dt = self._dt / self.substeps
+
+    @property
+    def links(self) -> Any:
+        """The arrays of all links: `scene.links.pos` is short for `scene.sim.rigid_solver.links_state.pos`."""
+        return self.running.engine.fields.links_state
+
+    @property
+    def dofs(self) -> Any:
+        """The arrays of all degrees of freedom, likewise."""
+        return self.running.engine.fields.dofs_state
 
     # ------------------------------------------------------------------------------------------------ building
 
@@ -177,7 +196,7 @@ class Scene:
             )
             memory = Memory(engine)
             controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
-        self._running = Running(model, engine, memory, controls, Observer(memory))
+        self._running = Running(model, engine, memory, controls)
         self._sim = Sim(engine)
         for entity, info in zip(self.entities, model.entities, strict=True):
             entity._info = info
@@ -194,7 +213,7 @@ class Scene:
         return given
 
     def prepare(self) -> None:
-        """Compile the step for the way joints are controlled now, so that the first one is as fast as the next."""
+        """Compile the step, so that the first one is as fast as the next."""
         running = self.running
         if running.model.n_dofs:
             with self.progress.showing(2):
@@ -237,7 +256,7 @@ class Scene:
         if running.model.n_dofs:
             running.engine.step(n * self.substeps)
         else:
-            running.engine.time += n * self.substeps
+            running.engine.count(n * self.substeps)
 
     def reset(self, envs_idx: Any = None) -> None:
         """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back."""
@@ -257,15 +276,21 @@ class Scene:
         return (self.running.memory.all("error") != 0.0).any(axis=0)
 
     def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
-        """Gravity [m/s2] of environments, (n_envs, 3); needs `build(per_env=("gravity",))`."""
+        """Gravity [m/s2], three numbers; with `build(per_env=("gravity",))` those of each environment, (n_envs, 3)."""
         if not self.entities:
             raise not_built()
         self.entities[0].set_gravity(gravity, envs_idx)
 
     def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""
-        kinetic, potential = self.running.observe("energy")
-        return kinetic, potential
+        system = self.running.engine.fields.system
+        return np.array(system.kinetic_energy.numpy()), np.array(system.potential_energy.numpy())
+
+
+def _time_of_step(dt: float) -> float:
+    if isinstance(dt, bool) or not isinstance(dt, int | float | np.number) or not (math.isfinite(dt) and dt > 0.0):
+        raise KinemaError(f"dt: a step takes some time, not {dt!r} s")
+    return float(dt)
 
 
 def _gravity(gravity: ArrayLike | None) -> np.ndarray | None:

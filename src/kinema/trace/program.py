@@ -1,15 +1,48 @@
-"""A straight-line program: what is left of a tape when it is known which values are wanted."""
+"""Programs: blocks that run one after the other, for each environment by itself.
+
+A *line* computes values from what arrays hold, then stores some. Loops and conditions are made of lines: over the rows
+of a table that is known when the program is made (`Loop`), as often as a number says that is known only when it runs
+(`Count`), until something is reached (`Repeat`), or not at all (`If`). Values live within one line; what one line
+leaves to another lies in an array: of an arena that outlives the run, of the scratch memory of a run, or in a *local*
+array, whose places are known to the compiler, so that they become registers.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from .tape import Operand, Slot, Tape, Value, operand
+import numpy as np
+import numpy.typing as npt
 
-COST = {"input": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
+Operand = int | float
+"""An `int` is the number of a recorded value, a `float` a constant."""
+
+COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
 """Floating-point operations an instruction stands for, where it is not one."""
+SCRATCH = "scratch"
+"""The arena of what a run computes and the next one does not need."""
+NUMBER = "number "
+"""What the names of a table's constants start with: an array may have the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an array of a program lives: the name of an arena (a pointer), and its first row there."""
+
+    arena: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One number of an array: an item of it, for every environment."""
+
+    array: str
+    item: int
+    index: int | None = None
+    """Number of a value that is added to `item`, each environment its own: a computed index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +55,13 @@ class Instruction:
     slot: Slot | None = None
     """Where an input is read from."""
 
+    @property
+    def needs(self) -> Iterator[int]:
+        """The values it is computed from."""
+        yield from (a for a in self.args if isinstance(a, int))
+        if self.slot is not None and self.slot.index is not None:
+            yield self.slot.index
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -30,41 +70,35 @@ class Store:
     slot: Slot
     value: Operand
 
+    @property
+    def needs(self) -> Iterator[int]:
+        """The values it takes."""
+        if isinstance(self.value, int):
+            yield self.value
+        if self.slot.index is not None:
+            yield self.slot.index
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
-    """Instructions in an order in which they can run, then the stores."""
+class Line:
+    """Instructions in an order in which they can run, then the stores: all is read before anything is written."""
 
     instructions: tuple[Instruction, ...]
     stores: tuple[Store, ...]
 
     @property
-    def inputs(self) -> dict[str, int]:
-        """Input array -> how many of its items are needed at least."""
-        return _extents(i.slot for i in self.instructions if i.slot is not None)
-
-    @property
-    def outputs(self) -> dict[str, int]:
-        """Output array -> how many items are written at least."""
-        return _extents(s.slot for s in self.stores)
-
-    @property
-    def n_instructions(self) -> int:
-        """How long it is."""
-        return len(self.instructions)
+    def roots(self) -> list[int]:
+        """The values that are stored, or that say where."""
+        return [value for store in self.stores for value in store.needs]
 
     @property
     def n_operations(self) -> int:
         """Floating-point operations, roughly."""
         return sum(COST.get(i.op, 1) for i in self.instructions)
 
-    def counts(self) -> dict[str, int]:
-        """How often each operation occurs."""
-        return dict(Counter(i.op for i in self.instructions))
-
     def max_live(self) -> int:
         """The most values that are needed later at any one time: what registers would have to hold."""
-        last = last_uses(self)
+        last = self.last_uses()
         expiring = Counter(last.values())
         live = most = 0
         for position, instruction in enumerate(self.instructions):
@@ -74,62 +108,264 @@ class Program:
             live -= expiring.get(position, 0)
         return most
 
+    def last_uses(self) -> dict[int, int]:
+        """Value -> position of the last instruction that needs it; stores come after all instructions."""
+        last: dict[int, int] = {}
+        for position, instruction in enumerate(self.instructions):
+            last.update(dict.fromkeys(instruction.needs, position))
+        last.update(dict.fromkeys(self.roots, len(self.instructions)))
+        return last
+
+    def slots(self) -> Iterator[Slot]:
+        """Everything that is read or written."""
+        yield from (i.slot for i in self.instructions if i.slot is not None)
+        yield from (s.slot for s in self.stores)
+
     def __str__(self) -> str:
         lines = [f"v{i.target} = {_call(i)}" for i in self.instructions]
-        lines += [f"{s.slot.array}[{s.slot.item}] = {_show(s.value)}" for s in self.stores]
-        return "\n".join(lines)
+        return "\n".join(lines + [f"{_place(s.slot)} = {_show(s.value)}" for s in self.stores])
 
 
-def last_uses(program: Program) -> dict[int, int]:
-    """Value -> position of the last instruction that needs it; stores come after all instructions."""
-    last: dict[int, int] = {}
-    for position, instruction in enumerate(program.instructions):
-        for a in instruction.args:
-            if isinstance(a, int):
-                last[a] = position
-    for store in program.stores:
-        if isinstance(store.value, int):
-            last[store.value] = len(program.instructions)
-    return last
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """What the rows of one kind do, and how its slots are found from a row."""
+
+    kind: str
+    blocks: Blocks
+    arrays: dict[str, tuple[str, int]]
+    """Array -> its arena, and the column of the integers that holds its first row."""
+    numbers: dict[Slot, int]
+    """Constant of a row -> the column it is in."""
 
 
-def finish(tape: Tape, outputs: Mapping[str, Sequence[Value]]) -> Program:
-    """The program that computes the wanted outputs from the tape's inputs, without what they do not need."""
-    stores = tuple(
-        Store(Slot(array, item), operand(value))
-        for array, values in outputs.items()
-        for item, value in enumerate(values)
-    )
-    needed = _needed(tape, [s.value for s in stores if isinstance(s.value, int)])
-    instructions = tuple(
-        Instruction(n, tape.ops[n], tape.args[n], tape.slots.get(n)) for n in range(len(tape.ops)) if n in needed
-    )
-    return Program(instructions, stores)
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """The rows of a table, in the order in which they run; each row is a case."""
+
+    name: str
+    cases: tuple[Case, ...]
+    ints: npt.NDArray[np.int32]
+    """(rows, columns); the first column says which case, if there are several."""
+    floats: npt.NDArray[np.float64]
+    independent: bool = False
+    """Whether no row reads what another one writes: then they may run side by side."""
+    sums: tuple[str, ...] = ()
+    """Arrays that independent rows only add to."""
+
+    def case_of_row(self) -> npt.NDArray[np.int32]:
+        """Which case each row is."""
+        return self.ints[:, 0] if len(self.cases) > 1 else np.zeros(len(self.ints), np.int32)
 
 
-def _needed(tape: Tape, roots: Sequence[int]) -> set[int]:
-    needed: set[int] = set()
-    stack = list(roots)
-    while stack:
-        number = stack.pop()
-        if number not in needed:
-            needed.add(number)
-            stack.extend(a for a in tape.args[number] if isinstance(a, int))
-    return needed
+@dataclass(frozen=True, slots=True, eq=False)
+class Count:
+    """As many turns as a number says, which may differ between environments; `turn` counts them from 0."""
+
+    name: str
+    count: Slot
+    body: Blocks
+    uniform: bool = False
+    """Whether all environments have the same number."""
+    independent: bool = False
+    sums: tuple[str, ...] = ()
 
 
-def _extents(slots: object) -> dict[str, int]:
-    extents: dict[str, int] = {}
-    for slot in slots:  # type: ignore[attr-defined]
-        extents[slot.array] = max(extents.get(slot.array, 0), slot.item + 1)
-    return extents
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """Once, and again as long as a number is above a half, but not more often than `most` times."""
+
+    name: str
+    again: Slot
+    body: Blocks
+    most: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """Where a number is above a half."""
+
+    name: str
+    flag: Slot
+    body: Blocks
+
+
+Block = Line | Loop | Count | Repeat | If
+Blocks = tuple["Line | Loop | Count | Repeat | If", ...]
+
+
+def inner(block: Block) -> list[Blocks]:
+    """The blocks that a block is made of."""
+    match block:
+        case Line():
+            return []
+        case Loop():
+            return [case.blocks for case in block.cases]
+        case _:
+            return [block.body]
+
+
+def lines(blocks: Blocks) -> Iterator[Line]:
+    """All lines, those within other blocks among them."""
+    for block in blocks:
+        if isinstance(block, Line):
+            yield block
+        for body in inner(block):
+            yield from lines(body)
+
+
+def map_lines(blocks: Blocks, change: Callable[[Line], Line]) -> Blocks:
+    """The same blocks with each line changed."""
+    result: list[Block] = []
+    for block in blocks:
+        match block:
+            case Line():
+                result.append(change(block))
+            case Loop():
+                cases = tuple(replace(c, blocks=map_lines(c.blocks, change)) for c in block.cases)
+                result.append(replace(block, cases=cases))
+            case _:
+                result.append(replace(block, body=map_lines(block.body, change)))
+    return tuple(result)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Blocks in order, and the memory that a run needs beside the arenas."""
+
+    blocks: Blocks
+    locals: Mapping[str, int] = field(default_factory=dict)
+    """Arrays of a run, by name: how many numbers each has."""
+    n_scratch: int = 0
+    """Rows of the arena `scratch`."""
+
+    @property
+    def line(self) -> Line:
+        """Its one line, if it is a straight line."""
+        if len(self.blocks) != 1 or not isinstance(self.blocks[0], Line):
+            raise TypeError("this program is not a straight line")
+        return self.blocks[0]
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether it is one line."""
+        return len(self.blocks) == 1 and isinstance(self.blocks[0], Line)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """All loops over tables, in the order of their text."""
+        return list(_loops(self.blocks))
+
+    @property
+    def inputs(self) -> dict[str, int]:
+        """Array -> how many of its items are read at least; not those of rows, and no locals."""
+        slots = (i.slot for line in _outside_loops(self.blocks) for i in line.instructions if i.slot is not None)
+        return self._extents(slots)
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Array -> how many items are written at least; likewise."""
+        return self._extents(s.slot for line in _outside_loops(self.blocks) for s in line.stores)
+
+    def _extents(self, slots: Iterable[Slot]) -> dict[str, int]:
+        extents: dict[str, int] = {}
+        for slot in slots:
+            if slot.array not in self.locals and slot.array != SCRATCH:
+                extents[slot.array] = max(extents.get(slot.array, 0), slot.item + 1)
+        return extents
+
+    @property
+    def n_instructions(self) -> int:
+        """Instructions that have to be compiled."""
+        return sum(len(line.instructions) for line in lines(self.blocks))
+
+    @property
+    def n_operations(self) -> int:
+        """Floating-point operations of a run, roughly: what turns an unknown number of times is counted once."""
+        return _operations(self.blocks)
+
+    def counts(self) -> dict[str, int]:
+        """How often each operation occurs."""
+        return dict(Counter(i.op for line in lines(self.blocks) for i in line.instructions))
+
+    def tables(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """All tables of integers behind one header, and all tables of numbers."""
+        loops = self.loops
+        header: list[int] = []
+        start, first = HEADER * len(loops), 0
+        for loop in loops:
+            header += [len(loop.ints), start, first]
+            start, first = start + loop.ints.size, first + loop.floats.size
+        ints = [np.array([*header, 0], np.int32), *(loop.ints.ravel() for loop in loops)]
+        ints[0] = ints[0][: max(len(header), 1)]
+        return np.concatenate(ints), np.concatenate([*(loop.floats.ravel() for loop in loops), np.zeros(1)])
+
+    def __str__(self) -> str:
+        return "\n".join(_text(self.blocks, ""))
+
+
+HEADER = 3
+"""Integers for each loop: how many rows it has, and where its integers and its numbers start."""
+
+
+def _loops(blocks: Blocks) -> Iterator[Loop]:
+    for block in blocks:
+        if isinstance(block, Loop):
+            yield block
+        for body in inner(block):
+            yield from _loops(body)
+
+
+def _outside_loops(blocks: Blocks) -> Iterator[Line]:
+    for block in blocks:
+        if isinstance(block, Line):
+            yield block
+        elif not isinstance(block, Loop):
+            yield from _outside_loops(block.body)
+
+
+def _operations(blocks: Blocks) -> int:
+    total = 0
+    for block in blocks:
+        if isinstance(block, Line):
+            total += block.n_operations
+        elif isinstance(block, Loop):
+            counts = np.bincount(block.case_of_row(), minlength=len(block.cases))
+            total += sum(int(n) * _operations(c.blocks) for n, c in zip(counts, block.cases, strict=True))
+        else:
+            total += _operations(block.body)
+    return total
+
+
+def _text(blocks: Blocks, indent: str) -> Iterator[str]:
+    for block in blocks:
+        match block:
+            case Line():
+                yield from (indent + line for line in str(block).splitlines())
+                continue
+            case Loop():
+                yield f"{indent}for {len(block.ints)} rows of {block.name}:"
+                for case in block.cases:
+                    yield f"{indent}  {case.kind}:"
+                    yield from _text(case.blocks, indent + "    ")
+                continue
+            case Count():
+                yield f"{indent}for {_place(block.count)} turns of {block.name}:"
+            case Repeat():
+                yield f"{indent}repeat {block.name}, at most {block.most} times, while {_place(block.again)}:"
+            case If():
+                yield f"{indent}if {_place(block.flag)} ({block.name}):"
+        yield from _text(block.body, indent + "  ")
+
+
+def _place(slot: Slot) -> str:
+    return f"{slot.array}[{slot.item}]" if slot.index is None else f"{slot.array}[{slot.item} + v{slot.index}]"
 
 
 def _call(instruction: Instruction) -> str:
     if instruction.slot is not None:
-        return f"{instruction.slot.array}[{instruction.slot.item}]"
+        return _place(instruction.slot)
     return f"{instruction.op}({', '.join(_show(a) for a in instruction.args)})"
 
 
-def _show(operand_: Operand) -> str:
-    return f"v{operand_}" if isinstance(operand_, int) else repr(operand_)
+def _show(operand: Operand) -> str:
+    return f"v{operand}" if isinstance(operand, int) else repr(operand)

@@ -15,7 +15,7 @@ from kinema.description import Actuator, Robot, Transmission, World
 from kinema.foundation import KinemaError
 from kinema.model import Model
 from kinema.read import read
-from kinema.sim import Control, Integrator, Settings, pivots
+from kinema.sim import Integrator, Settings, dof_inertias
 from kinema.write import write
 
 STEPS = 20
@@ -78,13 +78,12 @@ def _prepared(file: Path) -> Robot | World:
 
 def _compiled(file: Path, described: Robot | World, dt: float) -> tuple[str, Model, Settings]:
     model = compile_model([Part(name=described.name, description=described)])
-    impossible = pivots(model, model.qpos0).impossible()
+    impossible = dof_inertias(model, model.qpos0).impossible()
     if impossible:
         raise KinemaError(
             f"{file}: {model.dofs.names[impossible[0]]!r} has no inertia to move, and cannot be simulated"
         )
-    control = tuple(Control.ACTUATOR for _ in range(model.n_dofs))
-    return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT, control=control)
+    return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT)
 
 
 def _actuators(described: Robot | World) -> list[Actuator]:
