@@ -7,18 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from robots_to_check import (
-    arm,
-    box_link,
-    elbow_axis,
-    fixed,
-    hinge,
-    placed,
-    shoulder_axis,
-    spoiled,
-    with_axis,
-    with_inertial,
-)
 
 from kinema.description import (
     Actuator,
@@ -46,6 +34,19 @@ from kinema.description import (
     spherical_axes,
 )
 from kinema.foundation import Pose, rpy_to_matrix
+
+from .robots_to_check import (
+    arm,
+    box_link,
+    elbow_axis,
+    fixed,
+    hinge,
+    placed,
+    shoulder_axis,
+    spoiled,
+    with_axis,
+    with_inertial,
+)
 
 
 class Case(NamedTuple):

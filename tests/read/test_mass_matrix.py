@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ from kinema.description import JointKind, Robot
 from kinema.foundation import Array, Diagnostics, collect
 from kinema.read import read
 from kinema.read.urdf import read_urdf
-from mass_matrix import mass_matrix
-from oracles import OracleMissing, drake
-from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
-
-sys.path.insert(0, str(Path(__file__).parent / "urdf"))
-from urdf_oracles import Pinocchio, Refused, random_coordinates, without_declaration
+from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kit.mass_matrix import mass_matrix
+from kit.oracles import OracleMissing, drake
+from kit.urdf_oracles import Pinocchio, Refused, random_coordinates, without_declaration
 
 TOLERANCE = 1e-8
 """Relative to the largest entry."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scene_robots import SERVO, ball, body, driven, from_text, joint, lift, pendulum, reacher
 
 import kinema as km
 from kinema.description import Mimic, rotation
 from kinema.sim import Control
+from kit.robots.small_robots import SERVO, ball, body, driven, from_text, joint, lift, pendulum, reacher
 
 
 def built(*robots: km.Robot | km.World, n_envs: int = 3, **how: object) -> Any:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scene_robots import SERVO, ball, lift, pendulum, reacher
 
 import kinema as km
 from kinema.backend import all_devices
 from kinema.sim import Control, step_program
 from kinema.trace import interpret
+from kit.robots.small_robots import SERVO, ball, lift, pendulum, reacher
 
 STEPS = 50
 GAINS = ([30.0, 20.0, 50.0], [3.0, 2.0, 5.0])

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from joint_kinds import Case, robot
 
 from kinema.backend import Layout
 from kinema.compile import Part, compile_model
@@ -21,6 +20,7 @@ from kinema.sim.engine import state_arrays, told_arrays
 from kinema.sim.programs import STAGES
 from kinema.sim.rolled import rolled_step
 from kinema.trace import Program, Rolled, interpret, interpret_rolled
+from kit.robots.each_joint import Case, robot
 
 EVERY_JOINT = ("stacked", "screw", "planar", "universal", "cylindrical", "free_between_links")
 

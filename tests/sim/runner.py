@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from straight import Arrays, function_of, roll
 
 from kinema.foundation import Array
 from kinema.model import Model
@@ -13,6 +12,8 @@ from kinema.sim import Control, Integrator, Settings, step_program
 from kinema.sim.field_programs import GROUPS
 from kinema.sim.inputs import Inputs
 from kinema.sim.programs import STAGES
+
+from .straight import Arrays, function_of, roll
 
 NUMBERS: dict[str, Any] = {"single": np.float32, "double": float}
 

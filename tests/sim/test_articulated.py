@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, model_of, random_coordinates, robot
 
 from kinema.description import Base
 from kinema.sim.articulated import articulated_solve, remaining_inertias
 from kinema.sim.dynamics import bias_forces, factorise, inertial_force, mass_matrix
 from kinema.sim.kinematics import accelerations, offsets, subspaces
 from kinema.sim.tree import grow
+from kit.robots.each_joint import CASES, Case, model_of, random_coordinates, robot
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
 
 from kinema.backend import RolledKernel, find_device
 from kinema.foundation import Array, KinemaError
@@ -16,6 +15,8 @@ from kinema.sim.components import LARGEST_UNROLLED, components, estimated_operat
 from kinema.sim.rolled import plan, rolled_step, wants_rolling
 from kinema.sim.tree import grow
 from kinema.trace import Target, emit_rolled
+
+from .rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
 
 BY_JOINT = 0
 """A budget that leaves nothing to be copied."""

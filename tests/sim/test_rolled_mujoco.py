@@ -7,13 +7,14 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from mujoco_side import INTEGRATORS, load
-from rolling import bodies, chain
 
 from kinema.backend import find_device
 from kinema.sim import Engine, Integrator
 from kinema.sim.rolled import plan
 from kinema.sim.tree import grow
+from kit.mjcf_side import INTEGRATORS, load
+
+from .rolling import bodies, chain
 
 N_STEPS = 200
 

@@ -7,13 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from joint_kinds import ball_of, model_of, one_joint, random_link, simple_body
-from runner import Runner
 
 from kinema.description import Joint, JointKind, Robot, free_axes, rotation, spherical_axes, translation
 from kinema.foundation import Array, Pose, axis_angle_to_matrix, quaternion_to_matrix
 from kinema.model import Model
 from kinema.sim import Integrator
+from kit.robots.each_joint import ball_of, model_of, one_joint, random_link, simple_body
+
+from .runner import Runner
 
 DT = 1e-3
 G = 10.0

@@ -15,7 +15,7 @@ from kinema.model import Model
 from kinema.sim import Control, Engine, Integrator, Settings, step_program
 from kinema.sim.programs import STAGES
 from kinema.trace import interpret
-from support import ROOT
+from kit.assets import ROOT
 
 ARM, QUADRUPED = "arm/arm.urdf", "quadruped/quadruped.xml"
 N_ENVS = 77  # neither whole warps nor whole vectors

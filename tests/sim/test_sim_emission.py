@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from joint_kinds import joint, model_of, random_coordinates, random_link
 
 from kinema.backend import find_device
 from kinema.description import JointKind, Robot, rotation, translation
@@ -14,6 +13,7 @@ from kinema.foundation import Array, KinemaError
 from kinema.model import Model
 from kinema.sim import Engine, Settings, step_program
 from kinema.trace import interpret
+from kit.robots.each_joint import joint, model_of, random_coordinates, random_link
 
 N_ENVS = 11
 """Fills no vector."""

@@ -7,8 +7,6 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from joint_kinds import Case, model_of, robot
-from mujoco_side import load
 
 from kinema.backend import find_device
 from kinema.foundation import Array, KinemaError, quaternion_to_matrix
@@ -18,6 +16,8 @@ from kinema.sim.field_list import SPACES, describe_fields
 from kinema.sim.field_programs import GROUPS, link_jacobian
 from kinema.sim.inputs import Inputs
 from kinema.trace import Tape, finish, interpret
+from kit.mjcf_side import load
+from kit.robots.each_joint import Case, model_of, robot
 
 N_ENVS = 5
 """Not a multiple of anything."""

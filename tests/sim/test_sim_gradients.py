@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, model_of, random_coordinates, robot
 
 from kinema.foundation import Array
 from kinema.model import Model
 from kinema.sim import PARAMETERS, Control, Integrator, Settings, step_program
 from kinema.trace import ADJOINT, Program, gradient, interpret
+from kit.robots.each_joint import CASES, Case, model_of, random_coordinates, robot
 
 H = 1e-5
 TOLERANCE = 1e-6

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, model_of, one_joint, random_coordinates, robot, simple_body
-from runner import Runner
 
 from kinema.compile import Part, compile_model
 from kinema.description import JointKind, free_axes, rotation
@@ -18,7 +16,10 @@ from kinema.sim import Integrator, Settings
 from kinema.sim.dynamics import bias_forces, mass_matrix
 from kinema.sim.inputs import Inputs
 from kinema.sim.kinematics import accelerations, offsets, subspaces
-from support import EXAMPLES, assets
+from kit.assets import EXAMPLES, assets
+from kit.robots.each_joint import CASES, Case, model_of, one_joint, random_coordinates, robot, simple_body
+
+from .runner import Runner
 
 
 def tumbling(moments: tuple[float, float, float] = (0.1, 0.2, 0.3)) -> Model:

@@ -6,8 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, by_joint, model_of, random_coordinates, robot
-from straight import function_of, roll
 
 from kinema.description import Base, JointKind, Robot
 from kinema.foundation import Array, axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
@@ -17,7 +15,10 @@ from kinema.sim.field_programs import GROUPS
 from kinema.sim.inputs import Inputs
 from kinema.sim.programs import STAGES
 from kinema.trace import Tape, finish, interpret
-from mass_matrix import _link_velocities, mass_matrix, moves
+from kit.mass_matrix import _link_velocities, mass_matrix, moves
+from kit.robots.each_joint import CASES, Case, by_joint, model_of, random_coordinates, robot
+
+from .straight import function_of, roll
 
 N_STATES = 6
 each_kind = pytest.mark.parametrize("case", CASES, ids=str)

@@ -16,7 +16,7 @@ from kinema.sim.limbs import best_roles, find_limbs
 from kinema.sim.programs import split_step_program, step_program
 from kinema.sim.tree import grow
 from kinema.trace import interpret, interpret_split
-from support import ROOT, assets
+from kit.assets import ROOT, assets
 
 ROBOTS = ["mjcf/unitree_go2/go2_scene.xml", "mjcf/mujoco_humanoid/humanoid.xml", "mjcf/shadow_hand/right_hand.xml"]
 

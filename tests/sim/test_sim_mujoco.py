@@ -10,8 +10,6 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mujoco_side import INTEGRATORS, Pair, load
-from straight import function_of, roll
 
 from kinema.foundation import Array, Diagnostics
 from kinema.sim import Integrator, step_program
@@ -19,7 +17,10 @@ from kinema.sim.field_programs import GROUPS, link_jacobian
 from kinema.sim.inputs import Inputs
 from kinema.sim.programs import STAGES
 from kinema.trace import Tape, finish, interpret
-from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kit.mjcf_side import INTEGRATORS, Pair, load
+
+from .straight import function_of, roll
 
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""

@@ -16,7 +16,7 @@ from kinema.model import Model
 from kinema.sim import Control, Settings
 from kinema.sim.inputs import Inputs
 from kinema.sim.step import acceleration, dynamics
-from support import SHARED_ASSETS
+from kit.assets import SHARED_ASSETS
 
 FILES = sorted(
     path

@@ -6,8 +6,6 @@ import copy
 
 import numpy as np
 import pytest
-from joint_kinds import Case, model_of, one_joint, random_coordinates, robot, simple_body
-from runner import Runner
 
 from kinema.description import Drive, DriveType, JointKind, rotation
 from kinema.foundation import Array, KinemaError
@@ -16,6 +14,9 @@ from kinema.sim import PARAMETERS, Control, Integrator, Settings, step_program
 from kinema.sim.field_programs import GROUPS
 from kinema.sim.inputs import Inputs
 from kinema.trace import interpret
+from kit.robots.each_joint import Case, model_of, one_joint, random_coordinates, robot, simple_body
+
+from .runner import Runner
 
 N_ENVS = 4
 STACKED = Case("stacked", backwards=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ from kinema.sim.dynamics import bias_forces, factorise, mass_matrix
 from kinema.sim.inputs import Inputs
 from kinema.sim.kinematics import accelerations, offsets, subspaces
 from kinema.trace import Tape, finish, interpret
-from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "read" / "urdf"))
-from urdf_oracles import Refused, without_declaration
+from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kit.urdf_oracles import Refused, without_declaration
 
 pinocchio: Any = pytest.importorskip("pinocchio")
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import mujoco
 import pytest
-from mjcf_files import BALL, INLINE, oracle, read_text, write
 
 from kinema.description import World, colliding_pairs
 from kinema.read.mjcf import read_mjcf
-from mujoco_pairs import mujoco_pairs
-from support import ClaimedDiagnostics, all_assets, asset_id
+from kit.assets import all_assets, asset_id
+from kit.diagnostics import ClaimedDiagnostics
+from kit.mjcf_models import BALL, INLINE, oracle, read_text, write
+from kit.mujoco_pairs import mujoco_pairs
 
 FILTERS = f"""
 <mujoco>

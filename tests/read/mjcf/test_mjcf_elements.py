@@ -8,7 +8,6 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from mjcf_files import BALL, FREE_AND_MOCAP, in_body, oracle, read_text, write
 
 from kinema.description import (
     Approximation,
@@ -24,7 +23,8 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.read.mjcf import read_mjcf
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+from kit.mjcf_models import BALL, FREE_AND_MOCAP, in_body, oracle, read_text, write
 
 TWO_BODIES = """
 <mujoco model="two">

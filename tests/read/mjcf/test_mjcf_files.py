@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mjcf_files import BALL, STL, VERTICES, in_body, oracle, read_text, write
 
 from kinema.description import HeightField, Mesh, Robot, World
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.mjcf import read_mjcf
 from kinema.read.resolve import Resolver
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+from kit.mjcf_models import BALL, STL, VERTICES, in_body, oracle, read_text, write
 
 MESH_BODY = '<worldbody><body name="b"><joint/><geom name="g" type="mesh" mesh="a"/></body></worldbody>'
 

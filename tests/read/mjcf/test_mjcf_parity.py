@@ -9,7 +9,6 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mjcf_files import INLINE, configuration, oracle, random_positions, write
 
 from kinema.description import (
     Box,
@@ -28,7 +27,8 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Pose
 from kinema.read.mjcf import read_mjcf
-from support import all_assets, asset_id
+from kit.assets import all_assets, asset_id
+from kit.mjcf_models import INLINE, configuration, oracle, random_positions, write
 
 N_CONFIGURATIONS = 20
 

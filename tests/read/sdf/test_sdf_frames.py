@@ -7,7 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from sdf_support import (
+
+from kinema.description import Robot
+from kinema.foundation import Diagnostics, Pose
+from kit.diagnostics import ClaimedDiagnostics
+
+from .sdf_support import (
     N_COORDINATES,
     Writer,
     assert_close,
@@ -20,10 +25,6 @@ from sdf_support import (
     read_world,
     world,
 )
-
-from kinema.description import Robot
-from kinema.foundation import Diagnostics, Pose
-from support import ClaimedDiagnostics
 
 _KINDS = tuple(N_COORDINATES)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from sdf_support import assert_close, model, read_robot, read_world, world
 
 from kinema.description import AxisMotion, Base, ConstraintKind, JointKind, Robot
 from kinema.foundation import Pose
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+
+from .sdf_support import assert_close, model, read_robot, read_world, world
 
 _LINKS = '<link name="a"/><link name="b"><pose>0 0 1 0 0 0</pose></link>'
 

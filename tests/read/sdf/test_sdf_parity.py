@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sdf_support import Writer, assert_close, random_coordinates, random_robot
 
-import oracles
 from kinema.description import Joint, JointKind, Robot, World
 from kinema.foundation import Pose, quaternion_to_matrix
 from kinema.foundation.spatial import matrix_to_rpy
 from kinema.read import Resolver
 from kinema.read.sdf import read_sdf
-from support import all_assets, asset_id, assets
+from kit import oracles
+from kit.assets import all_assets, asset_id, assets
+
+from .sdf_support import Writer, assert_close, random_coordinates, random_robot
 
 _ASSETS = all_assets("sdf/**/*.sdf")
 _LOOPS_OR_GEARS = {"cassie_v2.sdf", "demo_joint_types.sdf", "joint_complete.sdf"}

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from urdf_files import LIMIT, write
-from urdf_oracles import Mujoco, Pinocchio, Refused, random_coordinates, without_declaration
 
 from kinema.description import Robot
 from kinema.foundation import Diagnostics, Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
-from oracles import OracleMissing, drake
-from support import EXAMPLES, all_assets, asset_id, assets
+from kit.assets import EXAMPLES, all_assets, asset_id, assets
+from kit.oracles import OracleMissing, drake
+from kit.urdf_oracles import Mujoco, Pinocchio, Refused, random_coordinates, without_declaration
+
+from .urdf_files import LIMIT, write
 
 TOLERANCE = 1e-9
 CONFIGURATIONS = 20

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mujoco_judge import (
+
+from kinema.foundation import collect
+from kinema.read import read
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.written.mjcf import (
     Written,
     assert_collisions,
     assert_joints,
@@ -16,10 +20,6 @@ from mujoco_judge import (
     random_coordinates,
     write,
 )
-
-from kinema.foundation import collect
-from kinema.read import read
-from support import EXAMPLES, all_assets, asset_id
 
 FILES = [
     *sorted(p for p in EXAMPLES.glob("**/*") if p.suffix in (".urdf", ".sdf", ".xml", ".usda") and p.stem != "package"),

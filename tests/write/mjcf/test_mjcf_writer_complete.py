@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from full_description import full_world
-from mujoco_judge import assert_collisions, assert_joints, assert_masses, assert_poses, random_coordinates, write
 
 from kinema.description import Constraint, JointKind, Light, Node, Robot, Shape, World, tessellate
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write.report import LossReport
+from kit.written.mjcf import assert_collisions, assert_joints, assert_masses, assert_poses, random_coordinates, write
+
+from .full_description import full_world
 
 IGNORED = {
     # what a description is, not what it says

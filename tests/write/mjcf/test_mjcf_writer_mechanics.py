@@ -9,7 +9,6 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mujoco_judge import Written, assert_poses, positions, quiet, write
 
 from kinema.description import (
     Axis,
@@ -32,6 +31,7 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Array, Pose
+from kit.written.mjcf import Written, assert_poses, positions, quiet, write
 
 Z = (0.0, 0.0, 1.0)
 FRAME = Pose.from_rpy((0.3, -0.1, 0.2), (0.4, -0.5, 0.6))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mujoco_judge import Written, random_coordinates, write
 
 from kinema.description import Axis, Joint, JointKind, Robot, World, colliding_pairs
 from kinema.foundation import Array, Pose, collect
 from kinema.read import read
 from kinema.write.mjcf.bodies import BodyPlan
-from support import EXAMPLES, all_assets, asset_id
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.written.mjcf import Written, random_coordinates, write
 
 FILES = [
     EXAMPLES / "arm" / "arm.urdf",

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from mjcf_random_robots import robot, world
-from mujoco_judge import (
+
+from kinema.description import Robot, World
+from kinema.read.mjcf import read_mjcf
+from kit.written.mjcf import (
     assert_collisions,
     assert_joints,
     assert_mass_matrix,
@@ -18,8 +20,7 @@ from mujoco_judge import (
     write,
 )
 
-from kinema.description import Robot, World
-from kinema.read.mjcf import read_mjcf
+from .mjcf_random_robots import robot, world
 
 seeds = st.integers(min_value=0, max_value=2**32 - 1)
 

@@ -36,7 +36,7 @@ from kinema.description import (
 )
 from kinema.foundation import Array, quaternion_to_matrix
 from kinema.shapes import box
-from random_parts import random_pose
+from kit.robots.parts import random_pose
 
 NAMES = ("base", "world", "a::b", "__x__", "θ", "link 1", "joint 1", "gripper", "link/1", "x")
 """Names that the format forbids, and one that a joint has too."""

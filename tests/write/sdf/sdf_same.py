@@ -6,10 +6,10 @@ import math
 from collections import Counter
 
 import numpy as np
-from sdf_judges import random_coordinates
 
 from kinema.description import Axis, Joint, Robot, Shape, World, colliding_pairs, tessellate
 from kinema.foundation import Pose
+from kit.written.sdf import random_coordinates
 
 _NUMBERS = ("lower", "upper", "velocity", "effort", "stiffness", "spring_reference", "damping", "friction")
 _SURFACE = (

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from sdf_judges import (
+
+from kinema.description import JointKind
+from kit.written.sdf import (
     Written,
     agree,
     drake_agrees,
@@ -19,10 +21,9 @@ from sdf_judges import (
     seen_from_roots,
     stands_where_it_stood,
 )
-from sdf_random_robots import random_robot, seeds
-from sdf_same import colliding_links
 
-from kinema.description import JointKind
+from .sdf_random_robots import random_robot, seeds
+from .sdf_same import colliding_links
 
 TOLERANCE = 1e-9
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from urdf_judges import (
+
+import kinema
+from kinema.description import JointKind, Link, Robot, World, colliding_pairs
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.written.urdf import (
     Written,
     agree,
     check_urdf,
@@ -16,10 +20,6 @@ from urdf_judges import (
     random_coordinates,
     yourdfpy_poses,
 )
-
-import kinema
-from kinema.description import JointKind, Link, Robot, World, colliding_pairs
-from support import EXAMPLES, all_assets, asset_id
 
 FILES = [
     *all_assets("urdf/**/*.urdf", "mjcf/**/*.xml", "sdf/**/*.sdf"),

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from urdf_judges import (
+
+import kinema
+from kinema.description import JointKind, Robot
+from kinema.foundation import Array, Pose
+from kit.mass_matrix import mass_matrix
+from kit.oracles import OracleMissing, drake
+from kit.written.urdf import (
     Written,
     agree,
     check_urdf,
@@ -19,13 +25,8 @@ from urdf_judges import (
     pinocchio_poses,
     random_coordinates,
 )
-from urdf_robots import poses, robots
 
-import kinema
-from kinema.description import JointKind, Robot
-from kinema.foundation import Array, Pose
-from mass_matrix import mass_matrix
-from oracles import OracleMissing, drake
+from .urdf_robots import poses, robots
 
 TOLERANCE = 1e-9
 

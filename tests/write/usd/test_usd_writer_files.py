@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from usd_random_robots import random_robot
-from usd_same_robot import assert_same_robot
 
 from kinema.description import Base, Box, Inertial, Joint, JointKind, Link, Mesh, Robot, Shape, World, rotation
 from kinema.foundation import Pose, WriteError, collect
 from kinema.read import read
 from kinema.shapes import box
 from kinema.write import LossReport, write
+
+from .usd_random_robots import random_robot
+from .usd_same_robot import assert_same_robot
 
 
 def arm() -> Robot:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from usd_random_robots import random_robot
 
 from kinema.description import AxisState, Base, JointKind, Robot
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import write
+
+from .usd_random_robots import random_robot
 
 SINGLE = 2e-5
 """OpenUSD's parser works in single precision."""

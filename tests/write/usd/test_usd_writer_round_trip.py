@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from usd_random_robots import numbers, random_joint, random_robot
-from usd_same_robot import assert_same_motion, assert_same_robot, colliding_links
 
 from kinema.description import (
     Approximation,
@@ -41,7 +39,11 @@ from kinema.foundation import Pose, ReadError, Severity, collect
 from kinema.read import openusd_validation, read
 from kinema.shapes import box
 from kinema.write import write
-from support import ClaimedDiagnostics, all_assets, asset_id
+from kit.assets import all_assets, asset_id
+from kit.diagnostics import ClaimedDiagnostics
+
+from .usd_random_robots import numbers, random_joint, random_robot
+from .usd_same_robot import assert_same_motion, assert_same_robot, colliding_links
 
 LAYOUTS = ("nested", "flat")
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from usd_random_robots import random_robot
 
 from kinema.foundation import InternalError, ReadError, collect
 from kinema.read import read
 from kinema.write import write
+
+from .usd_random_robots import random_robot
 
 _SETTING = re.compile(r"^(\s*)custom \S+ (kinema:[\w:]+) = .*$")
 _NONSENSE = (

@@ -40,7 +40,7 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Pose, quaternion_to_matrix
 from kinema.shapes import box
-from random_parts import random_pose
+from kit.robots.parts import random_pose
 
 ONE_AXIS = (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC, JointKind.SCREW)
 NAMES = ("base", "upper arm", "link/1", "finger-3", "θ", "link_1", "link 1", "gripper", "été", "9lives", "a.b", "x")

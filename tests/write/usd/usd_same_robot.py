@@ -6,7 +6,6 @@ import math
 from collections import Counter
 
 import numpy as np
-from usd_random_robots import random_configuration
 
 from kinema.description import (
     Axis,
@@ -22,6 +21,8 @@ from kinema.description import (
     tessellate,
 )
 from kinema.foundation import Pose
+
+from .usd_random_robots import random_configuration
 
 TIGHT = 1e-9
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cases_bodies import ball, body
-from conformance_case import Case, Description, Sample
-
-from usd_stages import prim
+from ..usd_stages import prim
+from .bodies import ball, body
+from .case import Case, Description, Sample
 
 # -- colliders --------------------------------------------------------------------------------------------------------
 

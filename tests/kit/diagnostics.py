@@ -1,36 +1,8 @@
-"""Helpers shared by the tests."""
+"""A collector of diagnostics that knows which of them a test expects."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from kinema.foundation import Diagnostic, Diagnostics, Severity
-
-ROOT = Path(__file__).parent.parent
-SHARED_ASSETS = ROOT.parent / "shared" / "assets"
-EXAMPLES = ROOT / "examples" / "robots"
-HANG = 60.0
-"""Seconds after which something hangs; tests measure no speed, machines differ."""
-
-
-def assets(relative: str) -> Path:
-    """A file among the shared robots; the test is skipped where they are not there."""
-    path = SHARED_ASSETS / relative
-    if not path.exists():
-        pytest.skip(f"the shared robots are not beside this checkout ({relative})")
-    return path
-
-
-def all_assets(*patterns: str) -> list[Path]:
-    """The shared robots that match any of the patterns, for parametrised tests; empty where they are not there."""
-    return sorted({p for pattern in patterns for p in SHARED_ASSETS.glob(pattern)})
-
-
-def asset_id(path: Path) -> str:
-    """A short test id for a shared robot."""
-    return str(path.relative_to(SHARED_ASSETS)) if path.is_relative_to(SHARED_ASSETS) else path.name
 
 
 class ClaimedDiagnostics(Diagnostics):

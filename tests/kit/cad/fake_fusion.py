@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from fake_joints import FakeJoint, JointData
-from fake_math import Collection, Matrix, Matrix3D, Point3D, VectorOf, inverse
 
 from kinema.shapes import MassProperties, MeshData, combine, inertia_from_second_moment, mesh_mass_properties, transform
+
+from .fake_joints import FakeJoint, JointData
+from .fake_math import Collection, Matrix, Matrix3D, Point3D, VectorOf, inverse
 
 Path = tuple[str, ...]
 """Names of occurrences from some component down; () is the component itself."""

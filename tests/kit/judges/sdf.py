@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sdf_judges import Written, drake_positions, libsdformat_complaints, model_names
 
 from kinema.description import Robot, World
 from kinema.foundation import Array, collect
 from kinema.read import read
-from oracles import OracleMissing, drake, libsdformat
 
+from ..oracles import OracleMissing, drake, libsdformat
+from ..written.sdf import Written, drake_positions, libsdformat_complaints, model_names
 from .cases import (
     TOLERANCE,
     Coordinate,

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
 from kinema.description import Robot
 from kinema.foundation import Diagnostics
 from kinema.read.cad import read_cad
-from support import ROOT
-
-FOLDER = ROOT / "integrations" / "fusion360"
 
 
 def module(name: str) -> Any:
-    """A module of the add-in."""
-    if str(FOLDER) not in sys.path:
-        sys.path.insert(0, str(FOLDER))
+    """A module of the add-in, whose folder is on pytest's path."""
     return importlib.import_module(f"KinemaExport.{name}")
 
 

@@ -31,8 +31,9 @@ from kinema.write.mjcf.write import compose
 from kinema.write.mjcf.writing import Writing
 from kinema.write.report import LossReport
 from kinema.write.text import to_xml
-from mass_matrix import mass_matrix
-from mujoco_pairs import movable, mujoco_pairs
+
+from ..mass_matrix import mass_matrix
+from ..mujoco_pairs import movable, mujoco_pairs
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from kinema.foundation import Array, collect
 from kinema.read import openusd_validation, read
 from kinema.write import LossReport
 from kinema.write.usd.joint_axes import usd_axes
-from oracles import OracleMissing, newton
 
+from ..oracles import OracleMissing, newton
 from .cases import (
     Coordinate,
     Verdict,

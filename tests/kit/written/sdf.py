@@ -16,7 +16,8 @@ from kinema.description import Joint, JointKind, Robot, World
 from kinema.foundation import Array, Pose
 from kinema.write.report import LossReport
 from kinema.write.sdf import Lowered, SdfOptions, describe_in_sdf, write_sdf
-from oracles import OracleMissing, drake, libsdformat
+
+from ..oracles import OracleMissing, drake, libsdformat
 
 Coordinates = Mapping[str, Array]
 _NEWER = "Unable to convert from SDF version 1.11 to 1.9"

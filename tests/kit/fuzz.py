@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from mutate import mutate
+from .mutation import mutate
 
 TIME_LIMIT = 20.0
 """Seconds a file may take; a reader that needs more hangs."""

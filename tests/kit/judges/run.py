@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import mujoco_judge
-import sdf_judges
-import urdf_judges
-
 from kinema.description import Robot, World
 from kinema.foundation import collect
 from kinema.read import read
 from kinema.write import write
 
+from ..written import mjcf, sdf, urdf
 from .cases import Judged, Verdict
 from .mjcf import judge_mjcf
 from .newton import NewtonCase, judge_openusd, newton_case
@@ -39,9 +36,9 @@ def judge(source: Path, target: str, folder: Path) -> tuple[Judged, list[NewtonC
         own = folder / str(number)
         own.mkdir(parents=True)
         if target == "urdf":
-            judged.verdicts += judge_urdf(urdf_judges.Written.make(whole, own, robot=robot))
+            judged.verdicts += judge_urdf(urdf.Written.make(whole, own, robot=robot))
         elif target == "sdf":
-            judged.verdicts += judge_sdf(sdf_judges.Written.make(whole, own))
+            judged.verdicts += judge_sdf(sdf.Written.make(whole, own))
         elif target == "mjcf":
             judged.verdicts += _mjcf(whole, own)
         else:
@@ -54,7 +51,7 @@ def judge(source: Path, target: str, folder: Path) -> tuple[Judged, list[NewtonC
 
 def _mjcf(described: Robot | World, folder: Path) -> list[Verdict]:
     try:
-        written = mujoco_judge.write(described, folder)
+        written = mjcf.write(described, folder)
     except ValueError as error:
         return [Verdict("MuJoCo", "wrong", str(error))]
     return judge_mjcf(written)

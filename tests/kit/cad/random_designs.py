@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from fake_fusion import ComponentData, FakeDesign, box_body
-from fake_joints import DIRECTIONS, make_joint, unit
-from fake_math import Matrix, shift, turn
 from hypothesis import strategies as st
+
+from .fake_fusion import ComponentData, FakeDesign, box_body
+from .fake_joints import DIRECTIONS, make_joint, unit
+from .fake_math import Matrix, shift, turn
 
 number = st.floats(-1.0, 1.0, allow_subnormal=False)
 direction = st.tuples(number, number, number).filter(lambda v: np.linalg.norm(v) > 0.1).map(unit)

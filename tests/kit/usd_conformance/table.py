@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from conformance_case import Case, Sample, agrees, read_sample
-from conformance_cases import CASES
-from schema_registry import schema_classes, schema_properties
 
 from kinema.foundation import Diagnostics
 
-TABLE_FILE = Path(__file__).parents[4] / "docs" / "usd-conformance.md"
+from ..assets import ROOT
+from .case import Case, Sample, agrees, read_sample
+from .cases import CASES
+from .schema import schema_classes, schema_properties
+
+TABLE_FILE = ROOT / "docs" / "usd-conformance.md"
 HEAD = """# USD: conformance with the UsdPhysics schema
 
-Made by `python tools/usd_conformance.py` from the cases in `tests/read/usd/conformance/`; do not edit.
+Made by `python tools/usd_conformance.py` from the cases in `tests/kit/usd_conformance/`; do not edit.
 
 Each row is one property of the schema. Its three samples are stages that author it in SI units with Z up, that leave
 it to its fallback, and that author it in centimetres and grams with Y up. A cell shows what is written and what the

@@ -12,7 +12,8 @@ import numpy as np
 from kinema.description import Joint, Link, Robot, Shape, World, colliding_pairs
 from kinema.foundation import Diagnostics
 from kinema.read.usd import read_usd
-from usd_stages import OTHER, SI, write_stage
+
+from ..usd_stages import OTHER, SI, write_stage
 
 
 @dataclass(frozen=True)

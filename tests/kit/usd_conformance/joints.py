@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from cases_bodies import ball, translate
-from conformance_case import Case, Description, Sample
 
 from kinema.foundation import Pose
-from usd_stages import OTHER, SI, prim
+
+from ..usd_stages import OTHER, SI, prim
+from .bodies import ball, translate
+from .case import Case, Description, Sample
 
 INF = math.inf
 DEGREE = math.pi / 180

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from addin import assembly_state
-from fake_fusion import FakeDesign
-from fake_joints import DIRECTIONS, JointData, X, Y, Z
-from fake_math import Matrix, turn
 from hypothesis import strategies as st
 
 from kinema.description import JointKind, Robot
 from kinema.foundation import Pose
+
+from .addin import assembly_state
+from .fake_fusion import FakeDesign
+from .fake_joints import DIRECTIONS, JointData, X, Y, Z
+from .fake_math import Matrix, turn
 
 
 def pose_of(robot: Robot, configuration: dict[str, Any], path: str) -> Pose:

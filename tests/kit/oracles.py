@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
+from .assets import ROOT
+
 TIMEOUT = 120.0
 """Seconds. Drake's import alone takes a few on a cold disk."""
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from mujoco_judge import quiet
-from urdf_judges import Written, mujoco_coordinates, pinocchio_configuration
 
 from kinema.description import JointKind, Robot
 from kinema.foundation import Array, collect
 from kinema.read import read
-from oracles import OracleMissing, OracleRefused, check_urdf
 
+from ..oracles import OracleMissing, OracleRefused, check_urdf
+from ..written.mjcf import quiet
+from ..written.urdf import Written, mujoco_coordinates, pinocchio_configuration
 from .cases import Verdict, anchors, configurations, mass_matrix, matrix_error, pose_error, verdict, worse
 
 _MASSLESS = "MuJoCo has no moving bodies without mass, which the robot has"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from conformance_case import Case, Description, Sample
-
-from usd_stages import OTHER, prim
+from ..usd_stages import OTHER, prim
+from .case import Case, Description, Sample
 
 # -- scenes -----------------------------------------------------------------------------------------------------------
 

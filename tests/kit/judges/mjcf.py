@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mujoco
 import numpy as np
-from mujoco_judge import Written, at, inertial_of
 
 from kinema.description import Inertial, Robot
 from kinema.foundation import Array, Pose
 
+from ..written.mjcf import Written, at, inertial_of
 from .cases import Verdict, configurations, mass_matrix, matrix_error, pose_error, verdict, worse
 
 

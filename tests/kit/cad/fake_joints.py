@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from fake_math import Matrix, Matrix3D, Parameter, Point3D, inverse, shift, turn
+
+from .fake_math import Matrix, Matrix3D, Parameter, Point3D, inverse, shift, turn
 
 Path = tuple[str, ...]
 X, Y, Z = np.eye(3)
@@ -156,7 +157,7 @@ class FakeJoint:
     # -- ends -----------------------------------------------------------------------------------------------------
 
     def _occurrence(self, path: Path | None) -> Any:
-        from fake_fusion import FakeOccurrence
+        from .fake_fusion import FakeOccurrence
 
         at, _ = self._owner()
         if path is None:
