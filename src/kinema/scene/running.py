@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -34,3 +35,17 @@ class Running:
     def observe(self, what: str, links: Sequence[int] = ()) -> np.ndarray:
         """See `kinema.sim.OBSERVABLES`: (items, environments)."""
         return self.look(what, links)
+
+
+class HasRunning(Protocol):
+    """What entities know of their scene."""
+
+    @property
+    def running(self) -> Running:
+        """What there is once the scene is built; an error before."""
+        ...
+
+    @property
+    def n_envs(self) -> int:
+        """Environments."""
+        ...

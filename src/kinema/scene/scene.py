@@ -23,8 +23,8 @@ from .entity import Entity
 from .memory import Memory
 from .observing import Observer
 from .progress import Progress
-from .refusals import refuse_impossible, report_missing
 from .running import Running
+from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
 PRECISIONS = ("single", "double")
