@@ -390,7 +390,9 @@ def _velocity() -> tuple[Robot, Robot]:
 
 @case("limits.rest-outside")
 def _rest_outside() -> tuple[Robot, Robot]:
-    return with_axis(lower=0.1, upper=1.0), with_axis(lower=0.1, upper=1.0, reference=0.5)
+    shown_inside = with_axis(lower=0.1, upper=1.0)
+    shown_inside.joints[0].state = np.array([0.5])
+    return with_axis(lower=0.1, upper=1.0), shown_inside
 
 
 @case("limits.cone")

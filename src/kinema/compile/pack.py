@@ -10,6 +10,7 @@ from kinema.foundation import Array
 from kinema.model import DofsInfo, EntityInfo, FramesInfo, JointsInfo, LinksInfo, Motion
 
 from .draft import Body, Draft
+from .motions import Elementary
 
 
 def _ints(values: object) -> npt.NDArray[np.int32]:
@@ -79,9 +80,17 @@ def pack_frames(draft: Draft) -> FramesInfo:
         pitch=np.array([m.step.pitch for _, m, _ in frames]),
         reference=np.array([m.step.reference for _, m, _ in frames]),
         inverted=np.array([m.step.inverted for _, m, _ in frames], dtype=np.bool_),
+        spring_quat=_rows([_spring_quaternion(m.step, draft.joints[j].start) for _, m, j in frames], (4,)),
         q_start=_ints(draft.joints[j].q_start + m.step.q for _, m, j in frames),
         dof_start=_ints(draft.joints[j].dof_start + m.step.dof for _, m, j in frames),
     )
+
+
+def _spring_quaternion(step: Elementary, start: Array) -> Array:
+    """As MuJoCo has it: no turn for a spherical joint, the start for a free one (where there is a spring at all)."""
+    if step.joint.kind is JointKind.FREE and step.motion is Motion.BALL and any(a.stiffness for a in step.joint.axes):
+        return start[3:7]
+    return np.array([1.0, 0.0, 0.0, 0.0])
 
 
 def pack_dofs(draft: Draft) -> DofsInfo:
@@ -173,5 +182,5 @@ def pack_entities(draft: Draft, actuators_of: list[int]) -> list[EntityInfo]:
 
 
 def start_coordinates(draft: Draft) -> Array:
-    """Where the simulation starts: each joint at the zero configuration, free bodies where their file puts them."""
-    return np.concatenate([np.zeros(0), *(j.joint.rest for j in draft.joints)])
+    """Where the simulation starts: each joint where its file shows it."""
+    return np.concatenate([np.zeros(0), *(j.start for j in draft.joints)])

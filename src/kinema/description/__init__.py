@@ -47,6 +47,7 @@ from .joint import (
 from .kinematics import (
     Configuration as Configuration,
     coordinates as coordinates,
+    zero_coordinates as zero_coordinates,
 )
 from .link import (
     Inertial as Inertial,

@@ -106,6 +106,8 @@ class FramesInfo:
     """The coordinate at which nothing has moved."""
     inverted: npt.NDArray[np.bool_]
     """For a ball: the quaternion is the parent's in this frame, as the file has the two the other way round."""
+    spring_quat: Array
+    """For a ball: the coordinates at which its spring is at rest, (n, 4). Where a ball starts may be elsewhere."""
     q_start: Ints
     dof_start: Ints
 

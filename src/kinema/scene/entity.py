@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,8 @@ from kinema.model import EntityInfo, Model, Motion
 from .batches import Index, batched, environments, items
 from .commands import Commands
 from .parts import EntityJoint, EntityLink
-from .running import Running
+from .running import HasRunning, Running
 from .views import not_built
-
-if TYPE_CHECKING:
-    from .scene import Scene
 
 
 class Entity(Commands):
@@ -31,7 +27,7 @@ class Entity(Commands):
     the world; a quaternion of a spherical one; its velocity is linear along the world's axes, angular along the link's.
     """
 
-    def __init__(self, scene: Scene, name: str, description: Robot | World, alone: Model) -> None:
+    def __init__(self, scene: HasRunning, name: str, description: Robot | World, alone: Model) -> None:
         self.scene = scene
         self.name = name
         self.description = description

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from kinema.model import Model
 from kinema.sim import Engine
@@ -24,3 +25,17 @@ class Running:
     def n_envs(self) -> int:
         """Environments."""
         return self.engine.n_envs
+
+
+class HasRunning(Protocol):
+    """What entities know of their scene."""
+
+    @property
+    def running(self) -> Running:
+        """What there is once the scene is built; an error before."""
+        ...
+
+    @property
+    def n_envs(self) -> int:
+        """Environments."""
+        ...

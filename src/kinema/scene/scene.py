@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,20 +12,22 @@ import numpy as np
 from kinema.backend import find_device
 from kinema.compile import Part, compile_model
 from kinema.description import Robot, World
-from kinema.foundation import ArrayLike, Diagnostics, KinemaError, Pose, unique_name, vector
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError, Pose, unique_name
 from kinema.model import Model
 from kinema.sim import Engine, Integrator, Settings
 
+from .arguments import choice, device_name, duration, flag, numbers, whole
 from .batches import environments
 from .controls import Controls
 from .entity import Entity
 from .memory import Memory
 from .progress import Progress
-from .refusals import refuse_impossible, report_missing
 from .running import Running
+from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
 PRECISIONS = ("single", "double")
+EMISSIONS = ("auto", "unrolled", "rolled")
 
 
 class Scene:
@@ -60,22 +61,15 @@ class Scene:
         emission: str = "auto",
         quiet: bool = False,
     ) -> None:
-        dt = _time_of_step(dt)
-        if precision not in PRECISIONS:
-            raise KinemaError(f"precision: {precision!r} is none of {', '.join(PRECISIONS)}")
-        if integrator not in {i.value for i in Integrator}:
-            raise KinemaError(f"integrator: {integrator!r} is none of {', '.join(i.value for i in Integrator)}")
-        if substeps < 1:
-            raise KinemaError(f"substeps: there is at least one, not {substeps}")
-        self._dt = dt
-        self.device = device
-        self.precision = precision
-        self.contacts = contacts
-        self.limits = limits
-        self.integrator = Integrator(integrator)
-        self.gravity = _gravity(gravity)
-        self.substeps = substeps
-        self.emission = emission
+        self._dt = duration(dt, "dt")
+        self.device = device_name(device)
+        self.precision = choice(precision, "precision", PRECISIONS)
+        self.contacts = flag(contacts, "contacts")
+        self.limits = flag(limits, "limits")
+        self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
+        self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
+        self.substeps = whole(substeps, "substeps", "substep")
+        self.emission = choice(emission, "emission", EMISSIONS)
         self.entities: list[Entity] = []
         self.diagnostics = Diagnostics()
         """What was read, approximated or left out."""
@@ -100,7 +94,7 @@ class Scene:
 
     @dt.setter
     def dt(self, dt: float) -> None:
-        self._dt = _time_of_step(dt)
+        self._dt = duration(dt, "dt")
         if self._running is not None:
             self._running.engine.dt = self._dt / self.substeps
 
@@ -141,7 +135,7 @@ class Scene:
             name=unique_name(name or description.name or "entity", self._names),
             description=description,
             pose=_placed(description, pos, quat),
-            fixed=fixed,
+            fixed=None if fixed is None else flag(fixed, "fixed"),
         )
         entity = Entity(self, part.name, description, compile_model([part]))
         self._parts.append(part)
@@ -151,6 +145,8 @@ class Scene:
     def _read(self, path: str | os.PathLike[str]) -> Robot | World:
         from kinema.read import read
 
+        if not isinstance(path, str | os.PathLike):
+            raise KinemaError(f"add: expected a robot, a world or the path of a file, not {path!r}")
         description = read(Path(path))
         self.diagnostics.items += description.diagnostics.items
         return description
@@ -168,11 +164,12 @@ class Scene:
         """
         if self._running is not None:
             raise KinemaError("the scene is built already")
+        n_envs = whole(n_envs, "build", "environment")
         settings = Settings(
             dt=self.dt / self.substeps,
             integrator=self.integrator,
             per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
-            external_forces=external_forces,
+            external_forces=flag(external_forces, "external_forces"),
         )
         with self.progress.showing(3):
             self.progress("modelling")
@@ -249,8 +246,7 @@ class Scene:
     def step(self, n: int = 1) -> None:
         """Take steps of `dt`; all of them in one launch."""
         running = self.running
-        if n < 1:
-            raise KinemaError(f"step: at least one step, not {n}")
+        n = whole(n, "step", "step")
         if running.controls.changed:
             self.prepare()
         if running.model.n_dofs:
@@ -287,28 +283,11 @@ class Scene:
         return np.array(system.kinetic_energy.numpy()), np.array(system.potential_energy.numpy())
 
 
-def _time_of_step(dt: float) -> float:
-    if isinstance(dt, bool) or not isinstance(dt, int | float | np.number) or not (math.isfinite(dt) and dt > 0.0):
-        raise KinemaError(f"dt: a step takes some time, not {dt!r} s")
-    return float(dt)
-
-
-def _gravity(gravity: ArrayLike | None) -> np.ndarray | None:
-    if gravity is None:
-        return None
-    g = vector(gravity)
-    if g.shape != (3,) or not np.isfinite(g).all():
-        raise KinemaError(f"gravity: expected three finite numbers, not {gravity!r}")
-    return g
-
-
 def _placed(description: Robot | World, pos: ArrayLike, quat: ArrayLike) -> Pose | None:
     """Where a description's base frame goes; None for where its file puts it."""
-    p, q = vector(pos), vector(quat)
-    if p.shape != (3,) or not np.isfinite(p).all():
-        raise KinemaError(f"pos: expected three finite numbers, not {pos!r}")
-    if q.shape != (4,) or not np.isfinite(q).all() or not q.any():
-        raise KinemaError(f"quat: expected four finite numbers (w, x, y, z) that are not all zero, not {quat!r}")
+    p, q = numbers(pos, "pos", "three"), numbers(quat, "quat", "four")
+    if not q.any():
+        raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
     pose = Pose.from_quaternion(p, q)
     if not p.any() and np.array_equal(pose.rotation, np.eye(3)):
         return None

@@ -100,7 +100,6 @@ def _pushed(settings: Settings) -> bool:
     return settings.external_forces
 
 
-
 GAINS = ("gain_command", "gain_position", "gain_velocity")
 """What commands mean: force = gain_command command - gain_position position - gain_velocity velocity."""
 

@@ -108,9 +108,7 @@ class Step:
             inertia = mass.diagonal(node) if mass is not None and node.per_inertia else []
             bounds = zip(s.of("effort_lower", node), s.of("effort_upper", node), strict=True)
             driven = [joints.bounded(p, *b) for p, b in zip(actuators.on(node), bounds, strict=True)]
-            forces.put(
-                node.here, [joints.passive(s, node), tendons.on(node), joints.control(s, node, inertia), driven]
-            )
+            forces.put(node.here, [joints.passive(s, node), tendons.on(node), joints.control(s, node, inertia), driven])
 
         s.each_frame("forces on joints", body)
         return forces
@@ -221,10 +219,14 @@ def integrate(step: Step) -> None:
         health.note(node, q, v)
 
     s.each_frame("the next state", body)
-    s.write("error", None, [
-        trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
-        for role, total in enumerate(health.totals())
-    ])
+    s.write(
+        "error",
+        None,
+        [
+            trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
+            for role, total in enumerate(health.totals())
+        ],
+    )
 
 
 Stage = Callable[[Step], None]

@@ -21,9 +21,7 @@ MEET = 'asm volatile("bar.sync 0;" ::: "memory");'
 """All threads of a block wait for each other; a barrier counts warps as they come, wherever in the program they are."""
 
 
-def emit_cuda(
-    roles: Sequence[Program], places: Mapping[str, Place], target: Target, runs_per_step: int = 1
-) -> str:
+def emit_cuda(roles: Sequence[Program], places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
     """The body of a function that runs a program for some steps: of one role, or of the roles of one line.
 
     It expects `e` (the environment), `stride`, `steps`, a pointer for each arena, `ints` and `floats` (the tables), and

@@ -269,9 +269,7 @@ class _Module:
         for store in line.stores:
             self.store(store.slot, self.operand(store.value, values), values)
 
-    def instruction(
-        self, instruction: Instruction, values: _Values, pairs: Mapping[Operand, tuple[int, int]]
-    ) -> None:
+    def instruction(self, instruction: Instruction, values: _Values, pairs: Mapping[Operand, tuple[int, int]]) -> None:
         names, kn = values.names, self.kn
         if instruction.slot is not None:
             names[instruction.target] = self.load(instruction.slot, values)
@@ -440,9 +438,11 @@ class _Module:
         address = self.addresses.of(slot)
         row = str(address.row)
         if address.column is not None:
-            row = self.set(f"add i64 {self._columns[address.column]}, {row}") if address.row else self._columns[
-                address.column
-            ]
+            row = (
+                self.set(f"add i64 {self._columns[address.column]}, {row}")
+                if address.row
+                else self._columns[address.column]
+            )
         if index is not None:
             row = self.set(f"add i64 {index}, {row}")
         if self.addresses.is_local(address):

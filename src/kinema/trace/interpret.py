@@ -137,7 +137,7 @@ class _Run:
 
     def get(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
         array, row = self._find(slot)
-        if array.shape[1] == 1 and self.n_envs > 1 or array.dtype != self.dtype:
+        if (array.shape[1] == 1 and self.n_envs > 1) or array.dtype != self.dtype:
             return self.dtype.type(array[row, 0])
         if slot.index is None:
             return array[row]

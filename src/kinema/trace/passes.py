@@ -80,9 +80,7 @@ def _visit(
             order.append(instruction)
             continue
         stack.append((number, True))
-        arguments = sorted(
-            {a for a in instruction.needs if a in made_by and a not in done}, key=lambda a: (room[a], a)
-        )
+        arguments = sorted({a for a in instruction.needs if a in made_by and a not in done}, key=lambda a: (room[a], a))
         stack.extend((a, False) for a in arguments)
 
 

@@ -163,7 +163,9 @@ class Recorder:
                     if tape is draft.tape and place in wanted
                 ]
                 line = straight(draft.tape, [*draft.stores, *kept])
-                wanted.update(i.slot.item for i in line.instructions if i.slot and i.slot.array == self._prefix + CARRIED)
+                wanted.update(
+                    i.slot.item for i in line.instructions if i.slot and i.slot.array == self._prefix + CARRIED
+                )
                 if line.stores:
                     blocks.append(line)
         return tuple(reversed(blocks))

@@ -127,6 +127,9 @@ def joint(rng: Generator, name: str, kind: JointKind, parent: str | None, child:
         made.pitch = float(rng.normal())
     if kind is JointKind.FREE:
         made.initial = np.concatenate([rng.normal(size=3), _unit(rng.normal(size=4))])
+    elif rng.random() < 0.4:
+        q = rng.normal(size=made.n_qs)
+        made.state = _unit(q) if kind is JointKind.SPHERICAL else q
     if kind is JointKind.SPHERICAL and rng.random() < 0.5:
         made.cone = ConeLimit(angle_y=0.5, angle_z=float(rng.uniform(0.1, 2)), total=bool(rng.random() < 0.5))
     if kind is JointKind.DISTANCE:

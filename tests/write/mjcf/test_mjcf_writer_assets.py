@@ -17,6 +17,7 @@ from kit.written.mjcf import (
     assert_mass_matrix,
     assert_masses,
     assert_poses,
+    assert_start,
     random_coordinates,
     write,
 )
@@ -38,6 +39,7 @@ def test_mujoco_has_the_same_robot(file: Path, tmp_path: Path) -> None:
         assert_poses(written, random_coordinates(written, generator))
     assert_masses(written)
     assert_joints(written)
+    assert_start(written)
     assert_collisions(written)
     if n_entries(written) < 20_000:  # the mass matrix by differences takes long for more
         assert_mass_matrix(written, values)

@@ -16,6 +16,7 @@ from kit.written.mjcf import (
     assert_mass_matrix,
     assert_masses,
     assert_poses,
+    assert_start,
     random_coordinates,
     write,
 )
@@ -34,6 +35,7 @@ def _judge(described: Robot | World, seed: int) -> None:
         assert_poses(written, random_coordinates(written, generator))
         assert_masses(written)
         assert_joints(written)
+        assert_start(written)
         assert_collisions(written)
         assert_mass_matrix(written, values)
         again = read_mjcf(written.path)

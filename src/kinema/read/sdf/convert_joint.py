@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +77,7 @@ class JointConverter:
         if kind is JointKind.SCREW:
             joint.pitch = element.pitch
         joint.axes = self._axes(node, element, kind)
+        joint.initial = _initial(element, joint)
         for tag, axis in (("axis", element.axis), ("axis2", element.axis2)):
             if axis is not None:
                 joint.attributes |= {f"sdf:{tag}_{key}": value for key, value in axis.settings.items()}
@@ -180,6 +182,34 @@ def find_joint(scope: Scope, name: str) -> FrameNode | None:
         return scope.joints[name]
     found = scope.find(name)
     return found if found is not None and isinstance(found.element, JointElement) else None
+
+
+def _initial(element: JointElement, joint: Joint) -> Array | None:
+    """The coordinates that the file says the joint starts at."""
+    axes = (element.axis, element.axis2)
+    said = [None if a is None else a.initial_position for a in axes[: joint.n_dofs]]
+    if joint.kind is JointKind.SPHERICAL or all(value is None for value in said):
+        return None
+    return np.array([value or 0.0 for value in said])
+
+
+def show_followers(joints: Sequence[Joint]) -> None:
+    """Say that followers stand where the file poses their links, whatever they follow would have them do.
+
+    Not where something that they follow starts elsewhere: then they go with it.
+    """
+    by_name = {joint.name: joint for joint in joints}
+    for joint in joints:
+        leaders, waiting = set[str](), [joint.name]
+        while waiting:
+            found = by_name.get(waiting.pop())
+            new = {a.mimic.joint for a in found.moving_axes if a.mimic is not None} - leaders if found else set[str]()
+            leaders |= new
+            waiting += new
+        if leaders and not any(name in by_name and by_name[name].initial is not None for name in leaders):
+            at_zero = [a.mimic.offset - a.mimic.multiplier * a.mimic.reference for a in joint.moving_axes if a.mimic]
+            if joint.initial is None and any(at_zero):
+                joint.state = np.zeros(joint.n_qs)
 
 
 def _ball_axes(element: AxisElement | None) -> list[Axis]:

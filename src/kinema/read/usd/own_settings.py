@@ -22,7 +22,7 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "double2": ("resolution", "limit:*"),
     "double3": ("massless:center", "freeJoint:localPos0", "freeJoint:localPos1"),
     "quatd": ("frame", "freeJoint:localRot0", "freeJoint:localRot1"),
-    "double[]": ("massless:inertia", "reference", "solid:numbers", "axis:*"),
+    "double[]": ("massless:inertia", "reference", "state", "solid:numbers", "axis:*"),
     "double3[]": ("directions",),
     "token[]": ("axes", "implied", "unset"),
     "asset": ("texture",),

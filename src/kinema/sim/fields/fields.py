@@ -199,7 +199,7 @@ class Fields:
             raise KinemaError("nothing moves, so there is no Jacobian")
         key = ("jacobian", link)
         if key not in self._groups:
-            outputs = {name: (Owner.DOF, 1, n) for name in JACOBIAN}
+            outputs = dict.fromkeys(JACOBIAN, (Owner.DOF, 1, n))
             name = f"jacobian of {engine.model.links.names[link]}"
             self._groups[key] = _Group(engine, name, link_jacobian(link), outputs)
         group = self._groups[key]

@@ -20,7 +20,9 @@ NO_PULL = Pull(0.0, 0.0)
 
 def passive(s: Sweeps, node: Node) -> list[Pull]:
     """Springs and dampers."""
-    result = [Pull(-(damping * v), -damping) for damping, v in zip(s.of("damping", node), s.of("vel", node), strict=True)]
+    result = [
+        Pull(-(damping * v), -damping) for damping, v in zip(s.of("damping", node), s.of("vel", node), strict=True)
+    ]
     if not node.sprung:
         return result
     springs = zip(s.of("stiffness", node), stretches(s, node), strict=True)

@@ -21,7 +21,6 @@ from .copies import record_copies
 from .programs import step_program
 from .tables import Tables
 
-
 Outputs = Mapping[str, tuple[Owner, int]]
 """Of each array that is written, what its items belong to, and how many numbers each has."""
 

@@ -16,6 +16,7 @@ from ..rigid.sweeps import Cord, Cords, Pull
 from ..rigid.tree import WORLD, Node, frame_ref
 from .table_loops import TableLoops
 
+
 @dataclass(frozen=True, slots=True)
 class CordKind:
     """What decides which code a cord runs."""

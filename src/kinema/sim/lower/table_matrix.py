@@ -17,6 +17,7 @@ from .table_cords import TableCords
 from .table_loops import Scratch, TableLoops
 from .table_rows import FrameKind, frame_numbers
 
+
 class TableMatrix(TreeMatrix):
     """A matrix in the scratch memory."""
 
@@ -236,7 +237,9 @@ class TableFactors(Factors):
             return Place(start.arena, start.row + i * n + j)
 
         rows = [Row("entry", {"out": place(i, j), "entry": matrix.entry(i, j)}) for i, j in self._pairs()]
-        rows += [Row("entry", {"out": Place(diagonal.arena, diagonal.row + i), "entry": p}) for i, p in self.inverses.items()]
+        rows += [
+            Row("entry", {"out": Place(diagonal.arena, diagonal.row + i), "entry": p}) for i, p in self.inverses.items()
+        ]
         tables.loop(f"{matrix.name}, factors stored", rows, lambda code: code.write("out", [code.read("entry")]))
         ones = [Row("one", {"out": place(i, i)}) for i in matrix.paths]
         tables.loop(f"{matrix.name}, ones stored", ones, lambda code: code.write("out", [1.0]))

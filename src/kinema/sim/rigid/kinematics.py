@@ -174,9 +174,7 @@ def carried_twist(above: Twist, at: Pose) -> Twist:
     return Twist(unrotate(at.rotation, above.angular), unrotate(at.rotation, at_origin))
 
 
-def accelerations(
-    s: Sweeps, where: Quantity[Pose], qacc: Quantity[list[Value]] | None = None
-) -> Quantity[Moving]:
+def accelerations(s: Sweeps, where: Quantity[Pose], qacc: Quantity[list[Value]] | None = None) -> Quantity[Moving]:
     """The acceleration of each frame's origin, as felt, and its spin.
 
     Without accelerations of coordinates: what there is of it at this velocity when none of them accelerates.

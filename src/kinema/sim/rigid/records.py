@@ -35,7 +35,7 @@ def _mapped(change: Callable[..., Value], first: R, *others: R) -> R:
     made = [_mapped(change, *parts) for parts in zip(*(_parts(r) for r in (first, *others)), strict=True)]
     if is_dataclass(first):
         return type(first)(*made)  # type: ignore[return-value]
-    return (made if isinstance(first, list) else tuple(made))  # type: ignore[return-value]
+    return made if isinstance(first, list) else tuple(made)  # type: ignore[return-value]
 
 
 def _parts(record: Any) -> Iterator[Any]:

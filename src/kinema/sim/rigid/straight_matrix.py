@@ -10,7 +10,6 @@ from kinema.trace import Scalar, Value
 from .sweeps import Cords, Factors, Quantity, TreeMatrix
 from .tree import Node, Ref, Tree
 
-
 Outputs = dict[str, dict[int, Value]]
 """What was written, by array and item."""
 
@@ -43,7 +42,11 @@ class StraightMatrix(TreeMatrix):
         return [self.entries[dof, dof] for dof in node.dofs]
 
     def plus(
-        self, name: str, more: Callable[[Node], list[Value]], cords: Sequence[Cords] = (), times: Callable[[], Value] = float
+        self,
+        name: str,
+        more: Callable[[Node], list[Value]],
+        cords: Sequence[Cords] = (),
+        times: Callable[[], Value] = float,
     ) -> StraightMatrix:
         entries = dict(self.entries)
         for node in self.tree.nodes:

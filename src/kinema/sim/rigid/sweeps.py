@@ -184,7 +184,11 @@ class TreeMatrix(ABC):
 
     @abstractmethod
     def plus(
-        self, name: str, more: Callable[[Node], list[Value]], cords: Sequence[Cords] = (), times: Callable[[], Value] = float
+        self,
+        name: str,
+        more: Callable[[Node], list[Value]],
+        cords: Sequence[Cords] = (),
+        times: Callable[[], Value] = float,
     ) -> TreeMatrix:
         """With something added on the diagonal, and `times` the slopes of cords between those that share one.
 

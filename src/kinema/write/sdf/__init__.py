@@ -11,6 +11,7 @@ from ..meshes import MeshStore
 from ..report import LossReport
 from ..text import Element, to_xml
 from .geometry import SUFFIXES
+from .joints import NAMESPACE
 from .losses import report_pairs
 from .lower import Lowered as Lowered, lower
 from .model import add_model, model_name, needs_new_version
@@ -43,6 +44,8 @@ def _document(writing: Writing, described: Robot | World) -> Element:
     writing.version = choose_version(described, writing.options, lambda: needs_new_version(lowered))
     masks = _has_masks([robot for robot, _ in models])
     root = Element("sdf", {"version": writing.version})
+    if any(joint.initial is not None for made in lowered for joint in made.robot.joints):
+        root.set(NAMESPACE)
     if isinstance(described, World):
         add_world(writing, root, described, models, masks=masks)
     else:
