@@ -1,4 +1,4 @@
-"""L2: arrays and compiled programs on a CPU (through LLVM) or a GPU (through NVIDIA Warp). The one package that does."""
+"""L2: arrays and compiled programs, on a CPU through LLVM or on a GPU through NVIDIA Warp: only this knows of them."""
 
 from .arrays import Arena as Arena, Field as Field, Layout as Layout, padded as padded
 from .devices import (

@@ -109,12 +109,21 @@ def compile_host(text: str) -> HostFunction:
     """The function of a module's text, from the disk cache if it was compiled before."""
     key = hashlib.sha256(f"{processor_key()} {_WORKER.read_text(encoding='utf-8')} {text}".encode()).hexdigest()[:32]
     file = cache_folder() / "host" / f"{key}.o"
-    try:
-        code = file.read_bytes()
-    except OSError:
+    code = _kept(file)
+    if code is None:
         code = WORKERS.compile(text)
-        keep(file, code)
+        keep(file, hashlib.sha256(code).digest() + code)
     return _load(code)
+
+
+def _kept(file: Path) -> bytes | None:
+    """Code that was kept, if it is still what it was."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:32], content[32:]
+    return code if hashlib.sha256(code).digest() == digest else None
 
 
 _loading = threading.Lock()

@@ -151,9 +151,7 @@ class Commands(ABC):
             raise KinemaError(f'{what}: environments share this: use scene.build(per_env=("{name}",)) for some of them')
         array = batched(values, running.n_envs, shape, running.memory.dtype, what)
         if len(array) > 1 and (array != array[:1]).any():
-            raise KinemaError(
-                f'{what}: environments share this: use scene.build(per_env=("{name}",)) to let them differ'
-            )
+            raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{name}",)) lets them differ')
         running.memory.write(name, rows, array[:1].reshape(1, -1))
         running.controls.was_set(name, rows)
 

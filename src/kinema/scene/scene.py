@@ -14,7 +14,7 @@ from kinema.compile import Part, compile_model
 from kinema.description import Robot, World
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, Pose, unique_name
 from kinema.model import Model
-from kinema.sim import Engine, Integrator, Settings
+from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
 from .arguments import choice, device_name, duration, flag, numbers, whole
 from .batches import environments
@@ -27,7 +27,6 @@ from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
 PRECISIONS = ("single", "double")
-EMISSIONS = ("auto", "unrolled", "rolled")
 
 
 class Scene:

@@ -1,5 +1,17 @@
 """L1: symbolic scalars, programs made of blocks, their optimisation, interpretation, differentiation and emission."""
 
+from .blocks import (
+    SCRATCH as SCRATCH,
+    Count as Count,
+    If as If,
+    Instruction as Instruction,
+    Line as Line,
+    Loop as Loop,
+    Place as Place,
+    Repeat as Repeat,
+    Slot as Slot,
+    Store as Store,
+)
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
 from .emit_cuda import emit_cuda as emit_cuda
 from .emit_llvm import ENTRY as ENTRY, emit_llvm as emit_llvm
@@ -18,16 +30,7 @@ from .interpret import interpret as interpret, interpret_in as interpret_in
 from .loops import Row as Row, RowCode as RowCode, record_loop as record_loop
 from .lowering import UNIFORM as UNIFORM, Target as Target
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
-from .program import (
-    SCRATCH as SCRATCH,
-    Instruction as Instruction,
-    Line as Line,
-    Loop as Loop,
-    Place as Place,
-    Program as Program,
-    Slot as Slot,
-    Store as Store,
-)
+from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
 from .split import EXCHANGE as EXCHANGE, n_exchanged as n_exchanged, split as split
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value

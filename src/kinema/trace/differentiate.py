@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from kinema.foundation import KinemaError
 
+from .blocks import Line
 from .functions import cos, select, sin
-from .program import Line, Program
+from .program import Program
 from .record import finish
 from .tape import Scalar, Tape, Value, add, divide, multiply, negate, subtract
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from .blocks import Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot
 from .lowering import SINES, UNIFORM, Addresses, Target, sine_pairs
-from .program import Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Program, Repeat, Slot
+from .program import Program
 from .split import EXCHANGE, n_exchanged
 
 WARP = 32

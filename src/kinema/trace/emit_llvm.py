@@ -7,12 +7,13 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .lowering import SINES, UNIFORM, Addresses, Target, sine_pairs, uniform_values
-from .program import SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Program, Repeat, Slot
+from .blocks import SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot
+from .llvm_words import LlvmWords
+from .lowering import UNIFORM, Addresses, Target, sine_pairs, uniform_values
+from .program import Program
 
 ARENAS = ("state", "told", "out", UNIFORM, SCRATCH)
 POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
@@ -39,28 +40,15 @@ class _Values:
     uniform: set[int]
 
 
-class _Module:
+class _Module(LlvmWords):
     def __init__(self, program: Program, places: Mapping[str, Place], target: Target) -> None:
+        super().__init__(target)
         self.program = program
         self.addresses = Addresses(program, places)
-        self.target = target
-        self.n = target.scalar
-        wide = target.lanes > 1
-        self.kn = f"<{target.lanes} x {self.n}>" if wide else self.n
-        self.i1 = f"<{target.lanes} x i1>" if wide else "i1"
-        self.size = 4 if target.precision == "single" else 8
-        bits = 8 * self.size
-        self.int = f"<{target.lanes} x i{bits}>" if wide else f"i{bits}"
-        self.suffix = f"v{target.lanes}f{bits}" if wide else f"f{bits}"
-        self.lines: list[str] = []
-        self.label = "entry"
         self.mask: str | None = None
         """The environments of a vector that take part; None for all."""
         self.turns: list[str] = []
         self.locals = {name: f"%local{i}" for i, name in enumerate(program.locals)}
-        self._count = 0
-        self._pending: dict[str, tuple[int, str]] = {}
-        """Loops that are not closed yet: the line of the counter."""
         self._columns: dict[tuple[int, int], str] = {}
         """Row numbers of the tables' rows that the text is in."""
 
@@ -90,46 +78,6 @@ class _Module:
             for name, count in (("fma", 3), ("sqrt", 1))
         ]
         return "\n".join([*declared, *self.lines, "}"]) + "\n"
-
-    def put(self, line: str) -> None:
-        self.lines.append("  " + line)
-
-    def set(self, expression: str) -> str:
-        """A new name for what an expression gives."""
-        self._count += 1
-        self.put(f"%t{self._count} = {expression}")
-        return f"%t{self._count}"
-
-    def fresh(self, what: str) -> str:
-        self._count += 1
-        return f"{what}{self._count}"
-
-    def open(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.label = label
-
-    def begin(self, start: str, end: str) -> tuple[tuple[str, str, str, str], str]:
-        """A loop over integers; what its end needs, and the counter."""
-        head, body, done = self.fresh("head"), self.fresh("body"), self.fresh("done")
-        counter, after = f"%{head}.i", f"%{head}.next"
-        before = self.label
-        self.put(f"br label %{head}")
-        self.open(head)
-        place = len(self.lines)
-        self.put("")  # the counter, when it is known where the loop comes back from
-        more = self.set(f"icmp slt i64 {counter}, {end}")
-        self.put(f"br i1 {more}, label %{body}, label %{done}")
-        self.open(body)
-        self._pending[head] = (place, f"  {counter} = phi i64 [ {start}, %{before} ], [ {after}, %{{}} ]")
-        return (head, done, counter, after), counter
-
-    def end(self, loop: tuple[str, str, str, str]) -> None:
-        head, done, counter, after = loop
-        self.put(f"{after} = add i64 {counter}, 1")
-        place, line = self._pending.pop(head)
-        self.lines[place] = line.format(self.label)
-        self.put(f"br label %{head}")
-        self.open(done)
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -180,15 +128,6 @@ class _Module:
         at = self.set(f"getelementptr i32, ptr %{pointer}, i64 {index}")
         return self.set(f"sext i32 {self.set(f'load i32, ptr {at}')} to i64")
 
-    def _any(self, mask: str) -> str:
-        if self.target.lanes == 1:
-            return mask
-        bits = self.set(f"bitcast {self.i1} {mask} to i{self.target.lanes}")
-        return self.set(f"icmp ne i{self.target.lanes} {bits}, 0")
-
-    def _and(self, mask: str, other: str | None) -> str:
-        return mask if other is None else self.set(f"and {self.i1} {mask}, {other}")
-
     def _narrowed(self, mask: str) -> str | None:
         """The mask of a body: one environment alone is only there if it takes part."""
         return mask if self.target.lanes > 1 else None
@@ -198,9 +137,9 @@ class _Module:
 
     def condition(self, block: If) -> None:
         outer = self.mask
-        mask = self._and(self._above_half(block.flag), outer)
+        mask = self.both(self._above_half(block.flag), outer)
         body, done = self.fresh("then"), self.fresh("done")
-        self.put(f"br i1 {self._any(mask)}, label %{body}, label %{done}")
+        self.put(f"br i1 {self.any_of(mask)}, label %{body}, label %{done}")
         self.open(body)
         self.mask = self._narrowed(mask)
         self.blocks(block.body)
@@ -217,19 +156,16 @@ class _Module:
         self.lines += ["", ""]
         self.mask = self._narrowed(f"%{head}.mask")
         self.blocks(block.body)
-        mask = self._and(self._above_half(block.again), self.mask)
+        mask = self.both(self._above_half(block.again), self.mask)
         turns = self.set(f"add i64 %{head}.i, 1")
         more = self.set(f"icmp ult i64 {turns}, {block.most}")
-        go_on = self.set(f"and i1 {self._any(mask)}, {more}")
+        go_on = self.set(f"and i1 {self.any_of(mask)}, {more}")
         self.put(f"br i1 {go_on}, label %{head}, label %{done}")
         self.lines[place] = f"  %{head}.i = phi i64 [ 0, %{before} ], [ {turns}, %{self.label} ]"
-        first = outer or self._all()
+        first = outer or self.all_of()
         self.lines[place + 1] = f"  %{head}.mask = phi {self.i1} [ {first}, %{before} ], [ {mask}, %{self.label} ]"
         self.open(done)
         self.mask = outer
-
-    def _all(self) -> str:
-        return "true" if self.target.lanes == 1 else f"<{', '.join(['i1 true'] * self.target.lanes)}>"
 
     def count(self, block: Count) -> None:
         outer, before = self.mask, self.label
@@ -244,8 +180,8 @@ class _Module:
         if block.uniform:
             more = below if self.target.lanes == 1 else self.set(f"extractelement {self.i1} {below}, i64 0")
         else:
-            mask = self._and(below, outer)
-            more = self._any(mask)
+            mask = self.both(below, outer)
+            more = self.any_of(mask)
             self.mask = self._narrowed(mask)
         self.put(f"br i1 {more}, label %{body}, label %{done}")
         self.open(body)
@@ -313,68 +249,7 @@ class _Module:
     def operand(self, operand: Operand, values: _Values) -> str:
         return values.names[operand] if isinstance(operand, int) else self.constant(operand)
 
-    def constant(self, value: float) -> str:
-        (bits,) = struct.unpack("<Q", struct.pack("<d", self.target.rounded(value)))
-        text = f"0x{bits:016X}"
-        return text if self.target.lanes == 1 else f"splat ({self.n} {text})"
-
-    def choose(self, a: str, b: str, below: str, otherwise: str) -> str:
-        condition = self.set(f"fcmp olt {self.kn} {a}, {b}")
-        return self.set(f"select {self.i1} {condition}, {self.kn} {below}, {self.kn} {otherwise}")
-
-    def fma(self, a: str, b: str, c: str) -> str:
-        if self.target.fused:
-            return self.set(f"call {self.kn} @llvm.fma.{self.suffix}({self.kn} {a}, {self.kn} {b}, {self.kn} {c})")
-        return self.set(f"fadd {self.kn} {self.set(f'fmul {self.kn} {a}, {b}')}, {c}")
-
-    def sine_and_cosine(self, x: str) -> tuple[str, str]:
-        """See `SineConstants`."""
-        known, kn, one = SINES[self.target.precision], self.kn, self.constant
-        shifted = self.fma(x, one(known.two_over_pi), one(known.magic))
-        k = self.set(f"fsub {kn} {shifted}, {one(known.magic)}")
-        r = x
-        for part in known.half_pi:
-            r = self.fma(k, one(-part), r)
-        z = self.set(f"fmul {kn} {r}, {r}")
-        cubed = self.set(f"fmul {kn} {r}, {z}")
-        sine = self.fma(cubed, self.horner(known.sine, z), r)
-        fourth = self.set(f"fmul {kn} {z}, {z}")
-        cosine = self.fma(fourth, self.horner(known.cosine, z), self.fma(z, one(-0.5), one(1.0)))
-        quadrant = self.set(f"bitcast {kn} {shifted} to {self.int}")
-        odd = self._bit(quadrant, 1)
-        s = self.set(f"select {self.i1} {odd}, {kn} {cosine}, {kn} {sine}")
-        c = self.set(f"select {self.i1} {odd}, {kn} {sine}, {kn} {cosine}")
-        return self._signed(s, self._bit(quadrant, 2)), self._signed(c, self._bit(self._next(quadrant), 2))
-
-    def horner(self, coefficients: tuple[float, ...], z: str) -> str:
-        result = self.constant(coefficients[-1])
-        for coefficient in reversed(coefficients[:-1]):
-            result = self.fma(z, result, self.constant(coefficient))
-        return result
-
-    def _whole(self, number: int) -> str:
-        kind = f"i{8 * self.size}"
-        return str(number) if self.target.lanes == 1 else f"splat ({kind} {number})"
-
-    def _bit(self, quadrant: str, bit: int) -> str:
-        masked = self.set(f"and {self.int} {quadrant}, {self._whole(bit)}")
-        return self.set(f"icmp ne {self.int} {masked}, {self._whole(0)}")
-
-    def _next(self, quadrant: str) -> str:
-        return self.set(f"add {self.int} {quadrant}, {self._whole(1)}")
-
-    def _signed(self, value: str, negative: str) -> str:
-        minus = self.set(f"fneg {self.kn} {value}")
-        return self.set(f"select {self.i1} {negative}, {self.kn} {minus}, {self.kn} {value}")
-
     # ----------------------------------------------------------------------------------------------------- memory
-
-    def splat(self, scalar: str) -> str:
-        if self.target.lanes == 1:
-            return scalar
-        first = self.set(f"insertelement {self.kn} poison, {self.n} {scalar}, i64 0")
-        zeros = f"<{self.target.lanes} x i32> zeroinitializer"
-        return self.set(f"shufflevector {self.kn} {first}, {self.kn} poison, {zeros}")
 
     def load(self, slot: Slot, values: _Values | None) -> str:
         address = self.addresses.of(slot)

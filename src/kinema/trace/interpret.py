@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .program import SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Program, Repeat, Slot
+from .blocks import SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Repeat, Slot
+from .program import Program
 
 _RUN: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .blocks import NUMBER, Case, Loop, Place, Slot, lines
 from .passes import optimise
-from .program import NUMBER, Case, Loop, Place, Slot, lines
 from .record import Recorder
 from .tape import Value
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .program import HEADER, SCRATCH, Case, Instruction, Line, Loop, Operand, Place, Program, Slot
+from .blocks import SCRATCH, Case, Instruction, Line, Loop, Operand, Place, Slot
+from .program import HEADER, Program
 
 UNIFORM = "uniform"
 """The arena of numbers that all environments share."""

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .program import Instruction, Line, Program, map_lines
+from .blocks import Instruction, Line, map_lines
+from .program import Program
 
 
 def fuse_multiply_add(line: Line, kept: Sequence[int] = ()) -> Line:

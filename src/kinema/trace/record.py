@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Slot, Store
 from .functions import select
-from .program import Block, Blocks, Count, If, Instruction, Line, Loop, Program, Repeat, Slot, Store
+from .program import Program
 from .tape import Scalar, Tape, Value
 
 CARRIED = "carried"

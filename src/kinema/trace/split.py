@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from .blocks import Instruction, Line, Slot, Store
 from .passes import depth_first, fuse_multiply_add
-from .program import Instruction, Line, Program, Slot, Store
+from .program import Program
 
 EXCHANGE = "exchange"
 """The array through which roles give values to each other: all have written before any reads."""

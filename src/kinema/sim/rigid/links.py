@@ -32,7 +32,7 @@ class LinkBody:
 
 @dataclass(frozen=True, slots=True)
 class TreeMass:
-    """The masses of a tree: their sum, their first moment, and the root's own centre, which serves where there is none."""
+    """The masses of a tree, their first moment, and the root's own centre, which serves where there is no mass."""
 
     mass: Value
     moment: Vector

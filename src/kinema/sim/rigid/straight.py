@@ -258,6 +258,8 @@ def outward_links(model: Model) -> list[int]:
 
 
 class StraightCords(Cords):
+    """Pulls, one after the other."""
+
     def __init__(self, sweeps: Straight) -> None:
         self.sweeps = sweeps
         self.pulls: list[tuple[dict[int, float], Pull]] = []

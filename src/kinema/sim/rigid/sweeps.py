@@ -60,7 +60,7 @@ class Sweeps(ABC):
 
     @property
     def gravity(self) -> Vector:
-        """[m/s2]"""
+        """In the world [m/s2]."""
         return [self.read("gravity", i) for i in range(3)]
 
     @property

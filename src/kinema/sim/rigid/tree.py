@@ -83,7 +83,7 @@ class Node:
     """Whether there is a spring in its joint."""
     per_inertia: bool = False
     """Whether gains of its control are per unit of inertia."""
-    root: Ref = link_ref(WORLD)
+    root: Ref = field(default_factory=lambda: link_ref(WORLD))
     """The link that holds the whole tree it is in."""
     links: list[int] = field(default_factory=list)
     beside: Ref | None = None
