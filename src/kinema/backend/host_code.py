@@ -31,21 +31,24 @@ class _Workers:
 
     def __init__(self) -> None:
         self._idle: list[subprocess.Popen[bytes]] = []
+        self._all: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
     def _take(self) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._pid != os.getpid():  # a fork: the parent's processes answer the parent
-                self._idle, self._pid = [], os.getpid()
+                self._idle, self._all, self._pid = [], [], os.getpid()
             if self._idle:
                 return self._idle.pop()
-        return subprocess.Popen(
-            [sys.executable, str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
+            worker = subprocess.Popen(
+                [sys.executable, str(_WORKER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            )
+            self._all.append(worker)
+            return worker
 
     def warm_up(self) -> None:
         """Start a process now, which will be wanted soon."""
@@ -62,9 +65,11 @@ class _Workers:
             end(worker)
             raise
         finally:
-            if worker.returncode is None:
-                with self._lock:
+            with self._lock:
+                if worker.returncode is None:
                     self._idle.append(worker)
+                elif worker in self._all:
+                    self._all.remove(worker)
 
     @staticmethod
     def _ask(worker: subprocess.Popen[bytes], text: str) -> bytes:
@@ -84,11 +89,12 @@ class _Workers:
         return payload
 
     def close(self) -> None:
-        """End all that wait."""
+        """End all of them, whatever they are doing."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            end(worker)
+            workers, self._idle, self._all = self._all, [], []
+        if self._pid == os.getpid():
+            for worker in workers:
+                end(worker)
 
 
 def end(worker: subprocess.Popen[bytes]) -> None:

@@ -171,27 +171,28 @@ class Scene:
             external_forces=flag(external_forces, "external_forces"),
         )
         with self.progress.showing(3):
-            self.progress("modelling")
-            model = compile_model(self._parts, self.gravity, self.diagnostics)
-            given = self._set_constants(model)
-            self.progress("checking")
             parts = [p.description for p in self._parts]
-            report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
-            adjustable = bool(settings.per_env & {"armature", "mass_shift"})
-            inertia = refuse_impossible(model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable)
-            self.progress("allocating")
-            device = find_device(self.device)
-            engine = Engine(
-                model,
-                settings,
-                n_envs,
-                device,
-                precision=self.precision,
-                emission=self.emission,
-                progress=self.progress,
-            )
-            memory = Memory(engine)
-            controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
+            with self.progress("modelling"):
+                model = compile_model(self._parts, self.gravity, self.diagnostics)
+                given = self._set_constants(model)
+            with self.progress("checking"):
+                report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
+                adjustable = bool(settings.per_env & {"armature", "mass_shift"})
+                inertia = refuse_impossible(
+                    model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable
+                )
+            with self.progress("allocating"):
+                engine = Engine(
+                    model,
+                    settings,
+                    n_envs,
+                    find_device(self.device),
+                    precision=self.precision,
+                    emission=self.emission,
+                    progress=self.progress,
+                )
+                memory = Memory(engine)
+                controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
         self._running = Running(model, engine, memory, controls)
         self._sim = Sim(engine)
         for entity, info in zip(self.entities, model.entities, strict=True):
@@ -213,7 +214,7 @@ class Scene:
         running = self.running
         if running.model.n_dofs:
             with self.progress.showing(2):
-                running.engine.prepare()
+                running.engine.prepare(ahead=True)
         running.controls.changed = False
 
     # ----------------------------------------------------------------------------------------------- running

@@ -47,7 +47,7 @@ class Tape:
         key = ("input", array, item, None if index is None else self.operand(index))
         if key not in self._known:
             self._known[key] = self._append("input", ())
-            self.slots[self._known[key]] = Slot(array, item, key[3])
+            self.slots[self._known[key]] = Slot(array, item, key[3])  # type: ignore[arg-type]
         return Scalar(self, self._known[key])
 
     def inputs(self, array: str, count: int) -> list[Scalar]:

@@ -6,7 +6,8 @@ after a step or a setter. What nobody reads costs nothing. Where a step is loops
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any, Protocol
 
@@ -51,8 +52,9 @@ class Host(Protocol):
         """Another one whenever anything may have changed."""
         ...
 
-    def progress(self, stage: str) -> None:
-        """Say what is being done."""
+    @property
+    def progress(self) -> Callable[[str], AbstractContextManager[None]]:
+        """Says what is being done, while it is."""
         ...
 
 
@@ -115,7 +117,7 @@ class _Group:
     """One program, where its results lie, and for which version of the state they are."""
 
     def __init__(
-        self, engine: Host, name: str, run: Callable[[Situation], None], outputs: dict[str, tuple[Owner, int, int]]
+        self, engine: Host, name: str, run: Callable[[Situation], None], outputs: Mapping[str, tuple[Owner, int, int]]
     ) -> None:
         self._engine = engine
         self._name = name
@@ -132,22 +134,26 @@ class _Group:
         engine = self._engine
         key = engine.settings.drive if self._name in DRIVEN else None
         if key not in self._launches:
-            engine.progress(f"compiling the fields of group {self._name}")
-            owners = {f"{OUT}{array}": (owner, width) for array, (owner, width, _) in self._outputs.items()}
-            places = {**engine.places, **self.arena.layout.places()}
-            program = field_program(
-                engine.model,
-                engine.settings,
-                places,
-                lambda sweeps, articulated: self._run(Situation(sweeps, articulated)),
-                owners,
-                rolled=engine.is_rolled,
-                prefix=OUT,
-            )
-            kernel = Kernel(program, places, engine.device, engine.precision, lanes=engine.lanes)
-            arguments = Arguments(engine.state, engine.told.data, self.arena, engine.uniform, threads=engine.threads)
-            self._launches[key] = kernel.record(arguments)
+            with engine.progress(f"compiling the fields of group {self._name}"):
+                self._launches[key] = self._compile()
         return self._launches[key]
+
+    def _compile(self) -> Callable[[], None]:
+        engine = self._engine
+        owners = {f"{OUT}{array}": (owner, width) for array, (owner, width, _) in self._outputs.items()}
+        places = {**engine.places, **self.arena.layout.places()}
+        program = field_program(
+            engine.model,
+            engine.settings,
+            places,
+            lambda sweeps, articulated: self._run(Situation(sweeps, articulated)),
+            owners,
+            rolled=engine.is_rolled,
+            prefix=OUT,
+        )
+        kernel = Kernel(program, places, engine.device, engine.precision, lanes=engine.lanes)
+        arguments = Arguments(engine.state, engine.told.data, self.arena, engine.uniform, threads=engine.threads)
+        return kernel.record(arguments)
 
     def field(self, name: str, count: int = 1) -> Field:
         """Where one of its fields lies, with those that follow it."""
@@ -262,8 +268,8 @@ class Fields:
 
     def _kept(self) -> _Group:
         if self._previous is None:
-            outputs = {"vel_prev": (Owner.DOF, 1, self._engine.model.n_dofs)}
-            self._previous = _Group(self._engine, "previous", _present_velocity, outputs)
+            n = self._engine.model.n_dofs
+            self._previous = _Group(self._engine, "previous", _present_velocity, {"vel_prev": (Owner.DOF, 1, n)})
             self._previous.run()
         return self._previous
 

@@ -66,9 +66,9 @@ class TableMatrix(TreeMatrix):
 
         def climb(code: RowCode) -> None:
             below, above = tables.node(code, "below "), tables.node(code, "to ")
-            start = dict(code.kind)[""]  # type: ignore[arg-type]
-            on, rows = up(below, above, carried[start.here])
-            carried.put(start.here, on)
+            here = frame_ref("")
+            on, rows = up(below, above, carried[here])
+            carried.put(here, on)
             for k, row in enumerate(rows):
                 code.write(f"row {k}", row)
 
@@ -85,7 +85,7 @@ class TableMatrix(TreeMatrix):
             below = node
             while below.parent != WORLD:
                 above = tables.tree.nodes[below.parent]
-                kind = (("", Start(len(node.dofs))), ("below ", _bare(below)), ("to ", _bare(above)))
+                kind = (("dofs", len(node.dofs)), ("below ", _bare(below)), ("to ", _bare(above)))
                 targets = {"": node.here, "below ": below.here, "to ": above.here}
                 own = {f"row {k}": self.entry(d, above.dofs[0]) for k, d in enumerate(node.dofs)}
                 constants = frame_numbers(tables.model, below, "below ") | frame_numbers(tables.model, above, "to ")
@@ -156,17 +156,6 @@ class TableMatrix(TreeMatrix):
             code.write("mirrored", [code.read("entry")])
 
         self.tables.loop(f"{self.name}, stored", rows, body)
-
-
-class Start:
-    """The frame that a way up began at: all that its code asks for is how many degrees of freedom it has."""
-
-    def __init__(self, n_dofs: int) -> None:
-        self.n_dofs = n_dofs
-        self.here = frame_ref("")
-
-    def __repr__(self) -> str:
-        return f"Start({self.n_dofs})"
 
 
 def _bare(node: Node) -> FrameKind:

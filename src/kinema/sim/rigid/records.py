@@ -31,7 +31,7 @@ def plus(a: R, b: R) -> R:
 
 def _mapped(change: Callable[..., Value], first: R, *others: R) -> R:
     if isinstance(first, Scalar | float | int):
-        return change(first, *others)
+        return change(first, *others)  # type: ignore[return-value]
     made = [_mapped(change, *parts) for parts in zip(*(_parts(r) for r in (first, *others)), strict=True)]
     if is_dataclass(first):
         return type(first)(*made)  # type: ignore[return-value]

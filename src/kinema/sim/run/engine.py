@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +23,12 @@ from ..rigid.integrate import RUNS
 from ..rigid.tree import grow
 from ..settings import Control, Drive, Integrator, Settings
 
-Progress = Callable[[str], None]
-"""Called with what is being done, before anything that takes its time."""
+Progress = Callable[[str], AbstractContextManager[None]]
+"""Called with what is being done: entered before anything that takes its time, left after it."""
 
 
-def _silent(_: str) -> None:
-    pass
+def _silent(_: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class Engine:
@@ -78,6 +80,7 @@ class Engine:
         self._nothing = Arena(Layout("out"), 1, device, precision)
         self.places = {array: place for layout in layouts.values() for array, place in layout.places().items()}
         self._kernels: dict[Settings, Kernel] = {}
+        self._compiling = threading.Lock()
         self._launches: dict[tuple[Settings, int], Callable[[], None]] = {}
         self.fields = Fields(self)
         """Everything else that can be asked for, computed when it is."""
@@ -137,35 +140,45 @@ class Engine:
         if self.model.n_actuators:
             self.field("actuator_on").assign(on.astype(np.float64)[:, None])
 
-    def prepare(self) -> None:
-        """Trace and compile the step, so that the first one is as fast as the next."""
+    def prepare(self, *, ahead: bool = False) -> None:
+        """Trace and compile the step, so that the first one is as fast as the next.
+
+        With `ahead` also, while others work, the step that listens to commands: actuators may be taken over any time.
+        """
         if self.model.n_dofs:
             self._kernel()
+        other = replace(self.settings, drive=Drive.COMMANDS)
+        if ahead and self.settings.drive is Drive.ACTUATORS and other not in self._kernels:
+            threading.Thread(target=self._compile_ahead, args=(other,), daemon=True).start()
 
-    @property
-    def _key(self) -> Settings:
-        return replace(self.settings, dt=0.0)
+    def _compile_ahead(self, settings: Settings) -> None:
+        with suppress(Exception):  # whoever needs it will be told
+            self._compiled(settings, _silent)
 
     def _kernel(self) -> Kernel:
-        kernel = self._kernels.get(self._key)
-        if kernel is None:
-            self.progress("tracing the step")
-            least = 2 if self.emission == "rolled" else 1
-            program = make_step(self.model, self.settings, self.places, rolled=self.is_rolled, least=least)
-            self.progress(f"compiling {program.n_instructions:,} instructions for {self.device.name}")
-            kernel = self._kernels[self._key] = Kernel(
-                program,
-                self.places,
-                self.device,
-                self.precision,
-                lanes=self.lanes,
-                roles=self._roles(),
-                runs_per_step=RUNS if self.settings.integrator is Integrator.RK4 else 1,
-            )
-        return kernel
+        kernel = self._kernels.get(self.settings)
+        return self._compiled(self.settings, self.progress) if kernel is None else kernel
 
-    def _roles(self) -> Roles | None:
-        count = self.settings.roles
+    def _compiled(self, settings: Settings, progress: Progress) -> Kernel:
+        with self._compiling:  # what another thread is compiling already is waited for
+            if settings in self._kernels:
+                return self._kernels[settings]
+            with progress("tracing the step"):
+                least = 2 if self.emission == "rolled" else 1
+                program = make_step(self.model, settings, self.places, rolled=self.is_rolled, least=least)
+            with progress(f"compiling {program.n_instructions:,} instructions for {self.device.name}"):
+                self._kernels[settings] = Kernel(
+                    program,
+                    self.places,
+                    self.device,
+                    self.precision,
+                    lanes=self.lanes,
+                    roles=self._roles(settings.roles),
+                    runs_per_step=RUNS if settings.integrator is Integrator.RK4 else 1,
+                )
+            return self._kernels[settings]
+
+    def _roles(self, count: int) -> Roles | None:
         return None if count == 1 else Roles(count, find_limbs(grow(self.model), count).role_of(self.model))
 
     def step(self, count: int = 1) -> None:
