@@ -12,6 +12,10 @@ from kinema.model import DofsInfo, EntityInfo, FramesInfo, JointsInfo, LinksInfo
 from .draft import Body, Draft
 from .motions import Elementary
 
+DEFAULT_SOLREF = (0.02, 1.0)
+DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+"""How hard constraints are where files do not say: MuJoCo's own."""
+
 
 def _ints(values: object) -> npt.NDArray[np.int32]:
     return np.array(list(values), dtype=np.int32)  # type: ignore[call-overload]
@@ -121,6 +125,10 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         frictionloss=column("friction"),
         lower=column("lower"),
         upper=column("upper"),
+        limit_solref=_rows([np.array(a.limit_solver.solref or DEFAULT_SOLREF) for a in axes], (2,)),
+        limit_solimp=_rows([np.array(a.limit_solver.solimp or DEFAULT_SOLIMP) for a in axes], (5,)),
+        limit_margin=np.array([a.limit_solver.margin for a in axes], dtype=np.float64),
+        invweight=np.ones(len(axes)),
         effort_lower=efforts[:, 0],
         effort_upper=efforts[:, 1],
         kp=driven("stiffness"),

@@ -127,6 +127,14 @@ class DofsInfo:
     frictionloss: Array
     lower: Array
     upper: Array
+    limit_solref: Array
+    """Time constant [s] and damping ratio of its limits, or negative stiffness and damping, (n, 2)."""
+    limit_solimp: Array
+    """Their impedance: at the limit, a width beyond it, the width [rad or m], midpoint and power, (n, 5)."""
+    limit_margin: Array
+    """How far before a limit it begins to act [rad or m]."""
+    invweight: Array
+    """The inverse of the inertia that moves it at the start, [1/(kg m2) or 1/kg]."""
     effort_lower: Array
     effort_upper: Array
     """Bounds of what actuators may do together [N or N m]."""

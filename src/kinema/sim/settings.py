@@ -54,6 +54,8 @@ class Settings:
     drive: Drive = Drive.COMMANDS
     per_env: frozenset[str] = frozenset()
     """Which of `PARAMETERS` differ between environments."""
+    limits: bool = False
+    """Whether joints stop at their limits."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
     roles: int = 1

@@ -14,6 +14,7 @@ from typing import Any
 from kinema import trace
 from kinema.trace import Recorder, Value
 
+from .constrain.rows import kinds
 from .force import cords, joints
 from .force.links import anything_pulls, applied, no_wrenches, spare_weight
 from .rigid.aba import articulated_accelerations
@@ -25,7 +26,9 @@ from .rigid.rnea import NO_WRENCH, Wrench, bias_forces, inertial_wrench, joint_f
 from .rigid.sweeps import Cords, Pull, Quantity, Sweeps, TreeMatrix
 from .rigid.tree import Node
 from .settings import Integrator
+from .solve.active_set import constraint_forces
 
+OfNode = Callable[[Node], list[Value]]
 LARGEST = 3.0e38
 """Beyond this a number is no longer one."""
 
@@ -135,14 +138,46 @@ class Step:
         return force
 
     @cached_property
-    def acceleration(self) -> Quantity[list[Value]]:
-        """Forward dynamics: what the forces do to the coordinates."""
+    def free_acceleration(self) -> Quantity[list[Value]]:
+        """What the forces would do to the coordinates without constraints."""
         if self.articulated:
-            return self._articulated(lambda node: self.s.of("armature", node))
+            return self._articulated(lambda node: self.s.of("armature", node), self.active_force)
         force = self.force
         return self.mass.factorised().solve("accelerations", force)
 
-    def _articulated(self, own: Any) -> Quantity[list[Value]]:
+    @cached_property
+    def constraint_force(self) -> Quantity[list[Value]] | None:
+        """What constraints do to the joints; None where there are none."""
+        asked = kinds(self.s.settings)
+        return constraint_forces(self.s, asked, self.free_acceleration, self._with_diagonal) if asked else None
+
+    def _with_diagonal(self, diagonal: OfNode, push: OfNode) -> Quantity[list[Value]]:
+        """Accelerations with something added to the diagonal of the inertia, and to the forces."""
+
+        def more(node: Node, of: OfNode, known: list[Value]) -> list[Value]:
+            return [a + b for a, b in zip(known, of(node), strict=True)]
+
+        if self.articulated:
+            return self._articulated(
+                lambda node: more(node, diagonal, self.s.of("armature", node)),
+                lambda node: more(node, push, self.active_force(node)),
+            )
+        right: Quantity[list[Value]] = self.s.quantity("right-hand side")
+        force = self.force
+        self.s.each_frame("right-hand side", lambda node: right.put(node.here, more(node, push, force[node.here])))
+        return self.mass.plus("inertia with constraints", diagonal).factorised().solve("a guess", right)
+
+    @cached_property
+    def acceleration(self) -> Quantity[list[Value]]:
+        """Forward dynamics: what forces and constraints do to the coordinates."""
+        return self.free_acceleration if self.constraint_force is None else self._pushed_on(_none)
+
+    def _pushed_on(self, slopes: OfNode) -> Quantity[list[Value]]:
+        """Accelerations by all forces, those of constraints among them, with slopes on the diagonal of the inertia."""
+        held = self.constraint_force
+        return self._with_diagonal(slopes, _none if held is None else lambda node: held[node.here])
+
+    def _articulated(self, own: OfNode, force: OfNode) -> Quantity[list[Value]]:
         motion, wrenches, _ = self.motion, self.wrenches, self.forces
 
         def bias(node: Node) -> Wrench:
@@ -153,7 +188,7 @@ class Step:
                 [a - b for a, b in zip(taken.force, pull.force, strict=True)],
             )
 
-        return articulated_accelerations(self.s, self.where, own, self.active_force, bias)
+        return articulated_accelerations(self.s, self.where, own, force, bias)
 
     def implicit_acceleration(self) -> Quantity[list[Value]]:
         """The change of velocity per time over a step, with the slopes of forces taken at its end."""
@@ -164,19 +199,31 @@ class Step:
             parts = self.forces[node.here] if fast else self.forces[node.here][:1]
             return [-(s.dt * _sum([part[k].slope for part in parts])) for k in range(len(node.dofs))]
 
+        held = self.constraint_force
         if self.articulated:
-
-            def own(node: Node) -> list[Value]:
-                return [a + b for a, b in zip(s.of("armature", node), slopes(node), strict=True)]
-
-            return self._articulated(own)
-        force = self.force
+            return self._pushed_on(slopes)
+        force = self.force if held is None else self._all_forces(held)
         between = [self.tendons, self.actuators] if fast else []
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
         change = implicit.factorised().solve("accelerations", force)
         if fast:
             correct_lone_bodies(s, implicit, self.where, force, change)
         return change
+
+    def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:
+        """Those of constraints among them."""
+        total: Quantity[list[Value]] = self.s.quantity("all forces with constraints")
+        force = self.force
+
+        def body(node: Node) -> None:
+            total.put(node.here, [a + b for a, b in zip(force[node.here], held[node.here], strict=True)])
+
+        self.s.each_frame("all forces with constraints", body)
+        return total
+
+
+def _none(node: Node) -> list[Value]:
+    return [0.0] * len(node.dofs)
 
 
 def _sum(parts: list[Value]) -> Value:
@@ -197,6 +244,11 @@ def position(step: Step) -> None:
 def forces(step: Step) -> None:
     """What acts on the joints."""
     _ = step.forces
+
+
+def constrain(step: Step) -> None:
+    """What constraints add to them."""
+    _ = step.constraint_force
 
 
 def accelerate(step: Step) -> None:
@@ -230,7 +282,7 @@ def integrate(step: Step) -> None:
 
 
 Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, forces, accelerate, integrate]
+STAGES: list[Stage] = [position, forces, constrain, accelerate, integrate]
 """The step, in order. A stage of another room goes between them."""
 
 

@@ -50,7 +50,9 @@ def record_copies(
         for name, which in differ.items():
             pairs = zip(code.numbers(name), tables[0][name], which, strict=True)
             own[name] = [symbol if differs else float(known) for symbol, known, differs in pairs]
-        sweeps = Straight(own_model, own_settings, read, own=own, change=lambda node: _with_own(node, own))
+        sweeps = Straight(
+            own_model, own_settings, read, recorder=code.recorder, own=own, change=lambda node: _with_own(node, own)
+        )
         take(Step(sweeps))
         outputs = sweeps.results()
         outputs.pop("phase", None)  # one for all of them

@@ -164,7 +164,7 @@ def field_program(
     settings = replace(settings, roles=1)
     recorder = Recorder()
     if not rolled:
-        sweeps = Straight(model, settings, recorder.read)
+        sweeps = Straight(model, settings, recorder.read, recorder=recorder)
         run(sweeps, False)
         return recorder.finish({f"{prefix}{array}": values for array, values in sweeps.results().items()})
     tree = grow(model)

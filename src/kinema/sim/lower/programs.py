@@ -22,7 +22,7 @@ def straight_program(model: Model, settings: Settings, run: Callable[[Straight],
 
 def _traced(recorder: Recorder, model: Model, settings: Settings, run: Callable[[Straight], None]) -> Program:
     limbs = find_limbs(grow(model), settings.roles).role_of_frame if settings.roles > 1 else None
-    sweeps = Straight(model, settings, recorder.read, limbs=limbs)
+    sweeps = Straight(model, settings, recorder.read, recorder=recorder, limbs=limbs)
     run(sweeps)
     return recorder.finish(sweeps.results())
 

@@ -18,26 +18,27 @@ from .table_loops import Scratch, TableLoops
 from .table_rows import FrameKind, frame_numbers
 
 
+def paths_of(tables: TableLoops) -> dict[int, list[int]]:
+    """Of each degree of freedom those that move it, from the world on, and itself."""
+    paths: dict[int, list[int]] = {}
+    for node in tables.nodes:
+        above = [] if node.parent == WORLD else paths[tables.tree.nodes[node.parent].dofs[-1]]
+        for k, dof in enumerate(node.dofs):
+            paths[dof] = [*above, *node.dofs[: k + 1]]
+    return paths
+
+
 class TableMatrix(TreeMatrix):
     """A matrix in the scratch memory."""
 
-    def __init__(
-        self,
-        tables: TableLoops,
-        name: str,
-        own: Callable[[Node], tuple[Any, list[list[Value]]]],
-        up: Callable[[Node, Node, Any], tuple[Any, list[list[Value]]]],
-    ) -> None:
+    def __init__(self, tables: TableLoops, name: str, paths: Mapping[int, list[int]], *, may_go: bool = False) -> None:
+        self.may_go = may_go
+        """Whether its factors may take its place."""
         self.tables = tables
         self.name = name
-        self.paths: dict[int, list[int]] = {}
+        self.paths = paths
         """Of each degree of freedom those that move it, from the world on, and itself."""
-        for node in tables.nodes:
-            above = [] if node.parent == WORLD else self.paths[tables.tree.nodes[node.parent].dofs[-1]]
-            for k, dof in enumerate(node.dofs):
-                self.paths[dof] = [*above, *node.dofs[: k + 1]]
-        self.starts = {dof: tables.take(len(path)).row for dof, path in self.paths.items()}
-        self._fill(own, up)
+        self.starts = {dof: tables.take(len(path)).row for dof, path in paths.items()}
 
     def entry(self, dof: int, mover: int) -> Place:
         """Where an entry is."""
@@ -47,11 +48,12 @@ class TableMatrix(TreeMatrix):
         """How far along its own path a degree of freedom is."""
         return len(self.paths[dof]) - 1
 
-    def _fill(
+    def fill(
         self,
         own: Callable[[Node], tuple[Any, list[list[Value]]]],
         up: Callable[[Node, Node, Any], tuple[Any, list[list[Value]]]],
     ) -> None:
+        """Compute all entries; see `Sweeps.matrix`."""
         tables = self.tables
         carried = tables.quantity(f"{self.name} on its way")
 
@@ -112,17 +114,18 @@ class TableMatrix(TreeMatrix):
         times: Callable[[], Value] = float,
     ) -> TableMatrix:
         tables = self.tables
+        copy = self._copied(name)
 
         def on_diagonal(node: Node) -> None:
-            for k, (old, new) in enumerate(zip(self.diagonal(node), more(node), strict=True)):
-                tables.code.write(f"diagonal {k} of {self.name}", [old + new])
+            for k, (old, new) in enumerate(zip(copy.diagonal(node), more(node), strict=True)):
+                tables.code.write(f"diagonal {k} of {copy.name}", [old + new])
 
         rows_of = [tables.frame_row(node) for node in tables.nodes]
         tables.loop(f"{name}, on the diagonal", rows_of, lambda code: on_diagonal(tables.node(code)))
         for made in cords:
             assert isinstance(made, TableCords)
             rows = [
-                tables.row("coupling", {}, {"entry": self.entry(d, m), "pair": made.pairs[i]}, {"levers": [levers]})
+                tables.row("coupling", {}, {"entry": copy.entry(d, m), "pair": made.pairs[i]}, {"levers": [levers]})
                 for i, d, m, levers in made.couplings()
             ]
 
@@ -131,10 +134,34 @@ class TableMatrix(TreeMatrix):
                 code.write("entry", [code.read("entry") + times() * code.number("levers") * slope])
 
             tables.loop(f"{name}, {made.name} between joints", rows, couple)
-        return self
+        return copy
+
+    def _copied(self, name: str) -> TableMatrix:
+        """Another matrix with the same entries, which nobody else looks at."""
+        copy = TableMatrix(self.tables, f"{name} {len(self.tables.found)}", self.paths, may_go=True)
+        self.tables.found.append(copy)
+        copy._take(self)
+        return copy
+
+    def _take(self, other: TableMatrix) -> None:
+        """All entries of another matrix."""
+        rows = [
+            Row("row", {"from": other.entry(d, path[0]), "to": self.entry(d, path[0])}, {"count": [float(len(path))]})
+            for d, path in self.paths.items()
+        ]
+
+        def body(code: RowCode) -> None:
+            recorder = code.recorder
+
+            def along(turn: Value) -> None:
+                recorder.write("to", [recorder.read("from", 0, turn)], index=turn)
+
+            recorder.count("along the row", code.number("count"), along, uniform=True)
+
+        self.tables.loop(f"{self.name}, copied", rows, body)
 
     def factorised(self) -> TableFactors:
-        return TableFactors(self)
+        return TableFactors(self if self.may_go else self._copied(f"{self.name} in factors"))
 
     def store(self, array: str) -> None:
         n, start = self.tables.model.n_dofs, self.tables.places[self.tables.prefix + array]
@@ -161,7 +188,7 @@ class TableMatrix(TreeMatrix):
 def _bare(node: Node) -> FrameKind:
     """The kind of a frame, but for what only forces ask for."""
     kind = FrameKind.of(node)
-    return FrameKind(kind.motion, kind.axis, kind.inverted, kind.n_qs, kind.n_dofs, False, False, False, False, ())
+    return FrameKind(kind.motion, kind.axis, kind.inverted, kind.n_qs, kind.n_dofs, False, False, False, 0, False, ())
 
 
 class TableFactors(Factors):

@@ -25,6 +25,7 @@ class FrameKind:
     """Whether it has mass of its own."""
     sprung: bool
     per_inertia: bool
+    limit_power: int
     held_by_world: bool
     pulled_by: tuple[str, ...]
     """Which kinds of cords act on it."""
@@ -41,6 +42,7 @@ class FrameKind:
             bodied=bool(node.links),
             sprung=node.sprung,
             per_inertia=node.per_inertia,
+            limit_power=node.limit_power,
             held_by_world=node.parent == WORLD,
             pulled_by=pulled_by,
         )
@@ -83,7 +85,7 @@ def frame_numbers(model: Model, node: Node, word: str = "") -> dict[str, Sequenc
     for f in fields(model.dofs):
         values = getattr(model.dofs, f.name)
         if isinstance(values, np.ndarray) and values.dtype == np.float64:
-            result[f.name] = values[dofs].tolist()
+            result[f.name] = values[dofs].ravel().tolist()
     return {word + name: values for name, values in result.items()}
 
 

@@ -13,11 +13,11 @@ from kinema.trace import SCRATCH, RowCode, Value
 
 from ..rigid.records import like, numbers
 from ..rigid.straight import outward_links
-from ..rigid.sweeps import Cord, Health, Pull, Sweeps
+from ..rigid.sweeps import Cord, Health, Pull, Quantity, Sweeps
 from ..rigid.tree import WORLD, Forest, Inertia, Link, Node, frame_ref, inertia_about_origin, placed
 from .table_cords import TableCords
 from .table_loops import Scratch, TableLoops
-from .table_matrix import TableMatrix
+from .table_matrix import TableMatrix, paths_of
 
 R = TypeVar("R")
 
@@ -126,9 +126,18 @@ class Tables(TableLoops, Sweeps):
         own: Callable[[Node], tuple[Any, list[list[Value]]]],
         up: Callable[[Node, Node, Any], tuple[Any, list[list[Value]]]],
     ) -> TableMatrix:
-        made = TableMatrix(self, name, own, up)
+        made = TableMatrix(self, name, paths_of(self))
         self.found.append(made)
+        made.fill(own, up)
         return made
+
+    def repeat(
+        self, name: str, carried: Quantity[list[Value]], step: Callable[[], tuple[Value, Value]], most: int
+    ) -> None:
+        def run(nothing: Sequence[Value]) -> tuple[Sequence[Value], Value, Value]:
+            return (nothing, *step())
+
+        self.recorder.repeat(name, run, [], most)  # what is carried lies in memory
 
 
 class TableHealth(Health):

@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from kinema.foundation import Array
 from kinema.model import Model
 
 from ..settings import Settings
 from .aba import remaining_inertias
+from .crba import mass_matrix
 from .integrate import advance
 from .kinematics import poses_in_parents
 from .straight import Straight
@@ -44,6 +47,19 @@ def dof_inertias(model: Model, q: Sequence[float] | Array) -> Inertias:
     """Of the model's mass matrix at a configuration."""
     s = Straight(model, Settings(), lambda _, item: float(q[item]))
     return Inertias(*remaining_inertias(s, poses_in_parents(s), NONE_LEFT))
+
+
+def inverse_weights(model: Model) -> Array:
+    """Of each degree of freedom the acceleration by a unit force at the start; those of a ball share theirs."""
+    n = model.n_dofs
+    s = Straight(model, Settings(), lambda _, item: float(model.qpos0[item]))
+    inertia = np.zeros((n, n))
+    for (i, j), value in mass_matrix(s, poses_in_parents(s)).entries.items():  # type: ignore[attr-defined]
+        inertia[i, j] = inertia[j, i] = value
+    own = np.diag(np.linalg.inv(inertia)).copy() if n else np.zeros(0)
+    for node in s.tree.nodes:
+        own[list(node.dofs)] = own[list(node.dofs)].mean()
+    return own
 
 
 def perturbed(model: Model) -> list[float]:

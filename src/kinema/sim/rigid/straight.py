@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kinema.model import Model, Motion
-from kinema.trace import Value
+from kinema.trace import Recorder, Value, repeat
 
 from ..arrays import BY_NAME, Owner
 from ..settings import Settings
@@ -60,14 +60,19 @@ class Straight(Sweeps):
         settings: Settings,
         read: Read,
         *,
+        recorder: Recorder | None = None,
         limbs: Mapping[int, int | None] | None = None,
         own: Mapping[str, Sequence[Value]] | None = None,
         change: Callable[[Node], Node] = lambda node: node,
     ) -> None:
-        """`own` replaces constants of degrees of freedom, `change` those of frames: copies of a part may differ."""
+        """`own` replaces constants of degrees of freedom, `change` those of frames: copies of a part may differ.
+
+        Without a recorder it computes with plain numbers.
+        """
         self.model = model
         self.settings = settings
         self._read = read
+        self._recorder = recorder
         self._own = own or {}
         self.links = [self._link(i) for i in range(model.n_links)]
         tree = grow(model, self._inertias() if settings.per_env & {"mass_shift", "com_shift"} else None)
@@ -101,7 +106,7 @@ class Straight(Sweeps):
             return self.model.qpos0[list(_items(Owner.COORDINATE, part))].tolist()
         if array in self._own:
             return [self._own[array][d] for d in _items(Owner.DOF, part)]
-        return getattr(self.model.dofs, array)[list(_items(Owner.DOF, part))].tolist()
+        return getattr(self.model.dofs, array)[list(_items(Owner.DOF, part))].ravel().tolist()
 
     def write(self, array: str, part: Part | None, values: Sequence[Value]) -> None:
         rows = self.outputs.setdefault(array, {})
@@ -201,6 +206,24 @@ class Straight(Sweeps):
 
         on = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
         return Cord(table.kinds[i], length, speed, numbers, None if on == WORLD else frame_ref(on))
+
+    def repeat(
+        self, name: str, carried: Quantity[list[Value]], step: Callable[[], tuple[Value, Value]], most: int
+    ) -> None:
+        refs = [node.here for node in self.tree.nodes]
+
+        def put(values: Sequence[Value]) -> None:
+            rest = iter(values)
+            for ref in refs:
+                carried.put(ref, [next(rest) for _ in carried[ref]])
+
+        def run(values: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+            put(values)
+            a, b = step()
+            return [x for ref in refs for x in carried[ref]], a, b
+
+        start = [x for ref in refs for x in carried[ref]]
+        put(repeat(self._recorder, name, run, start, most))
 
     def health(self) -> StraightHealth:
         return StraightHealth(self)

@@ -113,6 +113,12 @@ class Sweeps(ABC):
         """Some actuators or tendons: the pull of each along its length, and what that does to degrees of freedom."""
 
     @abstractmethod
+    def repeat(
+        self, name: str, carried: Quantity[list[Value]], step: Callable[[], tuple[Value, Value]], most: int
+    ) -> None:
+        """Do something to a quantity of frames, again while the first of two numbers is below the second."""
+
+    @abstractmethod
     def health(self) -> Health:
         """A new one."""
 
@@ -193,7 +199,7 @@ class TreeMatrix(ABC):
         """With something added on the diagonal, and `times` the slopes of cords between those that share one.
 
         Two degrees of freedom that share a cord but do not move each other have no place in the tree: they are left
-        out. The matrix itself may be used up.
+        out.
         """
 
     @abstractmethod

@@ -83,6 +83,8 @@ class Node:
     """Whether there is a spring in its joint."""
     per_inertia: bool = False
     """Whether gains of its control are per unit of inertia."""
+    limit_power: int = 2
+    """Of the law by which its limits become hard."""
     root: Ref = field(default_factory=lambda: link_ref(WORLD))
     """The link that holds the whole tree it is in."""
     links: list[int] = field(default_factory=list)
@@ -181,6 +183,7 @@ def grow(model: Model, inertia_of: Mapping[int, Inertia] | None = None) -> Tree:
             dofs=model.dofs_of_frame(i),
             sprung=bool(model.dofs.stiffness[list(model.dofs_of_frame(i))].any()),
             per_inertia=bool(model.dofs.acceleration_drive[list(model.dofs_of_frame(i))].any()),
+            limit_power=round(float(model.dofs.limit_solimp[model.dofs_of_frame(i).start, 4])),
         )
         for i in range(model.n_frames)
     ]

@@ -19,6 +19,7 @@ from ..arrays import ARRAYS, BY_NAME, GAINS, Use, arrays_of, start_of
 from ..fields.fields import Fields
 from ..lower.limbs import best_roles, find_limbs
 from ..lower.plan import make_step, wants_rolling
+from ..rigid.condition import inverse_weights
 from ..rigid.integrate import RUNS
 from ..rigid.tree import grow
 from ..settings import Control, Drive, Integrator, Settings
@@ -51,6 +52,8 @@ class Engine:
     ) -> None:
         if n_envs < 1:
             raise KinemaError(f"a scene has at least one environment, not {n_envs}")
+        if settings.limits and model.n_dofs:
+            model.dofs.invweight = inverse_weights(model)
         self.model = model
         self.n_envs = n_envs
         self.device = device
