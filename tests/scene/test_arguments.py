@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scene_robots import lift
 
 import kinema as km
+from kit.robots.small_robots import lift
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ import kinema as km
         ({"substeps": 1.5}, "substeps: expected a whole number, at least one substep, not 1.5"),
         ({"substeps": True}, "substeps: expected a whole number"),
         ({"substeps": "2"}, "substeps: expected a whole number"),
-        ({"emission": "foo"}, "emission: 'foo' is none of auto, unrolled, rolled"),
+        ({"emission": "foo"}, "emission: 'foo' is none of auto, rolled, unrolled"),
         ({"gravity": "down"}, "gravity: these are not numbers"),
         ({"gravity": (0, 0, math.nan)}, "gravity: expected three finite numbers"),
         ({"contacts": "no"}, "contacts: expected True or False, not 'no'"),

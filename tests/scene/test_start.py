@@ -13,7 +13,7 @@ import kinema as km
 from kinema.description import Joint, JointKind, Link, Mimic, Robot, World, rotation
 from kinema.foundation import Pose, collect
 from kinema.read import read
-from support import all_assets, asset_id, assets
+from kit.assets import all_assets, asset_id, assets
 
 MJCF = [p for p in all_assets("mjcf/**/*.xml") if "<mujoco" in p.read_text(errors="replace")[:4000]]
 USD = [

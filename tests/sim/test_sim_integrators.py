@@ -13,12 +13,13 @@ from kinema.foundation import Array, Diagnostics, collect
 from kinema.model import Model
 from kinema.read import read
 from kinema.sim import Integrator, Settings
-from kinema.sim.dynamics import bias_forces, mass_matrix
-from kinema.sim.inputs import Inputs
-from kinema.sim.kinematics import accelerations, offsets, subspaces
+from kinema.sim.rigid.crba import mass_matrix
+from kinema.sim.rigid.kinematics import accelerations, poses_in_parents
+from kinema.sim.rigid.rnea import bias_forces
 from kit.assets import EXAMPLES, assets
 from kit.robots.each_joint import CASES, Case, model_of, one_joint, random_coordinates, robot, simple_body
 
+from .arrays_for_tests import by_dof, dense, of_dofs, on_floats
 from .runner import Runner
 
 
@@ -96,16 +97,15 @@ def test_limits_of_damping(integrator: Integrator) -> None:
 
 def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
     """M by composite bodies, and column by column by inverse dynamics of unit accelerations."""
-    inputs = Inputs(model, Settings(), lambda _, item: float(q[item]))
-    tree = inputs.tree()
-    where = offsets(tree, inputs.q)
-    subspace = subspaces(tree, where)
-    still = [0.0] * model.n_dofs
+    still = {"qpos": q, "vel": np.zeros(model.n_dofs), "gravity": np.zeros(3)}
+    model.dofs.armature[:] = 0.0
+    sweeps = on_floats(model, Settings(), still)
+    where = poses_in_parents(sweeps)
     columns = [
-        bias_forces(tree, where, subspace, accelerations(tree, where, subspace, still, unit.tolist(), (0.0, 0.0, 0.0)))
+        by_dof(sweeps, bias_forces(sweeps, where, accelerations(sweeps, where, of_dofs(sweeps, unit))))
         for unit in np.eye(model.n_dofs)
     ]
-    return np.array(mass_matrix(tree, where, subspace, still).dense(), dtype=float), np.array(columns, dtype=float)
+    return dense(sweeps, mass_matrix(sweeps, where)), np.array(columns)
 
 
 @pytest.mark.parametrize("name", ["arm", "mjcf/kuka_iiwa_14/iiwa14.xml", "mjcf/pal_talos/talos_position.xml"])
