@@ -256,6 +256,7 @@ def follow(tree: tuple[Any, ...], machine: Follower) -> None:
             for item in range(array.size):
                 value = scope.w(item) if array.whole else scope.r(item)
                 machine.write(_name(array, machine), value, array.first + item, None)
+    machine.count(1.0, lambda turn: None, True)  # the line is over: now it can be read
     body(tree, machine, scope)
     for i in range(4):
         machine.write("y", scope.w(-1 - i), i, None)
