@@ -20,6 +20,7 @@ from kinema.sim.engine import state_arrays, told_arrays
 from kinema.sim.programs import STAGES
 from kinema.sim.rolled import rolled_step
 from kinema.trace import Program, Rolled, interpret, interpret_rolled
+from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import Case, robot
 
 EVERY_JOINT = ("stacked", "screw", "planar", "universal", "cylindrical", "free_between_links")
@@ -107,7 +108,7 @@ class Both:
         generator = np.random.default_rng(seed)
         self.arenas = {layout.name: generator.uniform(-1, 1, (layout.n_rows, n_envs)) for layout in self.layouts}
         arrays = self.arrays()
-        arrays["qpos"][:] = np.array(far_from_start(model, generator, n_envs))
+        arrays["qpos"][:] = model_coordinates(model, generator, n_envs)
         for name in ("error", *(name for name in arrays if name == "phase" or name.startswith("stage"))):
             arrays[name][:] = 0.0
         arrays["ctrl_mode"][:] = generator.integers(0, 3, arrays["ctrl_mode"].shape)
@@ -137,15 +138,6 @@ class Both:
         found = self.arrays()
         assert np.isfinite(found["vel"]).all()
         return max(float(np.abs(expected[name] - found[name]).max()) for name in self.layouts[0].rows)
-
-
-def far_from_start(model: Model, generator: np.random.Generator, count: int) -> Array:
-    """Coordinates (n_qs, count): random ones, with unit quaternions."""
-    q = generator.uniform(-1.2, 1.2, (model.n_qs, count))
-    for motion, start in zip(model.frames.motion, model.frames.q_start, strict=True):
-        if motion == 3:
-            q[start : start + 4] /= np.linalg.norm(q[start : start + 4], axis=0)
-    return q
 
 
 Build = Callable[[], Model]

@@ -10,7 +10,8 @@ from kinema.sim.articulated import articulated_solve, remaining_inertias
 from kinema.sim.dynamics import bias_forces, factorise, inertial_force, mass_matrix
 from kinema.sim.kinematics import accelerations, offsets, subspaces
 from kinema.sim.tree import grow
-from kit.robots.each_joint import CASES, Case, model_of, random_coordinates, robot
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -20,7 +21,7 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     model = model_of(robot(case, base))
     generator = np.random.default_rng(8)
     tree = grow(model)
-    where = offsets(tree, random_coordinates(model, generator, 1)[:, 0].tolist())
+    where = offsets(tree, model_coordinates(model, generator, 1)[:, 0].tolist())
     subspace = subspaces(tree, where)
     own = (model.dofs.armature + generator.uniform(0, 0.1, model.n_dofs)).tolist()
     v, force = (generator.uniform(-2, 2, model.n_dofs).tolist() for _ in range(2))

@@ -16,7 +16,8 @@ from kinema.sim.inputs import Inputs
 from kinema.sim.programs import STAGES
 from kinema.trace import Tape, finish, interpret
 from kit.mass_matrix import _link_velocities, mass_matrix, moves
-from kit.robots.each_joint import CASES, Case, by_joint, model_of, random_coordinates, robot
+from kit.robots.configurations import by_joint, model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
 
 from .straight import function_of, roll
 
@@ -41,7 +42,7 @@ def fields(model: Model, settings: Settings, arrays: dict[str, Array], *groups: 
 def states(model: Model, seed: int = 3, count: int = N_STATES) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
     v = generator.uniform(-1.5, 1.5, (model.n_dofs, count))
-    return {"qpos": random_coordinates(model, generator, count), "vel": v, "command": np.zeros((model.n_dofs, count))}
+    return {"qpos": model_coordinates(model, generator, count), "vel": v, "command": np.zeros((model.n_dofs, count))}
 
 
 def forced(model: Model, **settings: object) -> Settings:

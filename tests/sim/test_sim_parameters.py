@@ -14,7 +14,8 @@ from kinema.sim import PARAMETERS, Control, Integrator, Settings, step_program
 from kinema.sim.field_programs import GROUPS
 from kinema.sim.inputs import Inputs
 from kinema.trace import interpret
-from kit.robots.each_joint import Case, model_of, one_joint, random_coordinates, robot, simple_body
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import Case, model_of, one_joint, robot, simple_body
 
 from .runner import Runner
 
@@ -31,7 +32,7 @@ def some_arrays(model: Model) -> dict[str, Array]:
     generator = np.random.default_rng(1)
     shape = (model.n_dofs, N_ENVS)
     return {
-        "qpos": random_coordinates(model, generator, N_ENVS),
+        "qpos": model_coordinates(model, generator, N_ENVS),
         "vel": generator.uniform(-1, 1, shape),
         "command": generator.uniform(-1, 1, shape),
         "error": np.zeros((1, N_ENVS)),
