@@ -17,6 +17,8 @@ from kinema.model import Model
 from kinema.read import read
 from kinema.sim import Control, Integrator, Settings
 
+from . import mujoco_models
+
 INTEGRATORS = {
     Integrator.EULER: mujoco.mjtIntegrator.mjINT_EULER,
     Integrator.IMPLICIT: mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
@@ -46,7 +48,7 @@ class Pair:
     def random_state(self, generator: np.random.Generator, speed: float = 1.0) -> Any:
         """MuJoCo's data at random coordinates, velocities and controls."""
         data = mujoco.MjData(self.theirs)
-        data.qpos[:] = self.random_coordinates(generator)
+        data.qpos[:] = mujoco_models.random_positions(self.theirs, generator)
         data.qvel[:] = speed * generator.uniform(-1, 1, self.theirs.nv)
         data.ctrl[:] = generator.uniform(-1, 1, self.theirs.nu)
         return data
@@ -54,14 +56,6 @@ class Pair:
     def push(self, data: Any, generator: np.random.Generator) -> None:
         """Forces and torques on all bodies, as large as their weights."""
         data.xfrc_applied[:] = generator.uniform(-5, 5, (self.theirs.nbody, 6)) * self.theirs.body_mass[:, None]
-
-    def random_coordinates(self, generator: np.random.Generator) -> Array:
-        q = generator.uniform(-1.5, 1.5, self.theirs.nq)
-        for kind, start in zip(self.theirs.jnt_type, self.theirs.jnt_qposadr, strict=True):
-            at = int(start) + (3 if kind == mujoco.mjtJoint.mjJNT_FREE else 0)
-            if int(kind) in (int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_BALL)):
-                q[at : at + 4] /= np.linalg.norm(q[at : at + 4])
-        return q
 
     def arrays(self, states: list[Any]) -> dict[str, Array]:
         """MuJoCo's states as inputs of our programs: (items, states)."""
@@ -79,11 +73,7 @@ def load(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
     """The file on both sides: without constraints and fluids, with damping implicit wherever MuJoCo can."""
     described = read(file, policy=collect)
     ours = compile_model([Part(name="it", description=described)], diagnostics=diagnostics)
-    mujoco.set_mju_user_warning(lambda _: None)
-    try:
-        theirs = mujoco.MjModel.from_xml_path(str(file))
-    finally:
-        mujoco.set_mju_user_warning(None)
+    theirs = mujoco_models.load(file)
     theirs.opt.disableflags |= int(Disable.mjDSBL_CONSTRAINT)
     theirs.opt.disableflags &= ~int(Disable.mjDSBL_EULERDAMP)
     theirs.opt.enableflags |= int(Enable.mjENBL_ENERGY)

@@ -14,25 +14,14 @@ import pytest
 from kinema.description import Inertial, Joint, JointKind, Robot, joint_motion
 from kinema.foundation import Array, Pose, skew
 
+from .mujoco_models import quiet
+
 Coordinates = Mapping[str, Array]
 """The coordinates of every joint of ours that moves."""
 
 
 class Refused(Exception):
     """The judge does not read this file."""
-
-
-def random_coordinates(robot: Robot, random: np.random.Generator) -> dict[str, Array]:
-    """Coordinates for every joint that moves, far beyond its limits."""
-    result: dict[str, Array] = {}
-    for joint in robot.joints:
-        q = random.uniform(-2.0, 2.0, joint.n_qs)
-        if joint.kind in (JointKind.FREE, JointKind.SPHERICAL):
-            q[-4:] = random.normal(size=4)
-            q[-4:] /= np.linalg.norm(q[-4:])
-        if q.size:
-            result[joint.name] = q
-    return result
 
 
 # -- Pinocchio --------------------------------------------------------------------------------------------------------
@@ -58,7 +47,7 @@ class Pinocchio:
         model = self.model
         q = pinocchio.neutral(model)
         for joint in robot.joints:
-            if joint.name in coordinates:
+            if joint.n_qs and joint.name in coordinates:
                 index = model.getJointId(joint.name)
                 assert index < model.njoints, f"Pinocchio has no joint {joint.name}"
                 start, size = model.joints[index].idx_q, model.joints[index].nq
@@ -137,8 +126,9 @@ class Mujoco:
             more = ' balanceinertia="true" boundmass="1e-12" boundinertia="1e-14"' if is_balanced else ""
             compiler = f'<mujoco><compiler fusestatic="false" discardvisual="false"{more}/></mujoco></robot>'
             try:
-                spec = mujoco.MjSpec.from_string(text.replace("</robot>", compiler))
-                return cls(spec.compile(), is_balanced)
+                with quiet():
+                    spec = mujoco.MjSpec.from_string(text.replace("</robot>", compiler))
+                    return cls(spec.compile(), is_balanced)
             except ValueError as error:
                 last = str(error)
         raise Refused(last)
@@ -149,7 +139,7 @@ class Mujoco:
         model = self.model
         data = mujoco.MjData(model)
         for joint in robot.joints:
-            if joint.name not in coordinates:
+            if not joint.n_qs or joint.name not in coordinates:
                 continue
             q = coordinates[joint.name]
             names = (

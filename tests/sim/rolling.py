@@ -19,6 +19,7 @@ from kinema.sim import Control, Drive, Settings, step_program
 from kinema.sim.arrays import GAINS, arrays_of
 from kinema.sim.lower.plan import rolled_step
 from kinema.trace import UNIFORM, Place, Program, interpret, interpret_in
+from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import Case, robot
 
 from .arrays_for_tests import Modes, arrays_for, runs_of
@@ -117,7 +118,7 @@ class Both:
         arrays = self.arrays()
         for name, values in arrays.items():
             values[:] = start[name]
-        arrays["qpos"][:] = far_from_start(model, generator, n_envs)
+        arrays["qpos"][:] = model_coordinates(model, generator, n_envs)
         moved = {"vel", "command", "ctrl", "gravity", "cfrc_applied_ang", "cfrc_applied_vel"}
         for name in sorted(moved.intersection(arrays)):
             arrays[name][:] = generator.uniform(-1, 1, arrays[name].shape)
@@ -156,15 +157,6 @@ class Both:
         found = self.arrays()
         assert np.isfinite(found["vel"]).all()
         return max(float(np.abs(expected[name] - found[name]).max(initial=0.0)) for name in self.layouts[0].rows)
-
-
-def far_from_start(model: Model, generator: np.random.Generator, count: int) -> Array:
-    """Coordinates (n_qs, count): random ones, with unit quaternions."""
-    q = generator.uniform(-1.2, 1.2, (model.n_qs, count))
-    for motion, start in zip(model.frames.motion, model.frames.q_start, strict=True):
-        if motion == 3:
-            q[start : start + 4] /= np.linalg.norm(q[start : start + 4], axis=0)
-    return q
 
 
 Build = Callable[[], Model]

@@ -10,7 +10,8 @@ from kinema.sim import Settings
 from kinema.sim.rigid.aba import articulated_accelerations, remaining_inertias
 from kinema.sim.rigid.rnea import inertial_wrench
 from kinema.sim.step import Step
-from kit.robots.each_joint import CASES, Case, model_of, random_coordinates, robot
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
 
 from .arrays_for_tests import by_dof, of_dofs, on_floats
 
@@ -21,7 +22,7 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     """Every kind of joint: the solution of (M + D) x = f - bias, and what is left of each inertia on the way."""
     model = model_of(robot(case, base))
     generator = np.random.default_rng(8)
-    q = random_coordinates(model, generator, 1)[:, 0]
+    q = model_coordinates(model, generator, 1)[:, 0]
     model.dofs.armature[:] += generator.uniform(0, 0.1, model.n_dofs)
     v, force = (generator.uniform(-2, 2, model.n_dofs) for _ in range(2))
     sweeps = on_floats(model, Settings(), {"qpos": q, "vel": v})
@@ -51,7 +52,7 @@ def test_a_whole_step(case: Case) -> None:
     """
     model = model_of(robot(case, Base.FIXED if case.kind == "free" else Base.FREE))
     generator = np.random.default_rng(9)
-    arrays = {"qpos": random_coordinates(model, generator, 1), "vel": generator.uniform(-2, 2, (model.n_dofs, 1))}
+    arrays = {"qpos": model_coordinates(model, generator, 1), "vel": generator.uniform(-2, 2, (model.n_dofs, 1))}
     found = []
     for articulated in (False, True):
         sweeps = on_floats(model, Settings(), arrays)

@@ -13,7 +13,8 @@ from kinema.foundation import Array, KinemaError
 from kinema.model import Model
 from kinema.sim import Drive, Engine, Settings, step_program
 from kinema.trace import interpret
-from kit.robots.each_joint import joint, model_of, random_coordinates, random_link
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import joint, lumpy_link, model_of
 
 from .arrays_for_tests import arrays_for, forced
 
@@ -39,14 +40,14 @@ def model() -> Model:
         joint(kind, f"to_{names[i + 1]}", parent=names[i], child=names[i + 1], axes=own, pitch=0.3)
         for i, (kind, own) in enumerate(axes)
     ]
-    return model_of(Robot(name="mixed", links=[random_link(name, generator) for name in names], joints=joints))
+    return model_of(Robot(name="mixed", links=[lumpy_link(name, generator) for name in names], joints=joints))
 
 
 def start() -> dict[str, Array]:
     generator = np.random.default_rng(4)
     n = model().n_dofs
     return {
-        "qpos": random_coordinates(model(), generator, N_ENVS),
+        "qpos": model_coordinates(model(), generator, N_ENVS),
         "vel": generator.uniform(-1, 1, (n, N_ENVS)),
         "command": generator.uniform(-1, 1, (n, N_ENVS)),
     }

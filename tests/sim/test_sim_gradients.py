@@ -9,7 +9,8 @@ from kinema.foundation import Array
 from kinema.model import Model
 from kinema.sim import PARAMETERS, Drive, Integrator, Settings, step_program
 from kinema.trace import ADJOINT, Program, gradient, interpret
-from kit.robots.each_joint import CASES, Case, model_of, random_coordinates, robot
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
 
 H = 1e-5
 TOLERANCE = 1e-6
@@ -29,7 +30,7 @@ def program_of(case: Case, integrator: Integrator, drive: Drive = Drive.COMMANDS
 def point(model: Model, program: Program, generator: np.random.Generator) -> dict[str, Array]:
     """A state, commands and parameters at which nothing is zero."""
     arrays = {name: generator.uniform(0.1, 0.5, (n, 1)) for name, n in program.inputs.items()}
-    arrays["qpos"] = random_coordinates(model, generator, 1)
+    arrays["qpos"] = model_coordinates(model, generator, 1)
     arrays["vel"] = generator.uniform(-1, 1, (model.n_dofs, 1))
     arrays["gravity"] = np.array([[0.3], [-0.2], [-9.0]])
     arrays["dt"] = np.array([[0.02]])

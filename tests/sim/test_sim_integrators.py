@@ -17,7 +17,8 @@ from kinema.sim.rigid.crba import mass_matrix
 from kinema.sim.rigid.kinematics import accelerations, poses_in_parents
 from kinema.sim.rigid.rnea import bias_forces
 from kit.assets import EXAMPLES, assets
-from kit.robots.each_joint import CASES, Case, model_of, one_joint, random_coordinates, robot, simple_body
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, one_joint, robot, simple_body
 
 from .arrays_for_tests import by_dof, dense, of_dofs, on_floats
 from .runner import Runner
@@ -76,7 +77,7 @@ def test_damping_is_implicit_in_both(case: Case, precision: str, tolerance: floa
     """Where only joints damp, the semi-implicit step and the implicit one are the same."""
     model = model_of(robot(case))
     generator = np.random.default_rng(2)
-    q, v = random_coordinates(model, generator, 1)[:, 0], generator.uniform(-1, 1, model.n_dofs)
+    q, v = model_coordinates(model, generator, 1)[:, 0], generator.uniform(-1, 1, model.n_dofs)
     ends = []
     for integrator in (Integrator.EULER, Integrator.IMPLICIT):
         state = Runner(model, 2e-3, integrator, precision).set(qpos=q, vel=v).run(5)[-1]
@@ -114,7 +115,7 @@ def test_two_ways_to_the_mass_matrix(name: str) -> None:
     file: Path = EXAMPLES / "arm" / "arm.urdf" if name == "arm" else assets(name)
     described = read(file, policy=collect)
     model = compile_model([Part(name="it", description=described)], diagnostics=Diagnostics())
-    q = random_coordinates(model, np.random.default_rng(1), 1)[:, 0]
+    q = model_coordinates(model, np.random.default_rng(1), 1)[:, 0]
     composite, inverse = inverse_dynamics_matrix(model, q)
     assert np.abs(composite - inverse).max() <= 10 * np.finfo(float).eps * np.abs(composite).max() * len(composite)
     np.testing.assert_allclose(inverse, inverse.T, atol=1e-14 * np.abs(composite).max() * len(composite))

@@ -13,7 +13,8 @@ from kinema.model import Model
 from kinema.sim import Integrator, Settings, step_program
 from kinema.trace import interpret
 from kit.mass_matrix import _link_velocities, mass_matrix, moves
-from kit.robots.each_joint import CASES, Case, by_joint, model_of, random_coordinates, robot
+from kit.robots.configurations import by_joint, model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
 
 from .arrays_for_tests import arrays_for, fields_program, forced, runs_of
 from .straight import function_of, roll
@@ -40,7 +41,7 @@ def states(
     """Random ones, told forces."""
     generator = np.random.default_rng(seed)
     v = generator.uniform(-1.5, 1.5, (model.n_dofs, count))
-    q = random_coordinates(model, generator, count)
+    q = model_coordinates(model, generator, count)
     return arrays_for(model, settings, forced(model), count, qpos=q, vel=v, **values)
 
 

@@ -13,7 +13,8 @@ from kinema.foundation import Array, KinemaError
 from kinema.model import Model
 from kinema.sim import PARAMETERS, Control, Drive, Engine, Integrator, Settings, step_program
 from kinema.trace import interpret
-from kit.robots.each_joint import Case, model_of, one_joint, random_coordinates, robot, simple_body
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import Case, model_of, one_joint, robot, simple_body
 
 from .arrays_for_tests import Modes, arrays_for, fields_on_floats, gains_of
 from .runner import Runner
@@ -31,7 +32,7 @@ def some_arrays(model: Model) -> dict[str, Array]:
     generator = np.random.default_rng(1)
     shape = (model.n_dofs, N_ENVS)
     return {
-        "qpos": random_coordinates(model, generator, N_ENVS),
+        "qpos": model_coordinates(model, generator, N_ENVS),
         "vel": generator.uniform(-1, 1, shape),
         "command": generator.uniform(-1, 1, shape),
     }

@@ -17,6 +17,7 @@ from kinema.read.urdf import read_urdf
 from kinema.sim import Settings
 from kinema.sim.step import Step
 from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kit.robots.configurations import model_coordinates
 from kit.urdf_oracles import Refused, without_declaration
 
 from .arrays_for_tests import by_dof, dense, of_dofs, on_floats
@@ -111,10 +112,7 @@ class Judge:
 
 
 def random_states(model: Model, generator: np.random.Generator) -> dict[str, Array]:
-    q = generator.uniform(-2, 2, (model.n_qs, N_STATES))
-    for kind, end in zip(model.joints.kinds, model.joints.q_end, strict=True):
-        if kind in (JointKind.FREE.value, JointKind.SPHERICAL.value):
-            q[end - 4 : end] /= np.linalg.norm(q[end - 4 : end], axis=0)
+    q = model_coordinates(model, generator, N_STATES, reach=2.0)
     v, tau = generator.uniform(-2, 2, (2, model.n_dofs, N_STATES))
     return {"qpos": q, "vel": v, "tau": tau}
 

@@ -11,8 +11,6 @@ from kinema.description import (
     Axis,
     AxisMotion,
     Base,
-    Constraint,
-    ConstraintKind,
     Inertial,
     Joint,
     JointKind,
@@ -21,6 +19,8 @@ from kinema.description import (
     joint_motion,
 )
 from kinema.foundation import Array, Pose, axis_angle_to_matrix
+
+from ..robots.configurations import random_coordinates, rest_coordinates
 
 JUDGES: dict[str, tuple[str, ...]] = {
     "urdf": ("check_urdf", "Pinocchio", "MuJoCo", "yourdfpy"),
@@ -67,41 +67,8 @@ class Judged:
 def configurations(robot: Robot, seed: int) -> list[dict[str, Array]]:
     """The zero configuration and some random ones: coordinates of every joint; what is free stays where it is."""
     generator = np.random.default_rng(seed)
-    rest = {j.name: j.rest for j in robot.joints}
-    return [rest, *({} | _random(robot, generator) for _ in range(0 if robot.static else N_CONFIGURATIONS))]
-
-
-def _random(robot: Robot, generator: np.random.Generator) -> dict[str, Array]:
-    values: dict[str, Array] = {}
-    for joint in robot.joints:
-        q = generator.uniform(-1.5, 1.5, joint.n_qs)
-        if joint.kind is JointKind.SPHERICAL:
-            q = generator.normal(size=4)
-            q /= np.linalg.norm(q)
-        values[joint.name] = joint.rest if joint.kind is JointKind.FREE else q
-    for _ in range(3):  # what follows a follower is right after as many rounds
-        for joint in robot.joints:
-            for i, axis in enumerate(joint.moving_axes):
-                mimic = axis.mimic
-                if mimic is not None and mimic.joint in values and mimic.axis < len(values[mimic.joint]):
-                    lead = values[mimic.joint][mimic.axis]
-                    values[joint.name][i] = mimic.multiplier * (lead - mimic.reference) + mimic.offset
-        for constraint in robot.constraints:
-            _obey(robot, constraint, values)
-    return values
-
-
-def _obey(robot: Robot, constraint: Constraint, values: dict[str, Array]) -> None:
-    """Let a joint follow the one that a constraint couples it to: some formats say it with a mimic."""
-    joints = {j.name: j for j in robot.joints}
-    if constraint.kind is not ConstraintKind.JOINT or not {constraint.a, constraint.b} <= joints.keys():
-        return
-    assert constraint.a is not None and constraint.b is not None  # noqa: PT018  they are joints
-    follower = joints[constraint.a].moving_axes[constraint.axis_a]
-    leader = joints[constraint.b].moving_axes[constraint.axis_b]
-    distance = values[constraint.b][constraint.axis_b] - leader.reference
-    value = sum(c * distance**power for power, c in enumerate(constraint.polynomial))
-    values[constraint.a][constraint.axis_a] = follower.reference + value
+    moved = range(0 if robot.static else N_CONFIGURATIONS)
+    return [rest_coordinates(robot), *(random_coordinates(robot, generator, 1.5, free=False) for _ in moved)]
 
 
 # -- poses ------------------------------------------------------------------------------------------------------------

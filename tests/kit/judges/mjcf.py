@@ -8,6 +8,7 @@ import numpy as np
 from kinema.description import Inertial, Robot
 from kinema.foundation import Array, Pose
 
+from ..mujoco_models import full_mass_matrix
 from ..written.mjcf import Written, at, inertial_of
 from .cases import Verdict, configurations, mass_matrix, matrix_error, pose_error, verdict, worse
 
@@ -19,9 +20,7 @@ def judge_mjcf(written: Written) -> list[Verdict]:
     for number in range(max([1, *map(len, plans)])):
         tables = [plan[min(number, len(plan) - 1)] for plan in plans]
         data = at(written, tables)
-        full = np.zeros((written.model.nv, written.model.nv))
-        for column, unit in zip(full, np.eye(written.model.nv), strict=True):
-            mujoco.mj_mulM(written.model, data, column, unit)
+        full = full_mass_matrix(written.model, data)
         for robot, table in zip(written.robots, tables, strict=True):
             seen = {
                 body.link.name: Pose.from_quaternion(data.xpos[i], data.xquat[i]).matrix

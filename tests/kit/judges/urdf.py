@@ -13,8 +13,8 @@ from kinema.description import JointKind, Robot
 from kinema.foundation import Array, collect
 from kinema.read import read
 
+from ..mujoco_models import full_mass_matrix, quiet
 from ..oracles import OracleMissing, OracleRefused, check_urdf
-from ..written.mjcf import quiet
 from ..written.urdf import Written, mujoco_coordinates, pinocchio_configuration
 from .cases import Verdict, anchors, configurations, mass_matrix, matrix_error, pose_error, verdict, worse
 
@@ -147,10 +147,7 @@ def _mujoco_agrees(question: _Question, model: Any) -> Verdict:
             pose[:3, :3], pose[:3, 3] = body.xmat.reshape(3, 3), body.xpos
             seen[link.name] = pose
         poses = worse(poses, question.poses(number, seen))
-        full = np.zeros((model.nv, model.nv))
-        for column, unit in zip(full, np.eye(model.nv), strict=True):
-            mujoco.mj_mulM(model, data, column, unit)
-        matrix = worse(matrix, question.matrix(number, full, row_of))
+        matrix = worse(matrix, question.matrix(number, full_mass_matrix(model, data), row_of))
     return verdict("MuJoCo", poses, matrix)
 
 

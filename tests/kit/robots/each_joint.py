@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,19 +9,20 @@ import numpy as np
 
 from kinema.compile import Part, compile_model
 from kinema.description import Base, Inertial, Joint, JointKind, Link, Robot, free_axes, rotation, translation
-from kinema.foundation import Array, Diagnostics, Pose, axis_angle_to_matrix
+from kinema.foundation import Diagnostics, Pose, axis_angle_to_matrix
 from kinema.model import Model
 
 Builder = Callable[[], list[Joint]]
 
 
-def random_pose(generator: np.random.Generator, reach: float = 0.3) -> Pose:
+def oblique_pose(generator: np.random.Generator, reach: float = 0.3) -> Pose:
+    """A pose that is nowhere special."""
     axis = generator.normal(size=3)
     turn = axis_angle_to_matrix(axis / np.linalg.norm(axis), generator.uniform(-3, 3))
     return Pose(generator.uniform(-reach, reach, 3), turn)
 
 
-def random_link(name: str, generator: np.random.Generator) -> Link:
+def lumpy_link(name: str, generator: np.random.Generator) -> Link:
     """A link with a full inertia tensor: that of some points."""
     points = generator.normal(size=(6, 3)) * 0.2
     masses = generator.uniform(0.2, 0.6, 6)
@@ -36,7 +36,7 @@ def joint(kind: JointKind, name: str = "j", **settings: object) -> Joint:
     """A joint from `base` to `arm` with frames that are nowhere special."""
     generator = np.random.default_rng(len(name) + 17)
     ends: dict[str, object] = {"parent": "base", "child": "arm"}
-    ends |= {"parent_pose": random_pose(generator), "child_pose": random_pose(generator)}
+    ends |= {"parent_pose": oblique_pose(generator), "child_pose": oblique_pose(generator)}
     return Joint(name=name, kind=kind, **{**ends, **settings})  # type: ignore[arg-type]
 
 
@@ -107,29 +107,14 @@ def robot(case: Case, base: Base = Base.FIXED) -> Robot:
         for one in joints:
             one.parent, one.child = one.child, one.parent
     hinge = joint(JointKind.REVOLUTE, "hinge", parent="arm", child="tip", axes=[rotation((1, 1, 0), damping=0.02)])
-    links = [random_link(name, generator) for name in ("base", "arm", "tip")]
-    links[0].pose = random_pose(generator)
+    links = [lumpy_link(name, generator) for name in ("base", "arm", "tip")]
+    links[0].pose = oblique_pose(generator)
     return Robot(name=str(case), links=links, joints=[*joints, hinge], root="base", base=base)
 
 
 def model_of(described: Robot, **settings: object) -> Model:
     """The robot alone, as a model."""
     return compile_model([Part(name="it", description=described)], diagnostics=Diagnostics(), **settings)  # type: ignore[arg-type]
-
-
-def random_coordinates(model: Model, generator: np.random.Generator, count: int) -> Array:
-    """(n_qs, count), far from zero."""
-    q = generator.uniform(-1.2, 1.2, (model.n_qs, count))
-    for kind, end in zip(model.joints.kinds, model.joints.q_end, strict=True):
-        if kind in (JointKind.FREE.value, JointKind.SPHERICAL.value):
-            q[end - 4 : end] /= np.linalg.norm(q[end - 4 : end], axis=0)
-    return q
-
-
-def by_joint(model: Model, q: Array) -> dict[str, Array]:
-    """Coordinates by joint, for `Robot.forward_kinematics`."""
-    joints = model.joints
-    return {n: q[a:b] for n, a, b in zip(joints.names, joints.q_start, joints.q_end, strict=True)}
 
 
 def simple_body(
@@ -149,6 +134,3 @@ def ball_of(radius: float = 0.1, mass: float = 1.0) -> Link:
     """A solid sphere."""
     moment = 0.4 * mass * radius * radius
     return simple_body(mass, (moment, moment, moment))
-
-
-TWO_PI = 2 * math.pi

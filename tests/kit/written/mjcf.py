@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +13,10 @@ from kinema.description import (
     Collider,
     Inertial,
     Joint,
-    JointKind,
     Robot,
     Shape,
     World,
     colliding_pairs,
-    coordinates,
 )
 from kinema.foundation import Array, Pose
 from kinema.write.files import staging
@@ -33,26 +28,8 @@ from kinema.write.report import LossReport
 from kinema.write.text import to_xml
 
 from ..mass_matrix import mass_matrix
-from ..mujoco_pairs import movable, mujoco_pairs
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without MuJoCo's warnings, which would go to a log file in the working folder."""
-    previous = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda _: None)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        mujoco.set_mju_user_warning(previous)
-
-
-def load(path: Path) -> Any:
-    """The compiled file."""
-    with quiet():
-        return mujoco.MjModel.from_xml_path(str(path))
+from ..mujoco_models import full_mass_matrix, load, movable, mujoco_pairs, quiet
+from ..robots.configurations import random_coordinates as robot_coordinates
 
 
 @dataclass(repr=False)
@@ -101,18 +78,7 @@ def write(described: Robot | World, folder: Path, *, meshes: str = "copy") -> Wr
 
 def random_coordinates(written: Written, generator: np.random.Generator) -> list[dict[str, Array]]:
     """For each robot, coordinates of all its joints; those that follow others do so."""
-    result = []
-    for robot in written.robots:
-        given: dict[str, Array] = {}
-        for joint in robot.joints:
-            if joint.n_qs == 0 or any(a.mimic is not None for a in joint.axes):
-                continue
-            q = generator.uniform(-1.5, 1.5, joint.n_qs)
-            if joint.kind in (JointKind.SPHERICAL, JointKind.FREE):
-                q[-4:] /= np.linalg.norm(q[-4:])
-            given[joint.name] = q
-        result.append(coordinates(robot.joints, given))
-    return result
+    return [robot_coordinates(robot, generator, 1.5) for robot in written.robots]
 
 
 def positions(written: Written, values: list[dict[str, Array]]) -> Array:
@@ -204,7 +170,7 @@ def assert_mass_matrix(written: Written, values: list[dict[str, Array]], toleran
     """M(q) of every robot's tree, in the description's own velocities."""
     if any(body.link is None for body in written.bodies):
         tolerance = 1e-3  # bodies that carry joints have a little mass
-    theirs = _full_mass_matrix(written, values)
+    theirs = full_mass_matrix(written.model, at(written, values))
     for robot, table in zip(written.robots, values, strict=True):
         joints = [j for e in robot.tree().edges for j in e.joints if j.n_dofs and not robot.static]
         if not joints:
@@ -224,14 +190,6 @@ def assert_mass_matrix(written: Written, values: list[dict[str, Array]], toleran
         seen = map_to_mujoco.T @ theirs @ map_to_mujoco
         scale = float(np.abs(ours).max(initial=1e-12))
         np.testing.assert_allclose(seen / scale, ours / scale, rtol=0, atol=tolerance)
-
-
-def _full_mass_matrix(written: Written, values: list[dict[str, Array]]) -> Array:
-    model, data = written.model, at(written, values)
-    result = np.zeros((model.nv, model.nv))
-    for column, unit in zip(result, np.eye(model.nv), strict=True):
-        mujoco.mj_mulM(model, data, column, unit)
-    return result
 
 
 def _velocities(written: Written, robot: Robot, joints: list[Joint], table: dict[str, Array]) -> Array:

@@ -18,6 +18,8 @@ from kinema.write.report import LossReport
 from kinema.write.sdf import Lowered, SdfOptions, describe_in_sdf, write_sdf
 
 from ..oracles import OracleMissing, drake, libsdformat
+from ..robots.configurations import random_coordinates, rest_coordinates
+from ..robots.same import agree
 
 Coordinates = Mapping[str, Array]
 _NEWER = "Unable to convert from SDF version 1.11 to 1.9"
@@ -91,38 +93,6 @@ class Written:
         return {self.name("link", name): pose for name, pose in poses.items()}
 
 
-def random_coordinates(robot: Robot, random: np.random.Generator) -> dict[str, Array]:
-    """Coordinates for every joint; followers follow, and what is free stays where it is."""
-    values: dict[str, Array] = {}
-    for joint in robot.joints:
-        if joint.kind is JointKind.FREE:
-            values[joint.name] = joint.rest
-            continue
-        q = random.uniform(-2.0, 2.0, joint.n_qs)
-        if joint.kind is JointKind.SPHERICAL:
-            q = random.normal(size=4)
-            q /= np.linalg.norm(q)
-        values[joint.name] = q
-    for joint in robot.joints:
-        for i, axis in enumerate(joint.moving_axes):
-            mimic = axis.mimic
-            if mimic is not None and mimic.joint in values and mimic.axis < len(values[mimic.joint]):
-                lead = values[mimic.joint][mimic.axis]
-                values[joint.name][i] = mimic.multiplier * (lead - mimic.reference) + mimic.offset
-    return values
-
-
-def rest_coordinates(robot: Robot) -> dict[str, Array]:
-    """All joints at zero, followers too."""
-    return {j.name: j.rest for j in robot.joints}
-
-
-def agree(theirs: Mapping[str, Array], ours: Mapping[str, Array], tolerance: float) -> None:
-    """Every link is where it was."""
-    for name, pose in ours.items():
-        np.testing.assert_allclose(theirs[name], pose, rtol=0, atol=tolerance, err_msg=name)
-
-
 # -- judges -----------------------------------------------------------------------------------------------------------
 
 
@@ -130,7 +100,7 @@ def own_reader_agrees(written: Written, tolerance: float, count: int = 3) -> Non
     """Our reader has every link in its place, at zero and at random configurations."""
     random = np.random.default_rng(5)
     for index, (robot, again) in enumerate(zip(written.robots, written.read(), strict=True)):
-        for q in (rest_coordinates(robot), *(random_coordinates(robot, random) for _ in range(count))):
+        for q in (rest_coordinates(robot), *(random_coordinates(robot, random, free=False) for _ in range(count))):
             in_file = _without_loops(again, written.in_file(index, q))
             theirs, ours = again.forward_kinematics(in_file), written.expected(index, q)
             agree(*seen_from_roots(again, theirs, ours), tolerance)
@@ -194,7 +164,10 @@ def drake_agrees(written: Written, tolerance: float, count: int = 2) -> None:
     requests: list[dict[str, Any]] = [{} for _ in range(1 + count)]
     expected: list[dict[str, Any]] = [{} for _ in requests]
     for index, (robot, model) in enumerate(zip(written.robots, model_names(written), strict=True)):
-        configurations = [rest_coordinates(robot), *(random_coordinates(robot, random) for _ in range(count))]
+        configurations = [
+            rest_coordinates(robot),
+            *(random_coordinates(robot, random, free=False) for _ in range(count)),
+        ]
         if robot.static:  # Drake welds every link of it to the world
             configurations = [rest_coordinates(robot)] * len(requests)
         for i, q in enumerate(configurations):

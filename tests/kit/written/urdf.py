@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,9 @@ from kinema.description import Joint, JointKind, Robot, World, joint_motion
 from kinema.foundation import Array, Pose
 from kinema.write.report import LossReport
 from kinema.write.urdf import Lowered, UrdfOptions, describe_in_urdf, write_urdf
+
+from .. import oracles
+from ..mujoco_models import quiet
 
 Coordinates = Mapping[str, Array]
 
@@ -102,35 +103,15 @@ def _euler(joint: Joint, q: Array) -> dict[str, Array]:
     return {f"{joint.name}_rotation_{a}": np.array([v]) for a, v in zip("xyz", (x, y, z), strict=True)}
 
 
-def random_coordinates(robot: Robot, random: np.random.Generator, scale: float = 1.0) -> dict[str, Array]:
-    """Coordinates for every joint; followers follow."""
-    values: dict[str, Array] = {}
-    for joint in robot.joints:
-        q = random.uniform(-2.0, 2.0, joint.n_qs) * scale
-        if joint.kind in (JointKind.FREE, JointKind.SPHERICAL):
-            q[-4:] = joint.rest[-4:] + scale * random.normal(size=4)
-            q[-4:] /= np.linalg.norm(q[-4:])
-        values[joint.name] = q
-    for joint in robot.joints:
-        for i, axis in enumerate(joint.moving_axes):
-            mimic = axis.mimic
-            if mimic is not None and mimic.joint in values and mimic.axis < len(values[mimic.joint]):
-                lead = values[mimic.joint][mimic.axis]
-                values[joint.name][i] = mimic.multiplier * (lead - mimic.reference) + mimic.offset
-    return values
-
-
 # -- judges -----------------------------------------------------------------------------------------------------------
 
 
 def check_urdf(file: Path) -> None:
     """The library of ROS has nothing to say against the file, not even a warning."""
-    program = which("check_urdf")
-    if program is None:
-        pytest.skip("check_urdf is not installed (run tools/oracles/setup.sh)")
-    done = subprocess.run([program, str(file)], check=False, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout
-    assert done.stderr == ""
+    try:
+        oracles.check_urdf(file, strict=True)
+    except oracles.OracleMissing as missing:
+        pytest.skip(str(missing))
 
 
 def pinocchio_poses(written: Written, configurations: list[dict[str, Array]]) -> list[dict[str, Array]]:
@@ -176,7 +157,8 @@ def mujoco_poses(written: Written, configurations: list[dict[str, Array]]) -> li
     text = re.sub(r"<(visual|collision)\b[^>]*?(/>|>.*?</\1>)", "", written.text, flags=re.DOTALL)
     text = re.sub(r"<mujoco>.*?</mujoco>", "", text, flags=re.DOTALL)
     compiler = '<mujoco><compiler fusestatic="false" boundmass="1e-12" boundinertia="1e-14" balanceinertia="true"/>'
-    model = mujoco.MjModel.from_xml_string(text.replace("</robot>", f"{compiler}</mujoco></robot>"))
+    with quiet():
+        model = mujoco.MjModel.from_xml_string(text.replace("</robot>", f"{compiler}</mujoco></robot>"))
     data = mujoco.MjData(model)
     result = []
     for coordinates in configurations:
@@ -213,9 +195,3 @@ def yourdfpy_poses(written: Written) -> dict[str, Array]:
     loaded = yourdfpy.URDF.load(str(written.file), load_meshes=False)
     assert loaded.validate(), loaded.errors
     return {link.name: loaded.get_transform(link.name) for link in written.robot.links}
-
-
-def agree(theirs: Mapping[str, Array], ours: Mapping[str, Array], tolerance: float) -> None:
-    """The judge has every link where the description has it."""
-    for name, pose in ours.items():
-        np.testing.assert_allclose(theirs[name], pose, rtol=0, atol=tolerance, err_msg=name)

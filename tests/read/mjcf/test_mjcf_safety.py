@@ -15,7 +15,7 @@ from kinema.description import Robot
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.mjcf import read_mjcf
 from kit.diagnostics import ClaimedDiagnostics
-from kit.mjcf_models import BALL, INLINE, in_body, read_text, write
+from kit.mjcf_texts import BALL, INLINE, in_body, read_text, write
 from kit.patience import HANG
 
 

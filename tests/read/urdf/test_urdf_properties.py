@@ -13,7 +13,8 @@ from hypothesis import given, settings, strategies as st
 from kinema.description import Robot
 from kinema.foundation import Diagnostics, Pose
 from kinema.read.urdf import read_urdf
-from kit.urdf_oracles import Pinocchio, random_coordinates
+from kit.robots.configurations import random_coordinates
+from kit.urdf_oracles import Pinocchio
 
 from .urdf_files import write
 

@@ -13,7 +13,8 @@ from kinema.foundation import Array
 from kit.cad.fake_fusion import FakeDesign
 from kit.cad.random_designs import designs
 from kit.oracles import OracleMissing, drake
-from kit.written.sdf import Written, agree, drake_positions, libsdformat_accepts, model_names
+from kit.robots.same import agree
+from kit.written.sdf import Written, drake_positions, libsdformat_accepts, model_names
 
 from .stations import Station, at_zero, robot_of, stations
 

@@ -14,7 +14,8 @@ from kinema.foundation import Array
 from kit.cad.fake_fusion import FakeDesign
 from kit.cad.random_designs import designs
 from kit.oracles import OracleMissing, drake
-from kit.written.urdf import Written, agree, check_urdf, mujoco_poses, pinocchio_poses
+from kit.robots.same import agree
+from kit.written.urdf import Written, check_urdf, mujoco_poses, pinocchio_poses
 
 from .stations import Station, robot_of, stations
 

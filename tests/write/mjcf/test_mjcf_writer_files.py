@@ -37,7 +37,8 @@ from kinema.foundation import Pose, WriteError, collect
 from kinema.read import read
 from kinema.shapes import box
 from kinema.write.mjcf.numbers import degrees_text, direction_text, proper_range, quaternion_text
-from kit.written.mjcf import assert_masses, load, write
+from kit.mujoco_models import load
+from kit.written.mjcf import assert_masses, write
 
 ARM = """\
 <mujoco model="arm">

@@ -31,7 +31,8 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Array, Pose
-from kit.written.mjcf import Written, assert_poses, positions, quiet, write
+from kit.mujoco_models import quiet
+from kit.written.mjcf import Written, assert_poses, positions, write
 
 Z = (0.0, 0.0, 1.0)
 FRAME = Pose.from_rpy((0.3, -0.1, 0.2), (0.4, -0.5, 0.6))

@@ -11,8 +11,9 @@ from kinema.description import Robot, World, colliding_pairs
 from kinema.foundation import collect
 from kinema.read import read
 from kit.assets import EXAMPLES, all_assets, asset_id
-from kit.mjcf_models import INLINE, configuration, random_positions  # pyright: ignore[reportMissingImports]
-from kit.written.mjcf import load, write
+from kit.mjcf_texts import INLINE, configuration
+from kit.mujoco_models import load, random_positions
+from kit.written.mjcf import write
 
 from .mjcf_zoo import ZOO
 from .mjmodel_compare import differences

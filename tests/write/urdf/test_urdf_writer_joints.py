@@ -27,9 +27,9 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose, WriteError
-from kit.written.urdf import Written, agree, check_urdf
-
-from .urdf_robots import body
+from kit.robots.same import agree
+from kit.robots.small_robots import body
+from kit.written.urdf import Written, check_urdf
 
 
 def _pair(joint: Joint, **settings: object) -> Robot:

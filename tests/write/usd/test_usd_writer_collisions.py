@@ -27,8 +27,7 @@ from kinema.description import (
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import LossReport, write
-
-from .usd_same_robot import colliding_links
+from kit.robots.same import colliding_links
 
 masks = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=7)
 

@@ -1,12 +1,10 @@
-"""Small MJCF models for the tests, and how to read them with Kinema and with MuJoCo."""
+"""Small MJCF models for the tests, and how to read them."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
 
-import mujoco
 import numpy as np
 
 from kinema.description import Robot, World
@@ -169,28 +167,6 @@ def in_body(inside: str, rest: str = "") -> str:
     """A model with one hinged body that holds some elements."""
     body = f'<body name="b"><joint name="j" axis="0 0 1"/>{BALL}{inside}</body>'
     return f'<mujoco model="m"><worldbody>{body}</worldbody>{rest}</mujoco>'
-
-
-def oracle(path: Path) -> Any:
-    """What MuJoCo itself reads from a file, without its log file in the working folder."""
-    mujoco.set_mju_user_warning(lambda _: None)
-    try:
-        return mujoco.MjModel.from_xml_path(str(path))
-    finally:
-        mujoco.set_mju_user_warning(None)
-
-
-def random_positions(model: Any, generator: np.random.Generator) -> Array:
-    """A configuration: any angle, any rotation."""
-    q = generator.uniform(-1.5, 1.5, model.nq)
-    for joint in range(model.njnt):
-        address = int(model.jnt_qposadr[joint])
-        if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
-            address += 3
-        elif model.jnt_type[joint] != mujoco.mjtJoint.mjJNT_BALL:
-            continue
-        q[address : address + 4] /= np.linalg.norm(q[address : address + 4])
-    return q
 
 
 def configuration(described: Robot | World, q: Array) -> dict[str, Array]:
