@@ -8,6 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from mujoco_names import mujoco_joint
 
 import kinema as km
 from kinema.description import Joint, JointKind, Link, Mimic, Robot, World, rotation
@@ -72,10 +73,9 @@ def test_mjcf_starts_at_qpos0(file: Path) -> None:
     scene, entity = _built(described)
     start = entity.get_qpos()
     for joint in entity.joints:
-        if joint.name in {model.joint(j).name for j in range(model.njnt)}:
-            first = int(model.joint(joint.name).qposadr[0])
-            wanted = model.qpos0[first : first + len(joint.qs_idx)]
-            np.testing.assert_allclose(start[-1, list(joint.qs_idx)], wanted, atol=1e-12, err_msg=joint.name)
+        first = int(mujoco_joint(model, joint).qposadr[0])
+        wanted = model.qpos0[first : first + len(joint.qs_idx)]
+        np.testing.assert_allclose(start[-1, list(joint.qs_idx)], wanted, atol=1e-12, err_msg=joint.name)
     assert entity.n_qs == model.nq
     _assert_links(entity, described)
     if entity.n_qs:

@@ -9,7 +9,7 @@ import numpy as np
 from kinema.foundation import Array, ArrayLike, Diagnostics, vector
 from kinema.model import Model
 
-from . import actuators, bodies, pack
+from . import actuators, bodies, keyframes, pack
 from .draft import Draft, Part
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
@@ -43,6 +43,7 @@ def compile_model(
         tendons=actuators.pack_tendons(draft, qpos0, dofs),
         qpos0=qpos0,
         gravity=_gravity(draft, gravity),
+        keyframes=keyframes.pack_keyframes(draft, qpos0, moved, owners),
         names_of_frames=[draft.joints[j].name for _, _, j in draft.frames],
     )
 

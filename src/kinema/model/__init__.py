@@ -6,6 +6,7 @@ from .model import (
     EntityInfo as EntityInfo,
     FramesInfo as FramesInfo,
     JointsInfo as JointsInfo,
+    KeyframesInfo as KeyframesInfo,
     LinksInfo as LinksInfo,
     Model as Model,
     Motion as Motion,

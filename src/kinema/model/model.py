@@ -172,6 +172,31 @@ class TendonsInfo:
     """The spring pulls below and above these lengths [m or rad]."""
 
 
+@dataclass(kw_only=True, slots=True, eq=False)
+class KeyframesInfo:
+    """One row for each keyframe of a file: a state of the whole scene, with all other entities at their start."""
+
+    names: list[str]
+    entity_idx: Ints
+    """Whose it is."""
+    qpos: Array
+    """(n, n_qs)"""
+    qvel: Array
+    """(n, n_dofs)"""
+    ctrl: Array
+    """(n, n_actuators)"""
+    left_out: list[str]
+    """What of it is not simulated, in words; empty where all of it is."""
+
+
+def no_keyframes() -> KeyframesInfo:
+    """The table of a model without keyframes."""
+    nothing = np.zeros((0, 0))
+    return KeyframesInfo(
+        names=[], entity_idx=np.zeros(0, np.int32), qpos=nothing, qvel=nothing, ctrl=nothing, left_out=[]
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntityInfo:
     """What was added to the scene in one go: ranges of links, joints, coordinates, degrees of freedom, actuators."""
@@ -204,6 +229,7 @@ class Model:
     """The coordinates to start from, (n_qs,)."""
     gravity: Array
     """[m/s2], (3,)."""
+    keyframes: KeyframesInfo = field(default_factory=no_keyframes)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 
