@@ -9,6 +9,7 @@ from .model import (
     KeyframesInfo as KeyframesInfo,
     LinksInfo as LinksInfo,
     Model as Model,
+    ModelOptions as ModelOptions,
     Motion as Motion,
     TendonsInfo as TendonsInfo,
 )

@@ -130,6 +130,9 @@ class DofsInfo:
     """Where the file's own drive wants to be."""
     acceleration_drive: npt.NDArray[np.bool_]
     """Whether gains are per unit of inertia: a USD drive of type acceleration."""
+    actuator_gravcomp: npt.NDArray[np.bool_]
+    """Whether the share of gravity that links are spared (`LinksInfo.gravity_scale`) acts here as an actuator's force,
+    within `effort_lower` and `effort_upper`, instead of passively (MJCF `actuatorgravcomp`)."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -214,6 +217,18 @@ class EntityInfo:
     actuator_end: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelOptions:
+    """What files ask of the whole simulation and no array says; off where any file of the scene switches it off."""
+
+    eulerdamp: bool = True
+    """Whether the semi-implicit integrator takes the damping of joints implicitly."""
+    contact: bool = True
+    """Whether things touch."""
+    equality: bool = True
+    """Whether equality constraints hold."""
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
 class Model:
     """The whole of it."""
@@ -229,6 +244,7 @@ class Model:
     """The coordinates to start from, (n_qs,)."""
     gravity: Array
     """[m/s2], (3,)."""
+    options: ModelOptions = ModelOptions()
     keyframes: KeyframesInfo = field(default_factory=no_keyframes)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""

@@ -20,6 +20,7 @@ from .arguments import choice, device_name, duration, flag, numbers, whole
 from .batches import environments
 from .controls import Controls
 from .entity import Entity
+from .file_options import report_options
 from .keyframes import state_of
 from .memory import Memory
 from .observing import Observer
@@ -159,6 +160,8 @@ class Scene:
             self.progress("checking")
             parts = [p.description for p in self._parts]
             report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
+            for part in self._parts:
+                report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
             adjustable = bool(settings.per_env & {"armature", "mass_shift"})
             inertia = refuse_impossible(model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable)
             self.progress("allocating")
