@@ -8,6 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from mujoco_names import mujoco_joint
 
 import kinema as km
 from kinema.description import Joint, JointKind, Link, Mimic, Robot, World, rotation
@@ -72,10 +73,9 @@ def test_mjcf_starts_at_qpos0(file: Path) -> None:
     scene, entity = _built(described)
     start = entity.get_qpos()
     for joint in entity.joints:
-        if joint.name in {model.joint(j).name for j in range(model.njnt)}:
-            first = int(model.joint(joint.name).qposadr[0])
-            wanted = model.qpos0[first : first + len(joint.qs_idx)]
-            np.testing.assert_allclose(start[-1, list(joint.qs_idx)], wanted, atol=1e-12, err_msg=joint.name)
+        first = int(mujoco_joint(model, joint).qposadr[0])
+        wanted = model.qpos0[first : first + len(joint.qs_idx)]
+        np.testing.assert_allclose(start[-1, list(joint.qs_idx)], wanted, atol=1e-12, err_msg=joint.name)
     assert entity.n_qs == model.nq
     _assert_links(entity, described)
     if entity.n_qs:
@@ -254,3 +254,37 @@ def test_a_follower_starts_with_its_leader() -> None:
     _, entity = _built(robot)
     np.testing.assert_allclose(entity.get_qpos()[0], [0.3, 0.0])
     _assert_links(entity, robot)
+
+
+FOLLOWERS = """<sdf version="1.11"><model name="m"><link name="base"/><link name="a"/><link name="b"/><link name="c"/>
+<joint name="held" type="fixed"><parent>world</parent><child>base</child></joint>
+<joint name="lead" type="revolute"><parent>base</parent><child>a</child><axis><xyz>0 0 1</xyz>{start}</axis></joint>
+<joint name="next" type="revolute"><parent>base</parent><child>b</child><axis><xyz>0 0 1</xyz>
+<mimic joint="lead"><multiplier>2</multiplier><offset>0.5</offset><reference>0</reference></mimic></axis></joint>
+<joint name="last" type="revolute"><parent>base</parent><child>c</child><axis><xyz>0 0 1</xyz>
+<mimic joint="next"><multiplier>1</multiplier><offset>0.1</offset><reference>0</reference></mimic></axis></joint>
+</model></sdf>"""
+
+
+@pytest.mark.parametrize(
+    ("start", "at"),
+    [
+        ("", {"lead": 0.0, "next": 0.0, "last": 0.0}),
+        ("<kinema:initial_position>0.25</kinema:initial_position>", {"lead": 0.25, "next": 1.0, "last": 1.1}),
+    ],
+)
+def test_followers_of_sdf_stand_as_posed_unless_their_leader_starts_elsewhere(
+    start: str, at: dict[str, float], tmp_path: Path
+) -> None:
+    """The poses of the file show every joint at zero; a follower of one that starts elsewhere goes with it."""
+    file = tmp_path / "m.sdf"
+    file.write_text(FOLLOWERS.format(start=start).replace("<sdf", '<sdf xmlns:kinema="urn:kinema"'))
+    robot = read(file, policy=collect)
+    assert isinstance(robot, Robot)
+    assert not [d for d in robot.diagnostics if d.severity is km.Severity.ERROR]
+    wanted = robot.link_poses(at)
+    for name, pose in robot.link_poses({}).items():
+        assert max(pose.distance(wanted[name])) < 1e-12, name
+    moved, named = robot.link_poses({"lead": 0.3}), robot.link_poses({"lead": 0.3, "next": 1.1, "last": 1.2})
+    for name, pose in moved.items():
+        assert max(pose.distance(named[name])) < 1e-12, name

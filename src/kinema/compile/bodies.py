@@ -52,6 +52,8 @@ class _Hanging:
         self.names = names
         self.base = self._base()
         self.start = coordinates(robot.joints, {})
+        self.counted_from: dict[str, Pose] = {}
+        """Where the coordinates of free joints count from in their file."""
         self.bodies: dict[str, Body] = {}
         self.added: list[DraftJoint] = []
 
@@ -135,13 +137,18 @@ class _Hanging:
         base = self.base @ joint.parent_pose
         if base.is_close(Pose()):
             return joint
+        self.counted_from[joint.name] = base
         q = self.start[joint.name]
         pose = base @ Pose.from_quaternion(q[:3], q[3:])
         self.start[joint.name] = np.concatenate([pose.position, pose.quaternion])
         return replace(joint, parent_pose=Pose(), initial=self.start[joint.name])
 
     def _add(self, name: str, parent: str | None, chain: list[Pose | Elementary], joints: list[Joint]) -> None:
-        drafts = [DraftJoint(j.name, j, self.robot, self.entity, self.start[j.name]) for j in joints if j.n_dofs]
+        drafts = [
+            DraftJoint(j.name, j, self.robot, self.entity, self.start[j.name], self.counted_from.get(j.name))
+            for j in joints
+            if j.n_dofs
+        ]
         body = Body(
             name=self.names[name],
             link=self.robot.link(name),

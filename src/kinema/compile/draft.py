@@ -53,6 +53,8 @@ class DraftJoint:
     entity: int
     start: Array
     """The coordinates that it starts from, (n_qs,)."""
+    base: Pose | None = None
+    """Of a free joint whose coordinates count from the world's origin here: where its file counts them from."""
     body: Body | None = None
     q_start: int = -1
     dof_start: int = -1

@@ -138,6 +138,10 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         target_pos=driven("target_position"),
         target_vel=driven("target_velocity"),
         acceleration_drive=np.array([d is not None and d.type.value == "acceleration" for d in drives], dtype=np.bool_),
+        actuator_gravcomp=np.array(
+            [bool(j.joint.attributes.get("mjcf:actuatorgravcomp")) for j in draft.joints for _ in j.joint.moving_axes],
+            dtype=np.bool_,
+        ),
     )
 
 

@@ -68,6 +68,11 @@ from .node import (
     Extra as Extra,
     Node as Node,
 )
+from .options import (
+    FLAG_DEFAULTS as FLAG_DEFAULTS,
+    OPTION_DEFAULTS as OPTION_DEFAULTS,
+    is_switched_on as is_switched_on,
+)
 from .posed_meshes import (
     PosedMesh as PosedMesh,
     mesh_data as mesh_data,

@@ -7,8 +7,10 @@ from .model import (
     EntityInfo as EntityInfo,
     FramesInfo as FramesInfo,
     JointsInfo as JointsInfo,
+    KeyframesInfo as KeyframesInfo,
     LinksInfo as LinksInfo,
     Model as Model,
+    ModelOptions as ModelOptions,
     Motion as Motion,
     TendonsInfo as TendonsInfo,
 )

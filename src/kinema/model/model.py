@@ -148,6 +148,9 @@ class DofsInfo:
     """Where the file's own drive wants to be."""
     acceleration_drive: npt.NDArray[np.bool_]
     """Whether gains are per unit of inertia: a USD drive of type acceleration."""
+    actuator_gravcomp: npt.NDArray[np.bool_]
+    """Whether the share of gravity that links are spared (`LinksInfo.gravity_scale`) acts here as an actuator's force,
+    within `effort_lower` and `effort_upper`, instead of passively (MJCF `actuatorgravcomp`)."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -194,6 +197,31 @@ class TendonsInfo:
     """The spring pulls below and above these lengths [m or rad]."""
 
 
+@dataclass(kw_only=True, slots=True, eq=False)
+class KeyframesInfo:
+    """One row for each keyframe of a file: a state of the whole scene, with all other entities at their start."""
+
+    names: list[str]
+    entity_idx: Ints
+    """Whose it is."""
+    qpos: Array
+    """(n, n_qs)"""
+    qvel: Array
+    """(n, n_dofs)"""
+    ctrl: Array
+    """(n, n_actuators)"""
+    left_out: list[str]
+    """What of it is not simulated, in words; empty where all of it is."""
+
+
+def no_keyframes() -> KeyframesInfo:
+    """The table of a model without keyframes."""
+    nothing = np.zeros((0, 0))
+    return KeyframesInfo(
+        names=[], entity_idx=np.zeros(0, np.int32), qpos=nothing, qvel=nothing, ctrl=nothing, left_out=[]
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntityInfo:
     """What was added to the scene in one go: ranges of links, joints, coordinates, degrees of freedom, actuators."""
@@ -211,6 +239,18 @@ class EntityInfo:
     actuator_end: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelOptions:
+    """What files ask of the whole simulation and no array says; off where any file of the scene switches it off."""
+
+    eulerdamp: bool = True
+    """Whether the semi-implicit integrator takes the damping of joints implicitly."""
+    contact: bool = True
+    """Whether things touch."""
+    equality: bool = True
+    """Whether equality constraints hold."""
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
 class Model:
     """The whole of it."""
@@ -226,6 +266,8 @@ class Model:
     """The coordinates to start from, (n_qs,)."""
     gravity: Array
     """[m/s2], (3,)."""
+    options: ModelOptions = ModelOptions()
+    keyframes: KeyframesInfo = field(default_factory=no_keyframes)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 

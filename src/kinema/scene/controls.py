@@ -53,19 +53,26 @@ class Controls:
         self._apply()
         self.reset(None)
 
-    def reset(self, envs: Index | None) -> None:
-        """Commands as they were at the start: the file's targets, else no force, no speed, the start position."""
+    def reset(self, envs: Index | None, qpos: Array | None = None, ctrl: Array | None = None) -> None:
+        """Commands as they were at the start: the file's targets, else no force, no speed, the start position.
+
+        Args:
+            envs: which environments; None for all.
+            qpos: the coordinates that are the start position; None for the model's.
+            ctrl: what actuators are told; None for zero.
+        """
         n_envs = self.memory.n_envs if envs is None else len(envs)
         every = np.arange(self.memory.n_envs) if envs is None else envs
         modes = self.modes[:, None] if self.mixed is None else self.mixed[:, every]
-        dofs, q0 = self.model.dofs, self.model.qpos0
+        dofs, q0 = self.model.dofs, self.model.qpos0 if qpos is None else qpos
+        told = np.zeros(self.model.n_actuators) if ctrl is None else ctrl
         place = np.array([q0[i] if i >= 0 else 0.0 for i in dofs.q_idx])
         targets = np.where(self.start == Control.POSITION, dofs.target_pos, place)
         speeds = np.where(self.start == Control.VELOCITY, dofs.target_vel, 0.0)
         command = np.where(modes == Control.POSITION, targets[:, None], 0.0)
         command = np.where(modes == Control.VELOCITY, speeds[:, None], command)
         self.memory.write("command", slice(None), np.broadcast_to(command.T, (n_envs, self.model.n_dofs)), envs)
-        self.memory.write("ctrl", slice(None), np.zeros((n_envs, self.model.n_actuators)), envs)
+        self.memory.write("ctrl", slice(None), np.broadcast_to(told, (n_envs, self.model.n_actuators)), envs)
 
     def tell(self, mode: Control, dofs: Index, values: Any, envs: Index | None) -> None:
         """Command some degrees of freedom, in all environments or some: values (environments, degrees of freedom)."""

@@ -94,6 +94,11 @@ class Entity(Commands):
         return list(self._alone.actuators.names)
 
     @property
+    def keyframe_names(self) -> list[str]:
+        """The states that its file names, in the order of their numbers, for `Scene.reset(keyframe=...)`."""
+        return list(self._alone.keyframes.names)
+
+    @property
     def base_link(self) -> EntityLink:
         """The first link that hangs on no other."""
         return next(x for x in self.links if self._alone.links.parent_idx[x.idx] < 0)

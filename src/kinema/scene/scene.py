@@ -20,6 +20,8 @@ from .arguments import choice, device_name, duration, flag, numbers, whole
 from .batches import environments
 from .controls import Controls
 from .entity import Entity
+from .file_options import report_options
+from .keyframes import state_of
 from .memory import Memory
 from .progress import Progress
 from .running import Running
@@ -177,6 +179,8 @@ class Scene:
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
+                for part in self._parts:
+                    report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
                 adjustable = bool(settings.per_env & {"armature", "mass_shift"})
                 inertia = refuse_impossible(
                     model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable
@@ -254,18 +258,37 @@ class Scene:
         else:
             running.engine.count(n * self.substeps)
 
-    def reset(self, envs_idx: Any = None) -> None:
-        """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back."""
+    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None) -> None:
+        """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back.
+
+        Args:
+            envs_idx: which environments; None for all.
+            keyframe: a state that a file names, by its name or number there: entities whose file has it go to its
+                coordinates, velocities and controls (`Entity.keyframe_names`), all others to their start.
+        """
         running = self.running
         envs = environments(envs_idx, running.n_envs)
         count = running.n_envs if envs is None else len(envs)
+        state = None if keyframe is None else state_of(running.model, keyframe)
         if running.model.n_dofs:
             running.engine.reset(envs)
-        running.controls.reset(envs)
+        if state is None:
+            running.controls.reset(envs)
+        else:
+            for name, row in (("qpos", state.qpos), ("vel", state.qvel)):
+                running.memory.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
+            running.controls.reset(envs, state.qpos, state.ctrl)
+            self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in state.left_out])
         for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
             if running.engine.settings.external_forces:
                 rows = 3 * running.model.n_links
                 running.memory.write(name, slice(None), np.zeros((count, rows)), envs)
+
+    def _note_once(self, code: str, messages: Sequence[str]) -> None:
+        said = {d.message for d in self.diagnostics if d.code == code}
+        for message in messages:
+            if message not in said:
+                self.diagnostics.note(code, message)
 
     def get_error_envs_mask(self) -> np.ndarray:
         """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kinema.compile import switches_of
 from kinema.description import Joint, Link, Robot, World
 from kinema.foundation import NOWHERE, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.model import Model
@@ -112,7 +113,7 @@ def report_missing(
 ) -> None:
     """Say what the descriptions ask for and the simulation does not have yet."""
     n_geoms = int(model.links.geom_end[-1]) if model.n_links else 0
-    if contacts and n_geoms:
+    if contacts and n_geoms and model.options.contact:
         diagnostics.warning(
             "sim.contacts",
             f"contacts are not simulated yet: {n_geoms} collision shapes pass through each other",
@@ -170,10 +171,9 @@ def _report_couplings(description: Robot | World, diagnostics: Diagnostics) -> N
             diagnostics.warning(
                 "sim.breaking", f'joint "{joint.name}" never breaks in this simulation', origin=joint.origin
             )
-    if any(description.options.get(name) for name in ("density", "viscosity")):
-        diagnostics.warning("sim.fluid", "there is no air or water in this simulation", origin=description.origin)
     owners = [description, *(description.robots if isinstance(description, World) else [])]
-    for constraint in (c for owner in owners for c in owner.constraints if c.active):
+    held = [c for owner in owners for c in owner.constraints if c.active]
+    for constraint in held if switches_of(description).equality else ():
         diagnostics.warning(
             "sim.constraint",
             f'constraint "{constraint.name}" ({constraint.kind.value}) is not simulated yet',

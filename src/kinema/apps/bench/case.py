@@ -62,10 +62,12 @@ def load_ours(file: Path, dt: float = 0.002) -> tuple[str, Model, Settings]:
 
 
 def _prepared(file: Path) -> Robot | World:
-    """The robot without its shapes; where nothing drives its joints, they get servos."""
+    """The robot without its shapes and its file's simulation settings; where nothing drives its joints, with servos."""
     described = read(file)
     robots = described.robots if isinstance(described, World) else [described]
+    described.options = {}
     for robot in robots:
+        robot.options = {}
         for link in robot.links:
             link.shapes = []
     if isinstance(described, World):

@@ -198,18 +198,20 @@ def show_followers(joints: Sequence[Joint]) -> None:
 
     Not where something that they follow starts elsewhere: then they go with it.
     """
-    by_name = {joint.name: joint for joint in joints}
+    followers: dict[str, list[Joint]] = {}
     for joint in joints:
-        leaders, waiting = set[str](), [joint.name]
-        while waiting:
-            found = by_name.get(waiting.pop())
-            new = {a.mimic.joint for a in found.moving_axes if a.mimic is not None} - leaders if found else set[str]()
-            leaders |= new
-            waiting += new
-        if leaders and not any(name in by_name and by_name[name].initial is not None for name in leaders):
-            at_zero = [a.mimic.offset - a.mimic.multiplier * a.mimic.reference for a in joint.moving_axes if a.mimic]
-            if joint.initial is None and any(at_zero):
-                joint.state = np.zeros(joint.n_qs)
+        for leader in {a.mimic.joint for a in joint.moving_axes if a.mimic is not None}:
+            followers.setdefault(leader, []).append(joint)
+    moved = {joint.name for joint in joints if joint.initial is not None}
+    waiting = list(moved)
+    while waiting:
+        new = [j.name for j in followers.get(waiting.pop(), ()) if j.name not in moved]
+        moved.update(new)
+        waiting += new
+    for joint in (j for led in followers.values() for j in led):
+        mimics = [a.mimic for a in joint.moving_axes if a.mimic is not None]
+        if joint.name not in moved and any(m.offset - m.multiplier * m.reference for m in mimics):
+            joint.state = np.zeros(joint.n_qs)
 
 
 def _ball_axes(element: AxisElement | None) -> list[Axis]:
