@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.trace import Place, Program, Slot, Target, emit_cuda, emit_llvm, n_exchanged, optimise, split
+from kinema.trace import Place, Program, Slot, Target, emit_ptx, emit_llvm, n_exchanged, optimise, split
 
 from .arrays import Arena
 from .devices import Device, numpy_type, warp
@@ -93,7 +93,7 @@ class Kernel:
             environment = _ONE_THREAD
             if self.roles > 1:
                 environment = _SEVERAL_THREADS.format(block=WARP * self.roles, warp=WARP)
-            self.source = emit_cuda(parts, places, target, runs_per_step)
+            self.source = emit_ptx(parts, places, target, runs_per_step)
             self._code = compile_gpu(self.source, target.scalar, environment, device)
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:

@@ -13,8 +13,8 @@ from .blocks import (
     Store as Store,
 )
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
-from .emit_cuda import emit_cuda as emit_cuda
 from .emit_llvm import ENTRY as ENTRY, emit_llvm as emit_llvm
+from .emit_ptx import emit_ptx as emit_ptx
 from .functions import (
     absolute as absolute,
     clamp as clamp,
