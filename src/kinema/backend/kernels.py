@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.trace import Place, Program, Slot, Target, emit_ptx, emit_llvm, n_exchanged, optimise, split
+from kinema.trace import Place, Program, Slot, Target, emit_llvm, emit_ptx, n_exchanged, optimise, split
 
 from .arrays import Arena
 from .devices import Device, numpy_type, warp

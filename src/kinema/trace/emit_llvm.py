@@ -8,11 +8,11 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from .blocks import SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot
+from .blocks import SCRATCH, Count, If, Line, Loop, Place, Repeat, Slot
+from .emitter import Names
 from .llvm_words import LlvmWords
-from .lowering import UNIFORM, Addresses, Target, sine_pairs, uniform_values
+from .lowering import UNIFORM, Addresses, Target, uniform_values
 from .program import Program
 
 ARENAS = ("state", "told", "out", UNIFORM, SCRATCH)
@@ -20,7 +20,6 @@ POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
 NUMBERS = ("stride", "steps", "advance", "first", "last")
 """The arguments of the function: pointers, then integers. It runs the vectors from first to last."""
 ENTRY = "kinema_run"
-_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
 
 
 def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
@@ -32,14 +31,6 @@ def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, run
     return _Module(program, places, target).text(runs_per_step)
 
 
-@dataclass(slots=True)
-class _Values:
-    """A line that is being written: what its values are called, and which of them environments share."""
-
-    names: dict[int, str]
-    uniform: set[int]
-
-
 class _Module(LlvmWords):
     def __init__(self, program: Program, places: Mapping[str, Place], target: Target) -> None:
         super().__init__(target)
@@ -47,7 +38,8 @@ class _Module(LlvmWords):
         self.addresses = Addresses(program, places)
         self.mask: str | None = None
         """The environments of a vector that take part; None for all."""
-        self.turns: list[str] = []
+        self.uniform: set[int] = set()
+        """The values of a line that environments share."""
         self.locals = {name: f"%local{i}" for i, name in enumerate(program.locals)}
         self._columns: dict[tuple[int, int], str] = {}
         """Row numbers of the tables' rows that the text is in."""
@@ -80,20 +72,6 @@ class _Module(LlvmWords):
         return "\n".join([*declared, *self.lines, "}"]) + "\n"
 
     # ---------------------------------------------------------------------------------------------------- blocks
-
-    def blocks(self, blocks: Blocks) -> None:
-        for block in blocks:
-            match block:
-                case Line():
-                    self.line(block)
-                case Loop():
-                    self.loop(block)
-                case Count():
-                    self.count(block)
-                case Repeat():
-                    self.repeat(block)
-                case If():
-                    self.condition(block)
 
     def loop(self, loop: Loop) -> None:
         number, at = self.addresses.number_of(loop), self.addresses.header(loop)
@@ -133,7 +111,7 @@ class _Module(LlvmWords):
         return mask if self.target.lanes > 1 else None
 
     def _above_half(self, slot: Slot) -> str:
-        return self.set(f"fcmp ogt {self.kn} {self.load(slot, None)}, {self.constant(0.5)}")
+        return self.set(f"fcmp ogt {self.kn} {self.load(slot, {})}, {self.constant(0.5)}")
 
     def condition(self, block: If) -> None:
         outer = self.mask
@@ -169,7 +147,7 @@ class _Module(LlvmWords):
 
     def count(self, block: Count) -> None:
         outer, before = self.mask, self.label
-        number = self.load(block.count, None)
+        number = self.load(block.count, {})
         head, body, done = self.fresh("count"), self.fresh("body"), self.fresh("done")
         self.put(f"br label %{head}")
         self.open(head)
@@ -194,74 +172,23 @@ class _Module(LlvmWords):
         self.open(done)
         self.mask = outer
 
-    # ----------------------------------------------------------------------------------------------------- lines
-
     def line(self, line: Line) -> None:
-        values = _Values({}, uniform_values(line.instructions, self.addresses))
-        pairs = sine_pairs(line)
-        for instruction in line.instructions:
-            if instruction.target not in values.names:
-                self.instruction(instruction, values, pairs)
-        for store in line.stores:
-            self.store(store.slot, self.operand(store.value, values), values)
-
-    def instruction(self, instruction: Instruction, values: _Values, pairs: Mapping[Operand, tuple[int, int]]) -> None:
-        names, kn = values.names, self.kn
-        if instruction.slot is not None:
-            names[instruction.target] = self.load(instruction.slot, values)
-            return
-        args = [self.operand(a, values) for a in instruction.args]
-        match instruction.op:
-            case "add" | "sub" | "mul" as op:
-                result = self.set(f"{_BINARY[op]} {kn} {args[0]}, {args[1]}")
-            case "neg":
-                result = self.set(f"fneg {kn} {args[0]}")
-            case "reciprocal":
-                result = self.set(f"fdiv {kn} {self.constant(1.0)}, {args[0]}")
-            case "sqrt":
-                result = self.set(f"call {kn} @llvm.sqrt.{self.suffix}({kn} {args[0]})")
-            case "abs":
-                result = self.choose(args[0], self.constant(0.0), self.set(f"fneg {kn} {args[0]}"), args[0])
-            case "min":
-                result = self.choose(args[1], args[0], args[1], args[0])
-            case "max":
-                result = self.choose(args[0], args[1], args[1], args[0])
-            case "select":
-                result = self.choose(*args)
-            case "fma":
-                result = self.fma(*args)
-            case "fms":
-                result = self.fma(args[0], args[1], self.set(f"fneg {kn} {args[2]}"))
-            case "fnma":
-                result = self.fma(self.set(f"fneg {kn} {args[0]}"), args[1], args[2])
-            case "turn":
-                result = self.turns[-1]
-            case "sin" | "cos" as op:
-                both = self.sine_and_cosine(args[0])
-                if instruction.args[0] in pairs:
-                    names.update(zip(pairs[instruction.args[0]], both, strict=True))
-                    return
-                result = both[op == "cos"]
-            case op:
-                raise AssertionError(f"no operation {op!r}")
-        names[instruction.target] = result
-
-    def operand(self, operand: Operand, values: _Values) -> str:
-        return values.names[operand] if isinstance(operand, int) else self.constant(operand)
+        self.uniform = uniform_values(line.instructions, self.addresses)
+        super().line(line)
 
     # ----------------------------------------------------------------------------------------------------- memory
 
-    def load(self, slot: Slot, values: _Values | None) -> str:
+    def load(self, slot: Slot, names: Names) -> str:
         address = self.addresses.of(slot)
         if not address.arena:  # a constant of a row
             assert address.column is not None
             number, column = address.column
             at = self.set(f"getelementptr {self.n}, ptr %number{number}, i64 {column}")
             return self.splat(self.set(f"load {self.n}, ptr {at}"))
-        if slot.index is None or values is None:
+        if slot.index is None:
             return self._load_at(slot, None)
-        index = values.names[slot.index]
-        if slot.index in values.uniform or self.target.lanes == 1:
+        index = names[slot.index]
+        if slot.index in self.uniform or self.target.lanes == 1:
             return self._load_at(slot, self._whole_number(index, 0))
         result = "poison"
         for lane in range(self.target.lanes):
@@ -287,12 +214,12 @@ class _Module(LlvmWords):
             return self.splat(self.set(f"load {self.n}, ptr {at}"))
         return self.set(f"load {self.kn}, ptr {at}, align {self.size}")
 
-    def store(self, slot: Slot, value: str, values: _Values) -> None:
-        each = slot.index is not None and slot.index not in values.uniform and self.target.lanes > 1
+    def store(self, slot: Slot, value: str, names: Names) -> None:
+        each = slot.index is not None and slot.index not in self.uniform and self.target.lanes > 1
         if each:
             assert slot.index is not None
             for lane in range(self.target.lanes):
-                at = self._pointer(slot, self._whole_number(values.names[slot.index], lane))
+                at = self._pointer(slot, self._whole_number(names[slot.index], lane))
                 one = self.set(f"getelementptr {self.n}, ptr {at}, i64 {lane}")
                 new = self.set(f"extractelement {self.kn} {value}, i64 {lane}")
                 if self.mask is not None:
@@ -301,7 +228,7 @@ class _Module(LlvmWords):
                     new = self.set(f"select i1 {active}, {self.n} {new}, {self.n} {old}")
                 self.put(f"store {self.n} {new}, ptr {one}, align {self.size}")
             return
-        index = None if slot.index is None else self._whole_number(values.names[slot.index], 0)
+        index = None if slot.index is None else self._whole_number(names[slot.index], 0)
         at = self._pointer(slot, index)
         if self.mask is not None:
             old = self.set(f"load {self.kn}, ptr {at}, align {self.size}")

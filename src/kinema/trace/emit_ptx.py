@@ -10,8 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from .blocks import SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot, lines
-from .lowering import SINES, UNIFORM, Addresses, Target, sine_pairs
+from .blocks import SCRATCH, Count, If, Line, Loop, Place, Repeat, Slot, lines
+from .emitter import Emitter, Names
+from .lowering import UNIFORM, Addresses, Target
 from .program import Program
 from .split import EXCHANGE, n_exchanged
 
@@ -39,15 +40,14 @@ def emit_ptx(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
     return "\n".join([*filter(None, shared), "asm volatile(", asm, f': : {", ".join(operands)} : "memory");']) + "\n"
 
 
-class _Text:
+class _Text(Emitter):
     def __init__(self, places: Mapping[str, Place], target: Target) -> None:
+        super().__init__()
         self.places = {**places, EXCHANGE: Place(EXCHANGE, 0)}
         self.target = target
         self.single = target.precision == "single"
         self.f = "f32" if self.single else "f64"
         self.size = 4 if self.single else 8
-        self.lines: list[str] = []
-        self.turns: list[str] = []
         self._names = 0
         self.in_memory: set[str] = set()
         """Local arrays with computed indices."""
@@ -123,22 +123,16 @@ class _Text:
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
-    def blocks(self, blocks: Blocks) -> None:
-        for block in blocks:
-            match block:
-                case Line():
-                    self.line(block)
-                case Loop():
-                    self.loop(block)
-                case Count():
-                    self.count(block)
-                case Repeat():
-                    self.repeat(block)
-                case If():
-                    after = self.fresh("after")
-                    self.put(f"@!{self.above_half(block.flag)} bra {after};")
-                    self.blocks(block.body)
-                    self.put(f"{after}:")
+    def line(self, line: Line) -> None:
+        self.put("{")
+        super().line(line)
+        self.put("}")
+
+    def condition(self, block: If) -> None:
+        after = self.fresh("after")
+        self.put(f"@!{self.above_half(block.flag)} bra {after};")
+        self.blocks(block.body)
+        self.put(f"{after}:")
 
     def above_half(self, slot: Slot) -> str:
         p = self.register("pred", "p")
@@ -193,56 +187,48 @@ class _Text:
 
     # ----------------------------------------------------------------------------------------------------- lines
 
-    def line(self, line: Line) -> None:
-        self.put("{")
-        names: dict[int, str] = {}
-        pairs = sine_pairs(line)
-        for instruction in line.instructions:
-            if instruction.target not in names:
-                self.instruction(instruction, names, pairs)
-        for store in line.stores:
-            self.store(store.slot, self.operand(store.value, names), names)
-        self.put("}")
+    def constant(self, value: float) -> str:
+        code, letter = (">f", "0f") if self.single else (">d", "0d")
+        return letter + struct.pack(code, self.target.rounded(value)).hex().upper()
 
-    def instruction(self, i: Instruction, names: dict[int, str], pairs: Mapping[Operand, tuple[int, int]]) -> None:
-        if i.slot is not None:
-            names[i.target] = self.load(i.slot, names)
-            return
-        args = [self.operand(a, names) for a in i.args]
-        match i.op:
-            case "add" | "sub" | "mul" as op:
-                result = self.set(f"{op}.rn", *args)
-            case "neg":
-                result = self.set("neg", *args)
-            case "reciprocal":
-                result = self.reciprocal(args[0])
-            case "sqrt":
-                result = self.set("sqrt.rn", *args)
-            case "abs":
-                result = self.choose(args[0], self.constant(0.0), self.set("neg", args[0]), args[0])
-            case "min":
-                result = self.choose(args[1], args[0], args[1], args[0])
-            case "max":
-                result = self.choose(args[0], args[1], args[1], args[0])
-            case "select":
-                result = self.choose(*args)
-            case "fma":
-                result = self.set("fma.rn", *args)
-            case "fms":
-                result = self.set("fma.rn", args[0], args[1], self.set("neg", args[2]))
-            case "fnma":
-                result = self.set("fma.rn", self.set("neg", args[0]), args[1], args[2])
-            case "turn":
-                result = self.turns[-1]
-            case "sin" | "cos" as op:
-                both = self.sine_and_cosine(args[0])
-                if i.args[0] in pairs:
-                    names.update(zip(pairs[i.args[0]], both, strict=True))
-                    return
-                result = both[op == "cos"]
-            case op:
-                raise AssertionError(f"no operation {op!r}")
-        names[i.target] = result
+    def binary(self, op: str, a: str, b: str) -> str:
+        return self.set(f"{op}.rn", a, b)
+
+    def negative(self, a: str) -> str:
+        return self.set("neg", a)
+
+    def root(self, a: str) -> str:
+        return self.set("sqrt.rn", a)
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        return self.set("fma.rn", a, b, c)
+
+    def reciprocal(self, a: str) -> str:
+        """In single precision the processor's estimate and one step of Newton's: exact but for the last bit."""
+        if not self.single:
+            return self.set("rcp.rn", a)
+        guess = self.set("rcp.approx.ftz", a)
+        return self.fma(guess, self.fma(self.negative(a), guess, self.constant(1.0)), guess)
+
+    def below(self, a: str, b: str) -> str:
+        p = self.register("pred", "p")
+        self.put(f"setp.lt.{self.f} {p}, {a}, {b};")
+        return p
+
+    def either(self, condition: str, then: str, otherwise: str) -> str:
+        return self.set("selp", then, otherwise, condition)
+
+    def quadrant(self, shifted: str) -> tuple[str, str, str]:
+        bits, low, after = self.register(f"b{8 * self.size}", "q"), self.register("b32", "q"), self.register("b32", "q")
+        self.put(f"mov.b{8 * self.size} {bits}, {shifted};")
+        self.put(f"mov.b32 {low}, {bits};" if self.single else f"cvt.u32.u64 {low}, {bits};")
+        self.put(f"add.s32 {after}, {low}, 1;")
+        return self._bit(low, 1), self._bit(low, 2), self._bit(after, 2)
+
+    def _bit(self, word: str, bit: int) -> str:
+        masked, p = self.register("b32", "q"), self.register("pred", "p")
+        self.put(f"and.b32 {masked}, {word}, {bit};", f"setp.ne.s32 {p}, {masked}, 0;")
+        return p
 
     def set(self, operation: str, *args: str) -> str:
         """A new register for what an operation gives."""
@@ -250,67 +236,9 @@ class _Text:
         self.put(f"{operation}.{self.f} {name}, {', '.join(args)};")
         return name
 
-    def operand(self, operand: Operand, names: Mapping[int, str]) -> str:
-        return names[operand] if isinstance(operand, int) else self.constant(operand)
-
-    def constant(self, value: float) -> str:
-        code, letter = (">f", "0f") if self.single else (">d", "0d")
-        return letter + struct.pack(code, self.target.rounded(value)).hex().upper()
-
-    def choose(self, a: str, b: str, below: str, otherwise: str) -> str:
-        p = self.register("pred", "p")
-        self.put(f"setp.lt.{self.f} {p}, {a}, {b};")
-        return self.set("selp", below, otherwise, p)
-
-    def reciprocal(self, x: str) -> str:
-        """In single precision the processor's estimate and one step of Newton's: exact but for the last bit."""
-        if not self.single:
-            return self.set("rcp.rn", x)
-        guess = self.set("rcp.approx.ftz", x)
-        error = self.set("fma.rn", self.set("neg", x), guess, self.constant(1.0))
-        return self.set("fma.rn", guess, error, guess)
-
-    def sine_and_cosine(self, x: str) -> tuple[str, str]:
-        """See `SineConstants`."""
-        known, one = SINES[self.target.precision], self.constant
-        shifted = self.set("fma.rn", x, one(known.two_over_pi), one(known.magic))
-        k = self.set("sub.rn", shifted, one(known.magic))
-        r = x
-        for part in known.half_pi:
-            r = self.set("fma.rn", k, one(-part), r)
-        z = self.set("mul.rn", r, r)
-        sine = self.set("fma.rn", self.set("mul.rn", r, z), self.horner(known.sine, z), r)
-        base = self.set("fma.rn", z, one(-0.5), one(1.0))
-        cosine = self.set("fma.rn", self.set("mul.rn", z, z), self.horner(known.cosine, z), base)
-        bits = self.register("b32" if self.single else "b64", "q")
-        self.put(f"mov.b{8 * self.size} {bits}, {shifted};")  # its lowest bits are those of k
-        low = bits
-        if not self.single:
-            low = self.register("b32", "q")
-            self.put(f"cvt.u32.u64 {low}, {bits};")
-        odd = self.bit(low, 1)
-        s, c = self.set("selp", cosine, sine, odd), self.set("selp", sine, cosine, odd)
-        after = self.register("b32", "q")
-        self.put(f"add.s32 {after}, {low}, 1;")
-        return self.signed(s, self.bit(low, 2)), self.signed(c, self.bit(after, 2))
-
-    def horner(self, coefficients: tuple[float, ...], z: str) -> str:
-        result = self.constant(coefficients[-1])
-        for coefficient in reversed(coefficients[:-1]):
-            result = self.set("fma.rn", z, result, self.constant(coefficient))
-        return result
-
-    def bit(self, word: str, bit: int) -> str:
-        masked, p = self.register("b32", "q"), self.register("pred", "p")
-        self.put(f"and.b32 {masked}, {word}, {bit};", f"setp.ne.s32 {p}, {masked}, 0;")
-        return p
-
-    def signed(self, value: str, negative: str) -> str:
-        return self.set("selp", self.set("neg", value), value, negative)
-
     # ----------------------------------------------------------------------------------------------------- memory
 
-    def load(self, slot: Slot, names: Mapping[int, str]) -> str:
+    def load(self, slot: Slot, names: Names) -> str:
         address = self.addresses.of(slot)
         if self.addresses.is_local(address) and address.arena not in self.in_memory:
             return self.set("mov", f"{self.local_names[address.arena]}{address.row}")
@@ -320,7 +248,7 @@ class _Text:
         space, pointer = self.pointer(slot, names)
         return self.set(f"ld.{space}{'.nc' if address.arena == UNIFORM else ''}", f"[{pointer}]")
 
-    def store(self, slot: Slot, value: str, names: Mapping[int, str]) -> None:
+    def store(self, slot: Slot, value: str, names: Names) -> None:
         address = self.addresses.of(slot)
         if self.addresses.is_local(address) and address.arena not in self.in_memory:
             self.put(f"mov.{self.f} {self.local_names[address.arena]}{address.row}, {value};")
@@ -328,7 +256,7 @@ class _Text:
         space, pointer = self.pointer(slot, names)
         self.put(f"st.{space}.{self.f} [{pointer}], {value};")
 
-    def pointer(self, slot: Slot, names: Mapping[int, str]) -> tuple[str, str]:
+    def pointer(self, slot: Slot, names: Names) -> tuple[str, str]:
         """The state space of an item, and its address."""
         address = self.addresses.of(slot)
         row = str(address.row)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 
-from .lowering import SINES, Target
+from .emitter import Emitter
+from .lowering import Target
 
 
-class LlvmWords:
+class LlvmWords(Emitter):
     """A function that is being written."""
 
     def __init__(self, target: Target) -> None:
+        super().__init__()
         self.target = target
         self.n = target.scalar
         wide = target.lanes > 1
@@ -20,7 +22,6 @@ class LlvmWords:
         bits = 8 * self.size
         self.int = f"<{target.lanes} x i{bits}>" if wide else f"i{bits}"
         self.suffix = f"v{target.lanes}f{bits}" if wide else f"f{bits}"
-        self.lines: list[str] = []
         self.label = "entry"
         """The block of code that is being written."""
         self._count = 0
@@ -77,58 +78,10 @@ class LlvmWords:
         text = f"0x{bits:016X}"
         return text if self.target.lanes == 1 else f"splat ({self.n} {text})"
 
-    def choose(self, a: str, b: str, below: str, otherwise: str) -> str:
-        """One of two values, by whether a is below b."""
-        condition = self.set(f"fcmp olt {self.kn} {a}, {b}")
-        return self.set(f"select {self.i1} {condition}, {self.kn} {below}, {self.kn} {otherwise}")
-
-    def fma(self, a: str, b: str, c: str) -> str:
-        """A product and a sum, with one rounding."""
-        if self.target.fused:
-            return self.set(f"call {self.kn} @llvm.fma.{self.suffix}({self.kn} {a}, {self.kn} {b}, {self.kn} {c})")
-        return self.set(f"fadd {self.kn} {self.set(f'fmul {self.kn} {a}, {b}')}, {c}")
-
-    def sine_and_cosine(self, x: str) -> tuple[str, str]:
-        """See `SineConstants`."""
-        known, kn, one = SINES[self.target.precision], self.kn, self.constant
-        shifted = self.fma(x, one(known.two_over_pi), one(known.magic))
-        k = self.set(f"fsub {kn} {shifted}, {one(known.magic)}")
-        r = x
-        for part in known.half_pi:
-            r = self.fma(k, one(-part), r)
-        z = self.set(f"fmul {kn} {r}, {r}")
-        cubed = self.set(f"fmul {kn} {r}, {z}")
-        sine = self.fma(cubed, self.horner(known.sine, z), r)
-        fourth = self.set(f"fmul {kn} {z}, {z}")
-        cosine = self.fma(fourth, self.horner(known.cosine, z), self.fma(z, one(-0.5), one(1.0)))
-        quadrant = self.set(f"bitcast {kn} {shifted} to {self.int}")
-        odd = self._bit(quadrant, 1)
-        s = self.set(f"select {self.i1} {odd}, {kn} {cosine}, {kn} {sine}")
-        c = self.set(f"select {self.i1} {odd}, {kn} {sine}, {kn} {cosine}")
-        return self._signed(s, self._bit(quadrant, 2)), self._signed(c, self._bit(self._next(quadrant), 2))
-
-    def horner(self, coefficients: tuple[float, ...], z: str) -> str:
-        """A polynomial."""
-        result = self.constant(coefficients[-1])
-        for coefficient in reversed(coefficients[:-1]):
-            result = self.fma(z, result, self.constant(coefficient))
-        return result
-
     def whole(self, number: int) -> str:
         """An integer, the same for all environments."""
         kind = f"i{8 * self.size}"
         return str(number) if self.target.lanes == 1 else f"splat ({kind} {number})"
-
-    def _bit(self, quadrant: str, bit: int) -> str:
-        masked = self.set(f"and {self.int} {quadrant}, {self.whole(bit)}")
-        return self.set(f"icmp ne {self.int} {masked}, {self.whole(0)}")
-
-    def _next(self, quadrant: str) -> str:
-        return self.set(f"add {self.int} {quadrant}, {self.whole(1)}")
-
-    def _signed(self, value: str, negative: str) -> str:
-        minus = self.set(f"fneg {self.kn} {value}")
-        return self.set(f"select {self.i1} {negative}, {self.kn} {minus}, {self.kn} {value}")
 
     def splat(self, scalar: str) -> str:
         """One number for all environments."""
@@ -152,3 +105,35 @@ class LlvmWords:
     def all_of(self) -> str:
         """The mask of all environments."""
         return "true" if self.target.lanes == 1 else f"<{', '.join(['i1 true'] * self.target.lanes)}>"
+
+    def binary(self, op: str, a: str, b: str) -> str:
+        return self.set(f"f{op} {self.kn} {a}, {b}")
+
+    def negative(self, a: str) -> str:
+        return self.set(f"fneg {self.kn} {a}")
+
+    def reciprocal(self, a: str) -> str:
+        return self.set(f"fdiv {self.kn} {self.constant(1.0)}, {a}")
+
+    def root(self, a: str) -> str:
+        return self.set(f"call {self.kn} @llvm.sqrt.{self.suffix}({self.kn} {a})")
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        if self.target.fused:
+            return self.set(f"call {self.kn} @llvm.fma.{self.suffix}({self.kn} {a}, {self.kn} {b}, {self.kn} {c})")
+        return self.binary("add", self.binary("mul", a, b), c)
+
+    def below(self, a: str, b: str) -> str:
+        return self.set(f"fcmp olt {self.kn} {a}, {b}")
+
+    def either(self, condition: str, then: str, otherwise: str) -> str:
+        return self.set(f"select {self.i1} {condition}, {self.kn} {then}, {self.kn} {otherwise}")
+
+    def quadrant(self, shifted: str) -> tuple[str, str, str]:
+        bits = self.set(f"bitcast {self.kn} {shifted} to {self.int}")
+        after = self.set(f"add {self.int} {bits}, {self.whole(1)}")
+        return self._bit(bits, 1), self._bit(bits, 2), self._bit(after, 2)
+
+    def _bit(self, word: str, bit: int) -> str:
+        masked = self.set(f"and {self.int} {word}, {self.whole(bit)}")
+        return self.set(f"icmp ne {self.int} {masked}, {self.whole(0)}")

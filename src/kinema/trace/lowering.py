@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import SCRATCH, Case, Instruction, Line, Loop, Operand, Place, Slot
+from .blocks import SCRATCH, Case, Instruction, Loop, Place, Slot
 from .program import HEADER, Program
 
 UNIFORM = "uniform"
@@ -79,13 +79,6 @@ class Addresses:
     def is_local(self, address: Address) -> bool:
         """Whether it is in an array of the run."""
         return address.arena in self._program.locals
-
-
-def sine_pairs(line: Line) -> dict[Operand, tuple[int, int]]:
-    """Angles of which both sine and cosine are wanted -> the two values: they are computed together."""
-    sines = {i.args[0]: i.target for i in line.instructions if i.op == "sin"}
-    cosines = {i.args[0]: i.target for i in line.instructions if i.op == "cos"}
-    return {angle: (sines[angle], cosines[angle]) for angle in sines if angle in cosines}
 
 
 def uniform_values(instructions: Sequence[Instruction], addresses: Addresses) -> set[int]:
