@@ -8,13 +8,13 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from scene_robots import from_text, lift
 
 import kinema as km
 from kinema.compile import Part, compile_model
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS
 from kinema.model import Model
 from kinema.scene import file_options
+from kit.robots.small_robots import from_text, lift
 
 TEXT = """<mujoco model="{name}"><option timestep="0.002" integrator="implicitfast" {option}><flag {flag}/></option>
 <default><geom contype="0" conaffinity="0"/></default><worldbody>

@@ -8,13 +8,14 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mujoco_names import mujoco_joint
-from scene_robots import from_text, lift
 
 import kinema as km
 from kinema.foundation import Pose, collect
 from kinema.read import read
-from support import assets
+from kit.assets import assets
+from kit.robots.small_robots import from_text, lift
+
+from .mujoco_names import mujoco_joint
 
 FILES = (
     "mjcf/franka_emika_panda/panda.xml",

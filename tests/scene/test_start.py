@@ -8,13 +8,14 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mujoco_names import mujoco_joint
 
 import kinema as km
 from kinema.description import Joint, JointKind, Link, Mimic, Robot, World, rotation
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kit.assets import all_assets, asset_id, assets
+
+from .mujoco_names import mujoco_joint
 
 MJCF = [p for p in all_assets("mjcf/**/*.xml") if "<mujoco" in p.read_text(errors="replace")[:4000]]
 USD = [

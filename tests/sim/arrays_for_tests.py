@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -154,3 +155,13 @@ def of_dofs(sweeps: Straight, values: Sequence[float] | Array) -> Quantity[list[
     for node in sweeps.tree.nodes:
         quantity.put(node.here, [float(values[dof]) for dof in node.dofs])
     return quantity
+
+
+def noting(lines: list[str]) -> Callable[[str], AbstractContextManager[None]]:
+    """A progress that notes what is done."""
+
+    def progress(line: str) -> AbstractContextManager[None]:
+        lines.append(line)
+        return nullcontext()
+
+    return progress

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from kit.assets import EXAMPLES
 
 from kinema import read, trace
 from kinema.backend import find_device
@@ -28,6 +27,7 @@ from kinema.sim.rigid.sweeps import Cord, Pull, Sweeps
 from kinema.sim.rigid.tree import Node
 from kinema.sim.step import STAGES, Step
 from kinema.trace import Value
+from kit.assets import EXAMPLES
 
 EMISSIONS = ("unrolled", "rolled")
 N_ENVS = 5

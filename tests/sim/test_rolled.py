@@ -193,7 +193,7 @@ def compiled(kind: str, precision: str, lanes: int, n_envs: int = N_ENVS, thread
     assert engine.settings == settings
     budget = BY_JOINT if kind == "by joint" else BY_COPY
     program = rolled_step(own, settings, engine.places, budget)
-    engine._kernels[engine._key] = Kernel(program, engine.places, engine.device, precision, lanes=lanes)
+    engine._kernels[settings] = Kernel(program, engine.places, engine.device, precision, lanes=lanes)
     start = Both(own, settings, N_ENVS, seed=3).arrays()  # the same however many of them are taken
     for name, values in start.items():
         if values.size:

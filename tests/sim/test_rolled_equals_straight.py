@@ -37,7 +37,7 @@ SHORTER = {
     ("robotiq_2f85_v4", Integrator.RK4): 2,
     ("wonik_allegro", Integrator.RK4): 64,
 }
-"""Robots that these integrators cannot step at 2 ms, which their servos or springs are too stiff for: divisors of it."""
+"""Robots that these integrators cannot step at 2 ms, as their servos or springs are too stiff: divisors of it."""
 FASTEST = 1e3
 """Speeds beyond this are no robot's: it has blown up."""
 

@@ -11,7 +11,7 @@ from kinema.backend import find_device
 from kinema.description import JointKind, Robot, rotation, translation
 from kinema.foundation import Array, KinemaError
 from kinema.model import Model
-from kinema.sim import Drive, Engine, Settings, step_program
+from kinema.sim import Control, Drive, Engine, Settings, step_program
 from kinema.trace import interpret
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import joint, lumpy_link, model_of
@@ -56,7 +56,9 @@ def start() -> dict[str, Array]:
 def modes(drive: Drive) -> Array:
     """All are told forces; where environments may differ, velocities too: (dofs, 1) or (dofs, environments)."""
     shape = (model().n_dofs, N_ENVS if drive is Drive.MIXED else 1)
-    return np.arange(np.prod(shape)).reshape(shape) % 2.0 if drive is Drive.MIXED else np.zeros(shape)
+    result = np.zeros(shape)
+    result[1::2, ::2] = result[::2, 1::2] = float(Control.VELOCITY) if drive is Drive.MIXED else 0.0
+    return result
 
 
 def engine_of(precision: str, lanes: int, envs: tuple[int, ...], device: str, drive: Drive) -> Engine:

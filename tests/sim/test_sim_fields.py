@@ -18,7 +18,7 @@ from kinema.trace import interpret
 from kit.mjcf_side import load
 from kit.robots.each_joint import Case, model_of, robot
 
-from .arrays_for_tests import fields_program, mjcf_settings
+from .arrays_for_tests import fields_program, mjcf_settings, noting
 
 N_ENVS = 5
 """Not a multiple of anything."""
@@ -39,7 +39,7 @@ class Running:
             find_device(device),
             precision="double",
             emission=emission,
-            progress=self.compiled.append,
+            progress=noting(self.compiled),
         )
 
     def scatter(self, seed: int) -> None:

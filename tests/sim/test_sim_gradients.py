@@ -39,7 +39,7 @@ def point(model: Model, program: Program, generator: np.random.Generator) -> dic
             arrays[name] = generator.uniform(2, 5, arrays[name].shape)
     arrays["force_lower"], arrays["force_upper"] = np.full((2, model.n_dofs, 1), 100.0) * [[[-1.0]], [[1.0]]]
     if "ctrl_mode" in arrays:
-        arrays["ctrl_mode"] = np.arange(model.n_dofs)[:, None] % 3.0
+        arrays["ctrl_mode"] = np.array([[float(i % 3)] for i in range(model.n_dofs)])
     return {name: values for name, values in arrays.items() if name in program.inputs}
 
 

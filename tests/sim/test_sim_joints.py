@@ -36,13 +36,13 @@ def fields(model: Model, settings: Settings, arrays: dict[str, Array], *groups: 
 
 
 def states(
-    model: Model, settings: Settings = Settings(), seed: int = 3, count: int = N_STATES, **values: Array
+    model: Model, settings: Settings | None = None, seed: int = 3, count: int = N_STATES, **values: Array
 ) -> dict[str, Array]:
     """Random ones, told forces."""
     generator = np.random.default_rng(seed)
     v = generator.uniform(-1.5, 1.5, (model.n_dofs, count))
     q = model_coordinates(model, generator, count)
-    return arrays_for(model, settings, forced(model), count, qpos=q, vel=v, **values)
+    return arrays_for(model, settings or Settings(), forced(model), count, qpos=q, vel=v, **values)
 
 
 @each_kind

@@ -42,7 +42,10 @@ from kinema.trace import (
 from .arenas import Memory, Numbers
 
 MEMORY = Memory(
-    state=[("x", 4), ("z", 3)], told=[("u", 3), ("w", 2)], out=[("y", 4), ("o", 2)], uniform=[("g", 4), ("h", 2)]
+    state=[("x", 4), ("z", 3)],
+    told=[("u", 3), ("w", 2)],
+    out=[("y", 4), ("o", 2), ("left whole", 10), ("left real", 8)],
+    uniform=[("g", 4), ("h", 2)],
 )
 PLACES = MEMORY.places()
 BOUND = 1000.0
@@ -74,6 +77,8 @@ GLOBAL = (
     Array("local real", N_LOCAL, False),
     Array(SCRATCH, 5, True),
     Array(SCRATCH, 3, False, first=5),
+    Array("left whole", 10, True),
+    Array("left real", 8, False),
 )
 OF_ROW = (Array("a", 2, True), Array("b", 2, False))
 """What rows of tables have besides: each its own."""
@@ -248,16 +253,21 @@ class Scope:
 
 
 def follow(tree: tuple[Any, ...], machine: Follower) -> None:
-    """All of a program: locals and scratch are written before they are read, and the last numbers come out."""
+    """All of a program: locals and scratch are written before they are read, and come out with the last numbers."""
     scope = Scope([machine.read("x", i, None) for i in range(4)], [machine.read("z", i, None) for i in range(3)])
     scope.whole += [machine.read("u", 0, None), machine.read("g", 1, None)]
-    for array in GLOBAL:
-        if array.name in ("local whole", "local real", SCRATCH):
-            for item in range(array.size):
-                value = scope.w(item) if array.whole else scope.r(item)
-                machine.write(_name(array, machine), value, array.first + item, None)
+    memory = [array for array in GLOBAL if array.name in ("local whole", "local real", SCRATCH)]
+    for array in memory:
+        for item in range(array.size):
+            value = scope.w(item) if array.whole else scope.r(item)
+            machine.write(_name(array, machine), value, array.first + item, None)
     machine.count(1.0, lambda turn: None, True)  # the line is over: now it can be read
     body(tree, machine, scope)
+    machine.count(1.0, lambda turn: None, True)
+    for whole, name in ((True, "left whole"), (False, "left real")):
+        items = [(_name(a, machine), a.first + i) for a in memory if a.whole == whole for i in range(a.size)]
+        for item, place in enumerate(items):
+            machine.write(name, machine.read(*place, None), item, None)
     for i in range(4):
         machine.write("y", scope.w(-1 - i), i, None)
     for i in range(3):

@@ -18,7 +18,7 @@ from kinema.trace import (
     RowCode,
     Target,
     Value,
-    emit_cuda,
+    emit_ptx,
     emit_llvm,
     interpret_in,
     record_loop,
@@ -78,7 +78,7 @@ def test_code_does_not_depend_on_the_number_of_rows() -> None:
     few = chain(["scaled", "added"], [2.0, 3.0])
     many = chain(["scaled", *["added", "scaled"] * 20], [0.5 + i for i in range(41)])
     assert len({emit_llvm(program, {}, Target("double", 2)) for program in (few, many)}) == 1
-    assert len({emit_cuda([program], {}, Target("double")) for program in (few, many)}) == 1
+    assert len({emit_ptx([program], {}, Target("double")) for program in (few, many)}) == 1
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -1.0, math.inf])

@@ -19,7 +19,7 @@ const int e = {environment};
 """
 
 
-def compile_gpu(text: str, scalar: str, environment: str, device: Device) -> Any:
+def compile_gpu(text: str, scalar: str, environment: str, device: Device, block_dim: int) -> Any:
     """A Warp kernel around the text of a function, in a module that is called after its content, as its cache is."""
     wp = warp()
     number = wp.float32 if scalar == "float" else wp.float64
@@ -59,5 +59,5 @@ def compile_gpu(text: str, scalar: str, environment: str, device: Device) -> Any
         module = wp.get_module(f"kinema_{digest}")
         module.options.update({"enable_backward": False, "fuse_fp": True})
         kernel = wp.Kernel(func=kinema_program, module=module, options={"enable_backward": False})
-        wp.load_module(module, device=device.name)
+        wp.load_module(module, device=device.name, block_dim=block_dim)  # another one would compile again
     return kernel

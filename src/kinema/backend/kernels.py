@@ -94,7 +94,7 @@ class Kernel:
             if self.roles > 1:
                 environment = _SEVERAL_THREADS.format(block=WARP * self.roles, warp=WARP)
             self.source = emit_ptx(parts, places, target, runs_per_step)
-            self._code = compile_gpu(self.source, target.scalar, environment, device)
+            self._code = compile_gpu(self.source, target.scalar, environment, device, self._block_dim)
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
@@ -103,6 +103,10 @@ class Kernel:
             if n_exchanged(divided) * WARP * np.dtype(numpy_type(self._precision)).itemsize <= SHARED_BYTES:
                 return divided
         return (optimise(program),)
+
+    @property
+    def _block_dim(self) -> int:
+        return BLOCK_DIM if self.roles == 1 else WARP * self.roles
 
     def record(self, arguments: Arguments) -> Callable[[], None]:
         """A launch that can be repeated without looking at its arguments again; on a CPU it is done when it returns."""
@@ -151,7 +155,7 @@ class Kernel:
                 arguments.advance,
             ],
             device=self.device.name,
-            block_dim=BLOCK_DIM if self.roles == 1 else WARP * self.roles,
+            block_dim=self._block_dim,
             record_cmd=True,
         )
         return command.launch

@@ -40,7 +40,8 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
     for role, (needed, takes) in enumerate(wanted):
         gives = [v for v in exchanged if owners[v] == frozenset({role})]
         first, _ = _wanted(made_by, owners, role, gives)
-        own = Line(tuple(i for i in line.instructions if i.target in needed | first), tuple(stores[role]))
+        computed = needed | first
+        own = Line(tuple(i for i in line.instructions if i.target in computed), tuple(stores[role]))
         own = fuse_multiply_add(own, kept=gives)
         before = depth_first(own.instructions, gives)
         done = {i.target for i in before}

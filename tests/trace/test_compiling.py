@@ -1,0 +1,329 @@
+"""Compiling for the CPU: in a process beside this one, kept on disk, and never worse than a second try."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kinema.backend import CACHE_VARIABLE, host_code
+from kinema.foundation import InternalError
+from kinema.trace import Program, Tape, finish, sin
+
+from .arenas import Memory, kernel, launched, same_bits
+from .random_programs import MEMORY, random_numbers, recorded, some_tree
+
+SMALL = Memory(state=[("x", 1)], out=[("y", 1)])
+
+
+def product(factor: float) -> Program:
+    tape = Tape()
+    return finish(tape, {"y": [factor * tape.input("x", 0)]})
+
+
+def runs(factor: float) -> bool:
+    """Whether a program gives what it should, compiled now."""
+    numbers = SMALL.whole({"state": np.array([[1.0, 2.0, 3.0]])}, 3)
+    found = launched(kernel(product(factor), SMALL, 2), SMALL, numbers, 3)["out"]
+    return bool((found == factor * numbers["state"]).all())
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with nothing in it."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[host_code._Workers]:
+    """Compiling processes of this test's own."""
+    own = host_code._Workers()
+    monkeypatch.setattr(host_code, "WORKERS", own)
+    yield own
+    own.close()
+
+
+def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> bytes:
+        raise AssertionError("this was compiled before")
+
+    monkeypatch.setattr(host_code.WORKERS, "compile", refused)
+
+
+# ----------------------------------------------------------------------------------------------------------- the cache
+
+
+def test_what_was_compiled_before_is_not_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runs(2.0)
+    assert len(list(cache.rglob("*.o"))) == 1
+    no_worker(monkeypatch)
+    assert runs(2.0)
+    with pytest.raises(AssertionError, match="before"):
+        runs(3.0)
+
+
+def test_nothing_but_code_is_left_in_the_cache(cache: Path) -> None:
+    """No half of a file, under no name."""
+    assert runs(2.0)
+    assert runs(3.0)
+    files = [file for file in cache.rglob("*") if file.is_file()]
+    assert len(files) == 2
+    assert all(file.suffix == ".o" for file in files)
+
+
+DAMAGES = {
+    "empty": lambda code: b"",
+    "short": lambda code: code[:7],
+    "half": lambda code: code[: len(code) // 2],
+    "without its end": lambda code: code[:-64],
+    "something else": lambda code: b"<html>not here</html>",
+    "zeros": lambda code: bytes(len(code)),
+    "one bit": lambda code: code[: len(code) // 2] + bytes([code[len(code) // 2] ^ 1]) + code[len(code) // 2 + 1 :],
+    "longer": lambda code: code + b"\0",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_made_again(cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not loaded, which could end the process, and the next one finds a whole file."""
+    assert runs(2.0)
+    (file,) = cache.rglob("*.o")
+    whole = file.read_bytes()
+    file.write_bytes(DAMAGES[damage](whole))
+    assert runs(2.0)
+    assert file.read_bytes() == whole
+    no_worker(monkeypatch)
+    assert runs(2.0)
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in its place, or a folder that may not be written to: then nothing is kept, and that is all."""
+    place = tmp_path / "file"
+    place.write_text("in the way", encoding="utf-8")
+    monkeypatch.setenv(CACHE_VARIABLE, str(place))
+    assert runs(4.0)
+    assert place.read_text(encoding="utf-8") == "in the way"
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    monkeypatch.setenv(CACHE_VARIABLE, str(locked))
+    assert runs(4.0)
+    assert runs(4.0)
+
+
+def test_a_folder_in_the_place_of_a_file(cache: Path) -> None:
+    assert runs(5.0)
+    (file,) = cache.rglob("*.o")
+    file.unlink()
+    file.mkdir()
+    assert runs(5.0)
+
+
+def test_a_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be written whole is not left there in part."""
+    class Full:
+        """A stream that takes nothing."""
+
+        def __init__(self, handle: int, *_: object) -> None:
+            self.handle = handle
+
+        def __enter__(self) -> Full:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            os.close(self.handle)
+
+        def write(self, _: bytes) -> int:
+            raise OSError(28, "No space left on device")
+
+    from kinema.backend import files
+
+    monkeypatch.setattr(files.os, "fdopen", Full)
+    assert runs(6.0)
+    assert not [file for file in cache.rglob("*") if file.is_file()]
+
+
+# --------------------------------------------------------------------------------------------------------- the processes
+
+
+def test_several_threads_compile_at_once(cache: Path, workers: host_code._Workers) -> None:
+    """Different programs, and the same one twice: each gets its own code."""
+    numbers = random_numbers(0, 5, 1)
+    programs = [recorded(some_tree(seed)) for seed in range(6)]
+    alone = [launched(kernel(program, MEMORY, 2), MEMORY, numbers, 5) for program in programs]
+    for file in cache.rglob("*.o"):
+        file.unlink()
+    with ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(lambda program: kernel(program, MEMORY, 2), programs * 2))
+    for kernel_, expected in zip(made, alone * 2, strict=True):
+        same_bits(launched(kernel_, MEMORY, numbers, 5), expected)
+
+
+def test_a_process_that_dies_while_it_waits(cache: Path, workers: host_code._Workers) -> None:
+    """Killed from outside, for want of memory say: one error that says so at most, and the next compile works."""
+    assert runs(7.0)
+    (worker,) = workers._idle
+    worker.kill()
+    worker.wait()
+    try:
+        assert runs(8.0)
+    except InternalError as error:
+        assert "process ended" in str(error)  # noqa: PT017  it may also start another
+    assert runs(8.0)
+    assert worker not in workers._idle
+
+
+def test_a_process_that_dies_while_it_works(
+    cache: Path, workers: host_code._Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "dies.py"
+    script.write_text("import sys\nsys.stdin.buffer.read(100)\nsys.exit(7)\n", encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(host_code, "_WORKER", script)
+        with pytest.raises(InternalError, match="process ended with status 7"):
+            runs(9.0)
+    assert runs(9.0)
+    assert not [file for file in cache.rglob("*.o") if not file.stat().st_size]
+
+
+def test_half_an_answer(
+    cache: Path, workers: host_code._Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A process that dies in the middle of its answer has given none."""
+    script = tmp_path / "stops.py"
+    script.write_text(
+        "import struct, sys\nsys.stdin.buffer.read(100)\n"
+        "sys.stdout.buffer.write(struct.pack('<?I', True, 5000) + bytes(70))\n",
+        encoding="utf-8",
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(host_code, "_WORKER", script)
+        with pytest.raises(InternalError, match="process ended"):
+            workers.compile("a program")  # not loaded: half of a file would end this process
+    assert runs(10.0)
+
+
+def test_what_llvm_refuses(cache: Path, workers: host_code._Workers) -> None:
+    """It says why, nothing is kept, and the next program compiles."""
+    with pytest.raises(InternalError, match="LLVM refused a program.*expected"):
+        host_code.compile_host("define void @kinema_run( {")
+    assert not list(cache.rglob("*.o"))
+    assert runs(11.0)
+
+
+def test_an_interrupt_ends_the_process_that_is_compiling(
+    cache: Path, workers: host_code._Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever presses Control-C need not wait, and no process is left behind."""
+    script = tmp_path / "sleeps.py"
+    script.write_text("import time\ntime.sleep(600)\n", encoding="utf-8")
+    monkeypatch.setattr(host_code, "_WORKER", script)
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        runs(12.0)
+    timer.join()
+    assert time.monotonic() - started < 30
+    assert not workers._idle
+    assert not workers._all
+
+
+def test_a_fork_has_processes_of_its_own(cache: Path) -> None:
+    """A child that was forked from a process with compilers compiles too, and leaves its parent's alone."""
+    script = textwrap.dedent(
+        """
+        import os, sys, warnings
+        from kinema.backend.host_code import WORKERS
+        text = "define void @kinema_run() {\\n ret void\\n}\\n"
+        first = WORKERS.compile(text)
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if not child:
+            sys.exit(0 if WORKERS.compile(text) == first else 3)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert WORKERS.compile(text) == first
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_processes_end_with_their_parent(cache: Path) -> None:
+    script = textwrap.dedent(
+        """
+        from kinema.backend.host_code import WORKERS
+        WORKERS.compile("define void @kinema_run() {\\n ret void\\n}\\n")
+        print(WORKERS._idle[0].pid)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+
+
+# ------------------------------------------------------------------------------------------------------------ precision
+
+
+def test_numbers_beyond_single_precision(cache: Path) -> None:
+    """Which somebody may have written for "no limit": they become infinite, without a warning, in code and in tables."""
+    from kinema.trace import Place, Recorder, Row, Target, emit_ptx, maximum, minimum, record_loop
+
+    memory = Memory(state=[("x", 1)], out=[("y", 2)])
+    recorder = Recorder()
+    rows = [Row("row", {"y": Place("out", 1)}, {"limit": [1e300]})]
+    record_loop(recorder, "rows", rows, lambda code: code.write("y", [code.number("limit")]))
+    program = recorder.finish({"y": [maximum(minimum(recorder.read("x"), 1e300), -1e300)]})
+    numbers = memory.whole({"state": np.array([[3.0, -4.0]])}, 2)
+    found = launched(kernel(program, memory, 2, "single"), memory, numbers, 2)["out"]
+    np.testing.assert_array_equal(found, [[3.0, -4.0], [np.inf, np.inf]])
+    assert "0f7F800000" in emit_ptx((program,), memory.places(), Target("single"))
+
+
+def test_single_and_double_are_different_code(cache: Path) -> None:
+    tape = Tape()
+    program = finish(tape, {"y": [sin(tape.input("x", 0))]})
+    x = np.array([[0.1, 0.2, 0.3]])
+    for precision, bound in (("single", 1e-7), ("double", 1e-15)):
+        found = launched(kernel(program, SMALL, 2, precision), SMALL, SMALL.whole({"state": x}, 3), 3)["out"]
+        np.testing.assert_allclose(found, np.sin(x), atol=bound)
+    assert len(list(cache.rglob("*.o"))) == 2
+
+
+@pytest.mark.parametrize("what", ["count", "index"])
+def test_room_that_no_environment_has(what: str) -> None:
+    """A vector may be wider than there are environments: what a program makes of the rest must not hang or crash."""
+    script = textwrap.dedent(
+        f"""
+        import numpy as np
+        from kinema.backend import Arena, Arguments, Kernel, Layout, find_device
+        from kinema.trace import Recorder
+        recorder = Recorder()
+        once = 1.0 / recorder.read("x")  # endless where there is no environment, and nothing but zeros
+        if {what!r} == "count":
+            recorder.count("once", once, lambda turn: recorder.write("y", [turn + 5.0]))
+        else:
+            recorder.write("y", [recorder.read("x", -1, once) + 4.0])
+            recorder.write("y", [5.0], -1, once)
+        cpu, state, out = find_device("cpu"), Layout.of("state", [("x", 1)]), Layout.of("out", [("y", 1)])
+        kernel = Kernel(recorder.finish(), {{**state.places(), **out.places()}}, cpu, "double", lanes=4)
+        arenas = [Arena(layout, 1, cpu, "double") for layout in (state, Layout("told"), out, Layout("uniform"))]
+        arenas[0].field("x").assign(1.0)
+        kernel.record(Arguments(arenas[0], arenas[1].data, arenas[2], arenas[3]))()
+        assert arenas[2].field("y").numpy()[0, 0] == 5.0
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=20)
+    assert done.returncode == 0, done.stderr
