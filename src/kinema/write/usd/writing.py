@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kinema.description import Node, Robot, World
+from kinema.words import usd
 
 from ..report import Action
 from .draft import Draft, PrimDraft
@@ -65,4 +66,4 @@ class Writing:
         robot = parts.robot
         if robot.static or not any(e.parent is not None and not is_free(e) for e in parts.tree.edges):
             return False
-        return self.options.layout == "nested" or robot.root is not None or self.described.format != "usd"
+        return self.options.layout == "nested" or robot.root is not None or self.described.format != usd.FORMAT
