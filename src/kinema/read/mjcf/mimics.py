@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kinema.description import Assembly, Axis, Constraint, ConstraintKind, Mimic, Robot, SolverParameters
+from kinema.words import mjcf
 
-PREFIX = "kinema:mimic:"
+PREFIX = mjcf.MIMIC
 """What the names of such constraints begin with; the writer says the same."""
 
 

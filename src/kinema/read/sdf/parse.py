@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kinema.description import Extra
 from kinema.foundation import Diagnostics, ReadError
+from kinema.words import sdf
 
 from ..cursor import Cursor
 from ..xml_text import XmlElement
 from .context import (
-    FORMAT,
     MAX_MODEL_DEPTH,
     Context,
     child_number,
@@ -26,7 +26,7 @@ from .parse_joint import parse_joint
 from .parse_link import parse_light, parse_link
 from .version import read_version
 
-_ROOTS = ("sdf", "gazebo")
+_ROOTS = (sdf.FORMAT, "gazebo")
 _WORLD_DATA = (
     *("audio", "wind", "magnetic_field", "atmosphere", "gui", "scene", "road", "spherical_coordinates"),
     *("plugin", "model_state"),
@@ -35,7 +35,7 @@ _WORLD_DATA = (
 
 def parse_root(element: XmlElement, library: Library, diagnostics: Diagnostics) -> RootElement:
     """A whole document; a `ReadError` where it is none of SDFormat."""
-    cursor = Cursor(element, FORMAT, diagnostics)
+    cursor = Cursor(element, sdf.FORMAT, diagnostics)
     if cursor.tag not in _ROOTS:
         raise ReadError(f"{cursor.origin}: the root element is <{cursor.tag[:60]}>, not <sdf>")
     version = read_version(cursor)
@@ -74,11 +74,11 @@ def parse_model(cursor: Cursor, context: Context) -> ModelElement | None:
         placement_frame=(cursor.text_of("placement_frame") or "").strip(),
         static=cursor.child_flag("static", False),
         self_collide=cursor.child_flag("self_collide", False),
-        settings=read_settings(cursor, flags=("allow_auto_disable", "enable_wind")),
+        settings=read_settings(cursor, flags=sdf.MODEL_FLAGS),
     )
     namespace = cursor.text_of("namespace")
     if namespace:
-        model.settings["namespace"] = namespace
+        model.settings[sdf.NAMESPACE] = namespace
     own = context.loose[:]  # the members below take what is theirs
     context.loose.clear()
     inside = context.deeper()
@@ -135,7 +135,7 @@ def _parse_world(cursor: Cursor, context: Context) -> WorldElement:
     world = WorldElement(name=name, name_is_generated=generated, origin=cursor.origin, version=context.version)
     namespace = cursor.text_of("namespace")
     if namespace:
-        world.settings["namespace"] = namespace
+        world.settings[sdf.NAMESPACE] = namespace
     _read_physics(cursor, context, world)
     gravity = cursor.child("gravity")
     if gravity is not None:
@@ -174,8 +174,8 @@ def _read_physics(cursor: Cursor, context: Context, world: WorldElement) -> None
     gravity = chosen.child("gravity")
     if gravity is not None and context.version.gravity_is_in_physics:
         world.gravity = numbers(gravity, world.gravity.tolist())
-    world.settings |= read_settings(chosen, numbers=("real_time_factor", "real_time_update_rate"))
-    world.settings["physics_type"] = (chosen.text_of("type") or "ode").strip()
+    world.settings |= read_settings(chosen, numbers=sdf.PHYSICS_NUMBERS)
+    world.settings[sdf.PHYSICS_TYPE] = (chosen.text_of("type") or "ode").strip()
     for physics in found:
         world.extras.append(verbatim(physics))
         physics.note("kept", "<physics> is kept as it is; of its settings the time step is used")

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from kinema.words import sdf
+
 from ..cursor import Cursor
 from .context import (
     Context,
@@ -151,8 +153,8 @@ def _parse_limit(cursor: Cursor, context: Context, axis: AxisElement) -> None:
     axis.upper = math.inf if upper >= _NO_LIMIT else upper
     axis.effort = math.inf if effort < 0.0 or effort >= _NO_LIMIT else effort
     axis.velocity = math.inf if velocity < 0.0 or velocity >= _NO_LIMIT else velocity
-    found = read_settings(cursor, numbers=("stiffness", "dissipation"))
-    axis.settings |= {f"limit_{tag}": value for tag, value in found.items()}
+    found = read_settings(cursor, numbers=sdf.LIMIT_SETTINGS)
+    axis.settings |= {sdf.limit(tag): value for tag, value in found.items()}
     context.close(cursor)
 
 

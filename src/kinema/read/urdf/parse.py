@@ -12,6 +12,7 @@ from kinema.description import Extra
 from kinema.foundation import Array, Diagnostics, ReadError, vector
 from kinema.read.cursor import Cursor, parse_float
 from kinema.read.xml_text import XmlElement
+from kinema.words import urdf
 
 from .elements import (
     KNOWN_VERSIONS,
@@ -36,8 +37,6 @@ from .elements import (
     version_number,
 )
 
-FORMAT = "urdf"
-
 _VENDOR = {"gazebo", "transmission", "ros2_control", "mujoco", "contact", "verbose", "self_collision_checking"}
 """Extensions that other programs read; they are kept without a warning. So is everything called `drake:...`."""
 _LIMITS = ("lower", "upper", "effort", "velocity")
@@ -49,7 +48,7 @@ def parse_robot(root: XmlElement, diagnostics: Diagnostics) -> RobotElement:
     """The objects of a file whose root element is given."""
     if root.tag != "robot":
         raise ReadError(f"{root.origin}: this is not a URDF file: its root element is <{root.tag}>, not <robot>")
-    return _Parser(diagnostics).robot(Cursor(root, FORMAT, diagnostics))
+    return _Parser(diagnostics).robot(Cursor(root, urdf.FORMAT, diagnostics))
 
 
 def _is_vendor(tag: str) -> bool:
@@ -80,7 +79,7 @@ class _Parser:
         for tag, elements in self.kept.items():
             many = f"{len(elements)} <{tag}> elements are" if len(elements) > 1 else f"<{tag}> is"
             message = f"{many} kept as written, without any effect here"
-            self.diagnostics.note(f"{FORMAT}.kept-element", message, origin=elements[0].origin)
+            self.diagnostics.note(f"{urdf.FORMAT}.kept-element", message, origin=elements[0].origin)
 
     # -- the robot ------------------------------------------------------------------------------------------------
 
@@ -444,7 +443,7 @@ def _numbers(cursor: Cursor, attributes: Sequence[str]) -> dict[str, float]:
 
 def extra_of(element: XmlElement) -> Extra:
     """The element, verbatim."""
-    return Extra(FORMAT, element.tag, element.verbatim, element.origin)
+    return Extra(urdf.FORMAT, element.tag, element.verbatim, element.origin)
 
 
 def _under(path: str, element: PlacementElement | InertialElement | GeometryElement | MaterialElement) -> list[Extra]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from kinema.description import Base, Joint, JointKind, KinematicTree, Link, Robot, TreeEdge, coordinates, free_axes
 from kinema.foundation import Array, Pose, WriteError
+from kinema.words import mjcf
 
 from ..text import Element
 from .joint_parts import FreePose, JointPart, edge_parts, joint_parts, part_suffixes, runs
-from .writing import FORMAT, Writing
+from .writing import Writing
 
 MAX_DEPTH = 480
 """Bodies inside each other: MuJoCo's XML parser takes no more than 500 elements."""
@@ -77,7 +78,7 @@ def plan_bodies(writing: Writing) -> None:
     for top in writing.bodies:
         for body in top.walk():
             if body.link is None:
-                body.name = writing.names.new("body", body.carries, body.robot)
+                body.name = writing.names.new(mjcf.BODY, body.carries, body.robot)
     _check_depth(writing)
 
 
@@ -89,7 +90,7 @@ def all_bodies(writing: Writing) -> Iterator[BodyPlan]:
 
 def body_name(writing: Writing, body: BodyPlan) -> str:
     """The name of a body that something refers to."""
-    return body.name if body.link is None else writing.names.of("body", body.link)
+    return body.name if body.link is None else writing.names.of(mjcf.BODY, body.link)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,9 +102,9 @@ class _Plan:
 
     def make(self) -> None:
         robot = self.robot
-        is_own = robot.format == FORMAT
+        is_own = robot.format == mjcf.FORMAT
         for link in robot.links:
-            self.writing.names.add("body", link, robot, shown=not (link.name_is_generated and is_own))
+            self.writing.names.add(mjcf.BODY, link, robot, shown=not (link.name_is_generated and is_own))
         if robot.static:
             self.values = coordinates(robot.joints, {})
         by_name = {link.name: link for link in robot.links}
@@ -220,8 +221,8 @@ class _Plan:
 def register_joint(writing: Writing, robot: Robot, joint: Joint, parts: list[JointPart]) -> None:
     """Name the parts of a joint, remember them, and report where they are not one joint of the same kind."""
     writing.parts_of[id(joint)] = parts
-    shown = not (joint.name_is_generated and robot.format == FORMAT)
-    entry = writing.names.add("joint", joint, robot, shown=shown and len(parts) == 1)
+    shown = not (joint.name_is_generated and robot.format == mjcf.FORMAT)
+    entry = writing.names.add(mjcf.JOINT, joint, robot, shown=shown and len(parts) == 1)
     if not parts:
         if robot.static and joint.n_dofs:
             writing.drop(joint, "the joint", "nothing of its robot ever moves")
@@ -232,7 +233,7 @@ def register_joint(writing: Writing, robot: Robot, joint: Joint, parts: list[Joi
         parts[0].name = entry.text
     else:
         for part, suffix in zip(parts, part_suffixes(parts), strict=True):
-            part.name = writing.names.new("joint", joint.name + suffix, robot)
+            part.name = writing.names.new(mjcf.JOINT, joint.name + suffix, robot)
         listed = ", ".join(f"{p.kind} {p.name!r}" for p in parts)
         how = f"it is {listed} of one body; the motion and the coordinates are the same"
         if joint.kind is JointKind.SCREW:
@@ -248,9 +249,9 @@ def part_name(writing: Writing, part: JointPart) -> str:
     if not part.name:
         key = ("joint", id(part.joint))
         if key in writing.names.by_node:
-            part.name = writing.names.of("joint", part.joint)
+            part.name = writing.names.of(mjcf.JOINT, part.joint)
         else:
-            part.name = writing.names.new("joint", part.joint.name)
+            part.name = writing.names.new(mjcf.JOINT, part.joint.name)
     return part.name
 
 
@@ -261,7 +262,7 @@ def carrier(writing: Writing, robot: Robot, joint: Joint) -> BodyPlan:
     parent = None if joint.parent is None else writing.body_of[id(links[joint.parent])]
     body = BodyPlan(robot, None, pose if parent is not None else robot.pose @ pose, parts)
     body.carries = f"{joint.name}_carrier"
-    body.name = writing.names.new("body", body.carries, robot)
+    body.name = writing.names.new(mjcf.BODY, body.carries, robot)
     if parent is None:
         writing.bodies.append(body)
     else:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from kinema.description import VisualMaterial
 from kinema.foundation import clean_name, unique_name
+from kinema.words import mjcf
 
 from ..text import Element, number, numbers
 from .numbers import text_or_none
-from .writing import FORMAT, Writing
+from .writing import Writing
 
 TEXTURES = "textures"
 """The folder of texture files, beside the file."""
@@ -43,9 +44,9 @@ class Materials:
         look, layers = self._look(writing, material, format), self._layers(writing, material)
         key = (material.name, *look.items(), *layers)
         if key not in self._made:
-            name = writing.names.new("material", material.name or "material")
+            name = writing.names.new(mjcf.MATERIAL, material.name or "material")
             own = color if material.color is not None else (1.0, 1.0, 1.0, 1.0)
-            asset = writing.section("asset").child("material", name=name)
+            asset = writing.section(mjcf.ASSET).child(mjcf.MATERIAL, name=name)
             if [role for role, _ in layers] == ["rgb"]:
                 asset.set({"texture": layers.pop()[1]})
             asset.set({**look, "rgba": None if own == (1.0, 1.0, 1.0, 1.0) else numbers(own)})
@@ -69,16 +70,16 @@ class Materials:
         """Whether there is more to it than a colour."""
         looks = (material.emission, material.specular, material.metallic, material.roughness, material.reflectance)
         named = bool(material.name) and not material.name_is_generated
-        textured = bool(material.texture or material.attributes.get(f"{FORMAT}:textures"))
+        textured = bool(material.texture or material.attributes.get(mjcf.key(mjcf.TEXTURES)))
         return named or textured or any(x is not None for x in looks)
 
     def _look(self, writing: Writing, material: VisualMaterial, format: str) -> dict[str, str | None]:
         """The attributes of the material, but for its colour."""
-        shininess = writing.take(material, "shininess", 0.0 if format == FORMAT else 0.5)
-        repeat = writing.take(material, "texrepeat")
+        shininess = writing.take(material, mjcf.SHININESS, 0.0 if format == mjcf.FORMAT else 0.5)
+        repeat = writing.take(material, mjcf.TEXREPEAT)
         look: dict[str, str | None] = {
             "texrepeat": None if repeat is None else numbers(repeat),
-            "texuniform": "true" if writing.take(material, "texuniform") else None,
+            "texuniform": "true" if writing.take(material, mjcf.TEXUNIFORM) else None,
             "emission": self._emission(writing, material),
             "specular": None if material.specular is None else text_or_none(material.specular, 0.5),
             "shininess": text_or_none(shininess, 0.5),
@@ -105,11 +106,11 @@ class Materials:
 
     def _layers(self, writing: Writing, material: VisualMaterial) -> list[tuple[str, str]]:
         """Role and name of each texture."""
-        layers = writing.take(material, "textures")
+        layers = writing.take(material, mjcf.TEXTURES)
         if not layers:
             single = self._texture(writing, material)
             return [] if single is None else [("rgb", single)]
-        known = writing.names.taken.get("texture", set())
+        known = writing.names.taken.get(mjcf.TEXTURE, set())
         for name in layers.values():
             if name not in known:
                 writing.drop(material, f"the texture {name!r}", "the description does not have it")
@@ -127,8 +128,8 @@ class Materials:
             writing.drop(material, "the texture", f"there is no file {path}")
             return None
         if file not in self._textures:
-            name = writing.names.new("texture", Path(file).stem)
-            writing.section("asset").child("texture", type="2d", name=name, file=file)
+            name = writing.names.new(mjcf.TEXTURE, Path(file).stem)
+            writing.section(mjcf.ASSET).child(mjcf.TEXTURE, type="2d", name=name, file=file)
             self._textures[file] = name
         return self._textures[file]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kinema.words import mjcf
+
 from ..text import Element, number, numbers
 from .collisions import parents_collide
 from .writing import Writing
@@ -51,10 +53,10 @@ _OFF_BY_DEFAULT = {"override", "energy", "fwdinv", "invdiscrete", "sleep", "diag
 
 def write_options(writing: Writing) -> None:
     """The `<option>` element, if there is anything to say."""
-    element = writing.section("option")
+    element = writing.section(mjcf.OPTION)
     whole = writing.described
     table = whole.options
-    flags: Mapping[str, bool] = writing.take_from(table, "flags", {})
+    flags: Mapping[str, bool] = writing.take_from(table, mjcf.FLAGS, {})
     for name, default in _DEFAULTS.items():
         if name in table:
             value = writing.take_from(table, name)
@@ -84,7 +86,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _disabled_groups(writing: Writing, table: Mapping[str, Any], element: Element) -> None:
-    bits = int(writing.take_from(table, "disableactuator", 0))
+    bits = int(writing.take_from(table, mjcf.DISABLEACTUATOR, 0))
     if bits:
         element.set({"actuatorgroupdisable": " ".join(str(i) for i in range(31) if bits >> i & 1)})
 

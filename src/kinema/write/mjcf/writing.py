@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kinema.description import Assembly, Node, Robot, Shape, World
+from kinema.words import mjcf
 
 from ..losing import Losing
 from ..report import LossReport
@@ -19,13 +20,7 @@ if TYPE_CHECKING:
     from .materials import Materials
     from .meshes import MeshAssets
 
-FORMAT = "mjcf"
-
-_ORDER = (
-    *("compiler", "option", "size", "visual", "statistic", "extension", "default", "asset", "worldbody"),
-    *("deformable", "contact", "equality", "tendon", "actuator", "sensor", "custom", "keyframe"),
-)
-_ASSETS = {"texture": 0, "material": 1, "mesh": 2, "hfield": 3}
+_ASSETS = {mjcf.TEXTURE: 0, mjcf.MATERIAL: 1, mjcf.MESH: 2, mjcf.HFIELD: 3}
 """The order of assets."""
 
 
@@ -52,10 +47,10 @@ class Document:
 
     def root(self, model: str) -> Element:
         """The whole document, with the sections that hold anything in the usual order."""
-        root = Element("mujoco", {"model": model} if model else {})
-        self.section("asset").children.sort(key=lambda child: _ASSETS.get(getattr(child, "tag", ""), len(_ASSETS)))
+        root = Element(mjcf.ROOT, {"model": model} if model else {})
+        self.section(mjcf.ASSET).children.sort(key=lambda child: _ASSETS.get(getattr(child, "tag", ""), len(_ASSETS)))
         every = [*self.sections.values(), *self.given_back]
-        for section in sorted(every, key=lambda s: _ORDER.index(s.tag)):
+        for section in sorted(every, key=lambda s: mjcf.SECTIONS.index(s.tag)):
             if section.children or section.attributes:
                 root.children.append(section)
         return root
@@ -109,7 +104,7 @@ class Writing(Losing):
         """
         found = [(home, item) for home in self.homes for item in getattr(home, kind)]
         places = [item.origin for _, item in found]
-        if self.described.format == FORMAT and len({p.file for p in places}) == 1 and all(p.line for p in places):
+        if self.described.format == mjcf.FORMAT and len({p.file for p in places}) == 1 and all(p.line for p in places):
             found.sort(key=lambda part: part[1].origin.line)
         return found
 
@@ -120,8 +115,8 @@ class Writing(Losing):
     # -- settings that only MJCF has -----------------------------------------------------------------------------------
 
     def take(self, node: Node, name: str, default: Any = None) -> Any:
-        """A setting `mjcf:name` of a node, which is thereby written."""
-        return self.take_from(node.attributes, f"{FORMAT}:{name}", default)
+        """A setting that only MuJoCo has, which is thereby written."""
+        return self.take_from(node.attributes, mjcf.key(name), default)
 
     def take_from(self, table: Mapping[str, Any], name: str, default: Any = None) -> Any:
         """A setting of a node's own table (an actuator's, say), which is thereby written."""

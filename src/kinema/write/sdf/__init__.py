@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinema.description import Robot, World
+from kinema.words import sdf
 
 from ..files import errors_of, staging
 from ..meshes import MeshStore
@@ -42,7 +43,7 @@ def _document(writing: Writing, described: Robot | World) -> Element:
     lowered = [made for _, made in models]
     writing.version = choose_version(described, writing.options, lambda: needs_new_version(lowered))
     masks = _has_masks([robot for robot, _ in models])
-    root = Element("sdf", {"version": writing.version})
+    root = Element(sdf.FORMAT, {"version": writing.version})
     if isinstance(described, World):
         add_world(writing, root, described, models, masks=masks)
     else:
@@ -78,4 +79,4 @@ def _has_masks(robots: list[Robot]) -> bool:
 
 def describe_in_sdf(robot: Robot, options: SdfOptions | None = None) -> Lowered:
     """The robot as the file will have it, and which of its joints stand for which of the description's."""
-    return lower(Writing(options or SdfOptions(), LossReport("sdf"), MeshStore(Path(), SUFFIXES)), robot)
+    return lower(Writing(options or SdfOptions(), LossReport(sdf.FORMAT), MeshStore(Path(), SUFFIXES)), robot)

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.description import Axis, Constraint, Joint, JointKind
 from kinema.foundation import Pose
+from kinema.words import sdf
 
 from ..text import Element, number, numbers
 from .extras import give_back, setting
@@ -22,8 +23,7 @@ _TYPES = {
     JointKind.UNIVERSAL: "universal",
     JointKind.SCREW: "screw",
 }
-_AXIS_SETTINGS = ("limit_stiffness", "limit_dissipation")
-_SAID = ("type", *(f"{tag}_{name}" for tag in ("axis", "axis2") for name in _AXIS_SETTINGS))
+_SAID = (sdf.TYPE, *(sdf.of_axis(tag, sdf.limit(name)) for tag in sdf.AXES for name in sdf.LIMIT_SETTINGS))
 _DYNAMICS = (
     ("damping", "damping"),
     ("friction", "friction"),
@@ -35,7 +35,7 @@ _DYNAMICS = (
 def add_joint(writing: Writing, names: Names, model: Element, joint: Joint) -> Element:
     """The `<joint>` of a joint of the lowered robot."""
     kind = _TYPES[joint.kind]
-    if joint.kind is JointKind.UNIVERSAL and setting(joint, "type") == "revolute2":
+    if joint.kind is JointKind.UNIVERSAL and setting(joint, sdf.TYPE) == "revolute2":
         kind = "revolute2"
     element = model.child("joint", name=names.joints[joint.name], type=kind)
     owner = f'joint "{joint.name}"'
@@ -93,10 +93,10 @@ def _axis(names: Names, element: Element, tag: str, joint: Joint, axis: Axis) ->
     for name, value in limits.items():
         if not math.isinf(value):  # what is left out is no limit
             limit.child(name, number(finite(value, owner, name)))
-    for name in _AXIS_SETTINGS:
-        kept = setting(joint, f"{tag}_{name}")
+    for name in sdf.LIMIT_SETTINGS:
+        kept = setting(joint, sdf.of_axis(tag, sdf.limit(name)))
         if kept is not None:
-            limit.child(name.removeprefix("limit_"), plain_text(kept))
+            limit.child(name, plain_text(kept))
     if limit.children:
         made.children.append(limit)
     dynamics = Element("dynamics")
@@ -134,7 +134,7 @@ def add_gear(writing: Writing, names: Names, model: Element, constraint: Constra
     ):
         direction = frame.rotation.T @ link.rotation @ axis
         element.child(tag).child("xyz", numbers(_unit(direction.tolist(), owner)))
-    give_back(writing, constraint, element, said=("type",), skip=("joint",))
+    give_back(writing, constraint, element, said=(sdf.TYPE,), skip=("joint",))
     return element
 
 

@@ -11,7 +11,7 @@ from ..report import Action
 from .draft import PrimDraft
 from .writing import Writing
 
-_RESOLVED = {mjcf.CLASS, mjcf.CHILDCLASS}
+_RESOLVED = {mjcf.key(mjcf.CLASS), mjcf.key(mjcf.CHILDCLASS)}
 """Names of defaults: what they stand for is written in full."""
 
 
