@@ -12,7 +12,7 @@ from mujoco_judge import Written, random_coordinates, write
 from kinema.description import Axis, Joint, JointKind, Robot, World, colliding_pairs
 from kinema.foundation import Array, Pose, collect
 from kinema.read import read
-from kinema.write.mjcf.bodies import BodyPlan
+from kinema.write.mjcf.body_plan import BodyPlan
 from support import EXAMPLES, all_assets, asset_id
 
 FILES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from kinema.words import sdf
 from ..cursor import Cursor
 from ..xml_text import XmlElement
 from .elements import SCOPE, WORLD, PoseElement
+from .library import Library
 from .version import Version
-
-if TYPE_CHECKING:
-    from .include import Library
 
 MAX_MODEL_DEPTH = 64
 """How deep models may be nested in models; real files stay below ten."""

@@ -21,7 +21,8 @@ from .context import (
     verbatim,
 )
 from .elements import FrameElement, LightElement, Member, ModelElement, RootElement, WorldElement
-from .include import Library
+from .include import admits, include
+from .library import Library
 from .parse_joint import parse_joint
 from .parse_link import parse_light, parse_link
 from .version import read_version
@@ -86,7 +87,7 @@ def parse_model(cursor: Cursor, context: Context) -> ModelElement | None:
         member = _parse_member(child, inside)
         if isinstance(member, LightElement | Extra):
             child.error("include-content", f"{label(cursor)} includes something else than a model")
-        elif member is not None and context.library.admits(model.size, member, child, inside):
+        elif member is not None and admits(inside, model.size, member, child):
             model.add(member)
     model.extras = own + keep(cursor, "plugin", "gripper")
     model.extras += keep(cursor, "model_state", why="the state is that of a simulation in progress")
@@ -106,7 +107,7 @@ def _parse_member(cursor: Cursor, context: Context) -> Member | LightElement | E
         case "model":
             return parse_model(cursor, context)
         case _:
-            return context.library.include(cursor, context)
+            return include(cursor, context)
 
 
 def _parse_frame(cursor: Cursor, context: Context) -> FrameElement:
@@ -150,7 +151,7 @@ def _parse_world(cursor: Cursor, context: Context) -> WorldElement:
             world.lights.append(member)
         elif isinstance(member, Extra):
             world.extras.append(member)
-        elif member is not None and context.library.admits(size, member, child, context):
+        elif member is not None and admits(context, size, member, child):
             world.members.append(member)
             size += member.size if isinstance(member, ModelElement) else 1
     world.extras += keep(cursor, *_WORLD_DATA)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,7 @@ from kinema.words import physics, usd
 from . import pxr
 from .own_shapes import stood_for
 from .polar import Affine, is_singular, mirrors, polar, similarity
-
-if TYPE_CHECKING:
-    from .stage_index import StageIndex
+from .stage_index import StageIndex
 
 _SAME = 2e-6
 """Relative difference below which two scales are the same: single-precision rotations are this far from orthogonal."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from kinema.words import ours, usd
 from . import pxr
 from .own_settings import own
 from .polar import Affine, polar
-
-if TYPE_CHECKING:
-    from .stage_index import StageIndex
+from .stage_index import StageIndex
 
 _CLOSE = 1e-5
 """Relative difference of extents up to which a stand-in is taken for what it stands for."""

@@ -12,7 +12,8 @@ from kinema.description import Assembly, CollisionPair, Node, Shape, World, coll
 from kinema.words import mjcf
 
 from ..text import Element
-from .bodies import BodyPlan, body_name
+from .bodies import body_name
+from .body_plan import BodyPlan
 from .filters import WORLD, BodyPair, Filter, Geom, Structure, made_masks, mended, wanted_pairs
 from .surfaces import pair_attributes
 from .writing import Writing

@@ -11,7 +11,8 @@ from kinema.foundation import Pose
 from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan, all_bodies, part_name
+from .bodies import all_bodies, part_name
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .writing import Writing
 

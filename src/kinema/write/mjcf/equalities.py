@@ -20,7 +20,8 @@ from kinema.words import mjcf
 
 from ..report import Action
 from ..text import Element, numbers
-from .bodies import BodyPlan, body_name, part_name
+from .bodies import body_name, part_name
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .joints import solver_attributes
 from .numbers import pose_attributes, quaternion_text, text_or_none, vector_text

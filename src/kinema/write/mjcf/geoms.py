@@ -30,8 +30,9 @@ from kinema.shapes import ShapeError
 from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan
+from .body_plan import BodyPlan
 from .extras import plugins
+from .materials import apply_material
 from .meshes import thickness_text
 from .numbers import pose_attributes, text_or_none, trimmed
 from .surfaces import surface_attributes
@@ -81,7 +82,7 @@ def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly)
             return None
         attributes["hfield"], pose = placed[0], pose @ placed[1]
     element.set({**attributes, **pose_attributes(pose)})
-    writing.materials.apply(writing, shape.material, element, home.format)
+    apply_material(writing, shape.material, element, home.format)
     _group_and_class(writing, shape, home, element)
     if shape.collision:
         element.set(surface_attributes(writing, shape, shape.surface))

@@ -21,7 +21,7 @@ from kinema.foundation import Array
 from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan
+from .body_plan import BodyPlan
 from .numbers import NOISE, vector_text
 from .writing import Writing
 

@@ -12,7 +12,7 @@ from kinema.foundation import Array
 from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .numbers import NOISE, direction_text, proper_range, text_or_none, trimmed, vector_text
 from .writing import Writing

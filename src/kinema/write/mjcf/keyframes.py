@@ -12,7 +12,8 @@ from kinema.words import mjcf
 
 from ..report import Action
 from ..text import Element, numbers
-from .bodies import BodyPlan, all_bodies
+from .bodies import all_bodies
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .names import Entry
 from .numbers import text_or_none, vector_text

@@ -8,7 +8,8 @@ from kinema.words import mjcf, sdf
 
 from ..text import Element, number, numbers
 from .actuators import delay_attributes
-from .bodies import BodyPlan, part_name
+from .bodies import part_name
+from .body_plan import BodyPlan
 from .equalities import new_site
 from .extras import plugin_element
 from .numbers import text_or_none, trimmed

@@ -16,7 +16,8 @@ from ..meshes import MeshStore
 from ..report import LossReport
 from ..text import Element, number, to_xml
 from .actuators import write_actuators
-from .bodies import BodyPlan, plan_bodies
+from .bodies import plan_bodies
+from .body_plan import BodyPlan
 from .collisions import write_collisions
 from .defaults import write_defaults
 from .drives import write_drives
@@ -27,7 +28,7 @@ from .inertia import comes_from_geoms, write_inertial
 from .joints import write_joints
 from .keyframes import write_keyframes
 from .loops import plan_loops, write_loops
-from .materials import Materials
+from .material_assets import MaterialAssets
 from .meshes import SUFFIXES, MeshAssets
 from .names import Names, clean
 from .numbers import pose_attributes, text_or_none, trimmed
@@ -62,7 +63,7 @@ def compose(described: Robot | World, report: LossReport, options: MjcfOptions, 
     names = Names(several_robots=isinstance(described, World) and len(described.robots) > 1)
     store = MeshStore(draft, SUFFIXES, options.meshes)
     meshes = MeshAssets(store, document.section(mjcf.ASSET), names)
-    writing = Writing(described, report, options, document, names, meshes, Materials(draft))
+    writing = Writing(described, report, options, document, names, meshes, MaterialAssets(draft))
     every = [*writing.scenery, *(s for link in described.links for s in link.shapes)]
     counts = Counter(shape.name for shape in every if not shape.name_is_generated)
     writing.repeated_shapes = frozenset(name for name, count in counts.items() if count > 1)

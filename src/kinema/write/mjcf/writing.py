@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kinema.description import Assembly, Node, Robot, Shape, World
 from kinema.words import mjcf
@@ -12,13 +12,11 @@ from kinema.words import mjcf
 from ..losing import Losing
 from ..report import LossReport
 from ..text import Element
+from .body_plan import BodyPlan
+from .joint_parts import JointPart
+from .material_assets import MaterialAssets
+from .meshes import MeshAssets
 from .names import Names
-
-if TYPE_CHECKING:
-    from .bodies import BodyPlan
-    from .joint_parts import JointPart
-    from .materials import Materials
-    from .meshes import MeshAssets
 
 _ASSETS = {mjcf.TEXTURE: 0, mjcf.MATERIAL: 1, mjcf.MESH: 2, mjcf.HFIELD: 3}
 """The order of assets."""
@@ -66,7 +64,7 @@ class Writing(Losing):
     document: Document
     names: Names
     meshes: MeshAssets
-    materials: Materials
+    materials: MaterialAssets
     bodies: list[BodyPlan] = field(default_factory=list)
     """Top-level bodies."""
     body_of: dict[int, BodyPlan] = field(default_factory=dict)

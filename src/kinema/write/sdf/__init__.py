@@ -13,7 +13,8 @@ from ..report import LossReport
 from ..text import Element, to_xml
 from .geometry import SUFFIXES
 from .losses import report_pairs
-from .lower import Lowered as Lowered, lower
+from .lower import lower
+from .lowered import Lowered as Lowered
 from .model import add_model, model_name, needs_new_version
 from .world import add_world, scenery_of
 from .writing import SdfOptions as SdfOptions, Writing, checked, choose_version

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
 
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Mimic, Robot, spherical_axes
 from kinema.foundation import Pose, unique_name
 from kinema.words import sdf
 
 from ..following import leads_to, line_of
+from .lowered import Lowered
 from .start import CLOSED
 from .writing import Writing
-
-if TYPE_CHECKING:
-    from .lower import Lowered
 
 _KINDS = {ConstraintKind.CONNECT: JointKind.SPHERICAL, ConstraintKind.WELD: JointKind.FIXED}
 

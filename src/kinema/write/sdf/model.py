@@ -11,7 +11,7 @@ from .extras import give_back, setting
 from .joints import add_gear, add_joint
 from .links import add_link
 from .losses import report_robot
-from .lower import Lowered
+from .lowered import Lowered
 from .sensing import Mounted, add_frame
 from .writing import Names, Writing, add_pose, flag, sdf_name
 

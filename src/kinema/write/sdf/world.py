@@ -9,7 +9,7 @@ from kinema.words import sdf
 from ..text import Element, number, numbers
 from .extras import give_back, names_of
 from .losses import report_lists
-from .lower import Lowered
+from .lowered import Lowered
 from .model import add_model, model_name
 from .sensing import add_frame, add_light
 from .writing import Writing, finite, sdf_name

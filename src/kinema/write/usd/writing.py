@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kinema.description import Node, Robot, World
 from kinema.words import usd
 
 from ..report import Action
 from .draft import Draft, PrimDraft
+from .filters import Filters
+from .materials import Materials
+from .meshes import Meshes
 from .plan import Plan, RobotPlan, is_free
-
-if TYPE_CHECKING:
-    from .filters import Filters
-    from .materials import Materials
-    from .meshes import Meshes
 
 
 @dataclass(frozen=True, slots=True)
