@@ -24,6 +24,7 @@ from kinema.description import (
 from kinema.foundation import Diagnostics, Origin
 from kinema.words import urdf
 
+from .context import extra_of
 from .elements import (
     BoxElement,
     CapsuleElement,
@@ -39,7 +40,6 @@ from .elements import (
 )
 from .joints import JointConverter
 from .materials import Materials
-from .parse import extra_of
 from .placement import inertial_of, pose_of
 from .references import References
 

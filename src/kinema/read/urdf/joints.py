@@ -21,8 +21,8 @@ from kinema.description import (
 from kinema.foundation import Array, Diagnostics, axis_angle_to_matrix, vector
 from kinema.words import urdf
 
+from .context import extra_of
 from .elements import JointElement, LimitElement
-from .parse import extra_of
 from .placement import pose_of
 
 _KINDS = {
