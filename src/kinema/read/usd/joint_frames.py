@@ -156,7 +156,7 @@ def _choose_hands(ends: Sequence[_End], rotations: Array) -> None:
     """
     linears = np.array([end.place.linear for end in ends]).reshape(-1, 3, 3)
     mirrored = np.linalg.det(linears) < 0
-    for k in np.flatnonzero(mirrored[0::2] != mirrored[1::2]):
+    for k in np.flatnonzero(mirrored[0::2] != mirrored[1::2]).tolist():
         left, right = (2 * k, 2 * k + 1) if mirrored[2 * k] else (2 * k + 1, 2 * k)
         wanted = _turn(ends[left].body).T @ _turn(ends[right].body) @ rotations[right]
         axis = ends[left].axis
