@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
 
 settings.register_profile(
     "kinema", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fuzz_harness import Case, run
-from support import EXAMPLES
+from kit.assets import EXAMPLES
+from kit.fuzz import Case, run
 
 N_CASES = 300
 

@@ -17,7 +17,7 @@ from kinema.words import mjc, mjcf, newton, ours, physics, physx, sdf, urdf, usd
 SOURCE = Path(__file__).parents[1] / "src" / "kinema"
 
 NAMESPACED = re.compile(
-    r"(physics|drive|limit|newton|mjc|physx\w*|kinema|mjcf|sdf|urdf|usd|xformOp|primvars|inputs|outputs):[\w:]*"
+    r"(physics|drive|limit|state|newton|mjc|physx\w*|kinema|mjcf|sdf|urdf|usd|xformOp|primvars|inputs|outputs):[\w:]*"
 )
 """A name in one of the namespaces that the list is about, be it in the list or not; a sentence holds blanks."""
 

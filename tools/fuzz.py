@@ -11,13 +11,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from kinema.apps.cli.find_robots import find_robots
+from kit.fuzz import Case, run
+from kit.mutation import mutate
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from fuzz_harness import Case, run  # noqa: E402
-from kinema.apps.cli.find_robots import find_robots  # noqa: E402
-from mutate import mutate  # noqa: E402
-
 KEPT = ROOT / "build" / "fuzz"
 
 

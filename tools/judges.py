@@ -2,7 +2,7 @@
 
     python tools/judges.py [FOLDER or FILE ...]     # default: examples/robots and ../shared/assets
 
-What is asked of them is in tests/judges; `make oracles` installs those that PyPI does not give.
+What is asked of them is in tests/kit/judges; `make oracles` installs those that PyPI does not give.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from kinema.apps.cli.find_robots import find_robots
+from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all
+from kinema.write import FORMATS
+from kit.judges import JUDGES, Judged, NewtonCase, Verdict, judge, judge_newton
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from judges import JUDGES, Judged, NewtonCase, Verdict, judge, judge_newton  # noqa: E402
-from kinema.apps.cli.find_robots import find_robots  # noqa: E402
-from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all  # noqa: E402
-from kinema.write import FORMATS  # noqa: E402
-
 TABLE = ROOT / "docs" / "judges.md"
 STATES = ("agrees", "limited", "wrong", "absent")
 MOST_SECONDS = 300
 AT_ONCE = 16
 """Stages that one process of Newton sees."""
 PRELOAD = [
-    *("judges", "mujoco", "pinocchio", "yourdfpy", "pxr.UsdPhysics", "pxr.UsdShade", "pxr.UsdValidation"),
+    *("kit.judges", "mujoco", "pinocchio", "yourdfpy", "pxr.UsdPhysics", "pxr.UsdShade", "pxr.UsdValidation"),
     *("scipy.spatial", "trimesh", "collada"),
     *(f"kinema.{way}.{format}" for way in ("read", "write") for format in FORMATS),
 ]

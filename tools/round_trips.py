@@ -2,7 +2,7 @@
 
     python tools/round_trips.py [FOLDER or FILE ...]     # default: examples/robots and ../shared/assets
 
-What is compared, and what counts as explained by the loss reports, is in tests/round_trip.py.
+What is compared, and what counts as explained by the loss reports, is in tests/kit/round_trip.py.
 """
 
 from __future__ import annotations
@@ -19,21 +19,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from kinema.apps.cli.find_robots import find_robots
+from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all
+from kinema.foundation import WriteError
+from kinema.read import detect_format
+from kinema.write import FORMATS
+from kit.round_trip import Difference, differences, round_trips
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from kinema.apps.cli.find_robots import find_robots  # noqa: E402
-from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all  # noqa: E402
-from kinema.foundation import WriteError  # noqa: E402
-from kinema.read import detect_format  # noqa: E402
-from kinema.write import FORMATS  # noqa: E402
-from round_trip import Difference, differences, round_trips  # noqa: E402
-
 TABLE = ROOT / "docs" / "round-trips.md"
 STATES = ("exact", "explained", "unexplained", "failed")
 MOST_SECONDS = 300
 PRELOAD = [
-    *("round_trip", "mujoco", "pxr.UsdPhysics", "pxr.UsdShade", "scipy.spatial", "trimesh", "collada"),
+    *("kit.round_trip", "mujoco", "pxr.UsdPhysics", "pxr.UsdShade", "scipy.spatial", "trimesh", "collada"),
     *(f"kinema.{way}.{format}" for way in ("read", "write") for format in FORMATS),
 ]
 QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")

@@ -5,19 +5,13 @@ python tools/usd_conformance.py
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).parent.parent
+from kit.usd_conformance.table import TABLE_FILE, table
 
 
 def main() -> None:
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "read" / "usd" / "conformance")]
-    conformance = importlib.import_module("conformance_table")
-    text = conformance.table()
-    conformance.TABLE_FILE.parent.mkdir(exist_ok=True)
-    conformance.TABLE_FILE.write_text(text)
+    text = table()
+    TABLE_FILE.parent.mkdir(exist_ok=True)
+    TABLE_FILE.write_text(text)
     print(next(line for line in text.splitlines() if line.startswith("**")))
 
 

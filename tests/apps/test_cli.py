@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kinema.apps.cli.commands import app
-from support import EXAMPLES
+from kit.assets import EXAMPLES
 
 ARM = EXAMPLES / "arm" / "arm.urdf"
 GRIPPER = EXAMPLES / "gripper" / "gripper.sdf"

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kinema.apps.cli import app
-from support import ROOT
+from kit.assets import ROOT
 
 ARM = ROOT / "examples" / "robots" / "arm" / "arm.urdf"
 

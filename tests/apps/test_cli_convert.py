@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from kinema.apps.cli.commands import app
 from kinema.read import openusd_validation, read
-from support import EXAMPLES, assets
+from kit.assets import EXAMPLES, assets
 
 ARM = EXAMPLES / "arm" / "arm.urdf"
 

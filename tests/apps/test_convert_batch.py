@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -22,7 +21,8 @@ from kinema.apps.cli.processes import work_on_all
 from kinema.description import Mesh
 from kinema.foundation import WriteError, collect
 from kinema.read import read
-from support import EXAMPLES
+from kit.assets import EXAMPLES
+from kit.misbehaviour import misbehave
 
 GOOD = """<robot name="a"><link name="a"/><link name="b"/>
 <joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>"""
@@ -119,17 +119,6 @@ def test_layers_of_a_stage_are_no_robots(tmp_path: Path) -> None:
     (tmp_path / ".draft").mkdir()
     (tmp_path / ".draft" / "a.urdf").write_text(GOOD)
     assert [f.name for f in find_robots(tmp_path)] == ["broken.usda", "main.usda"]
-
-
-def misbehave(how: str) -> str:
-    """A task that does not end well."""
-    if how == "crash":
-        os._exit(3)
-    if how == "hang":
-        time.sleep(600)
-    if how == "raise":
-        raise ValueError("no")
-    return how
 
 
 def test_one_that_crashes_takes_no_other_with_it() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from robots_to_check import arm
-from rule_cases import case
-
 from kinema.description import Robot
+
+from .robots_to_check import arm
+from .rule_cases import case
 
 
 def _nested(root: str | None) -> Robot:

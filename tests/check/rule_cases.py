@@ -7,18 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from robots_to_check import (
-    arm,
-    box_link,
-    elbow_axis,
-    fixed,
-    hinge,
-    placed,
-    shoulder_axis,
-    spoiled,
-    with_axis,
-    with_inertial,
-)
 
 from kinema.description import (
     Actuator,
@@ -46,6 +34,19 @@ from kinema.description import (
     spherical_axes,
 )
 from kinema.foundation import Pose, rpy_to_matrix
+
+from .robots_to_check import (
+    arm,
+    box_link,
+    elbow_axis,
+    fixed,
+    hinge,
+    placed,
+    shoulder_axis,
+    spoiled,
+    with_axis,
+    with_inertial,
+)
 
 
 class Case(NamedTuple):
@@ -389,7 +390,9 @@ def _velocity() -> tuple[Robot, Robot]:
 
 @case("limits.rest-outside")
 def _rest_outside() -> tuple[Robot, Robot]:
-    return with_axis(lower=0.1, upper=1.0), with_axis(lower=0.1, upper=1.0, reference=0.5)
+    shown_inside = with_axis(lower=0.1, upper=1.0)
+    shown_inside.joints[0].state = np.array([0.5])
+    return with_axis(lower=0.1, upper=1.0), shown_inside
 
 
 @case("limits.cone")

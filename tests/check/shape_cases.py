@@ -5,17 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from robots_to_check import (
-    arm,
-    box_link,
-    box_mesh_data,
-    codes,
-    fixed,
-    mesh_of,
-    with_inertial,
-    with_mesh,
-)
-from rule_cases import case
 
 from kinema.description import (
     Box,
@@ -32,6 +21,18 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.shapes import MeshData, plane
+
+from .robots_to_check import (
+    arm,
+    box_link,
+    box_mesh_data,
+    codes,
+    fixed,
+    mesh_of,
+    with_inertial,
+    with_mesh,
+)
+from .rule_cases import case
 
 
 def _shaped(geometry: object, **settings: object) -> Robot:

@@ -11,7 +11,7 @@ import pytest
 import kinema as km
 from kinema.check import check
 from kinema.foundation import Severity, collect
-from support import EXAMPLES, all_assets, asset_id, assets
+from kit.assets import EXAMPLES, all_assets, asset_id, assets
 
 KNOWN_ERRORS = {"sdf/gz_simple_arm/simple_arm/model.sdf": {"inertia.triangle"}}
 """Defects that other programs also complain of; every other shared robot is usable."""

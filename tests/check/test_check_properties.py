@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import shape_cases  # noqa: F401  registers its cases
 from hypothesis import given, settings, strategies as st
-from robots_to_check import arm, codes, placed
-from rule_cases import CASES, make
 
 from kinema.check import check
 from kinema.check.nearest import nearest_motion
@@ -39,6 +36,10 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose, Severity
+
+from . import shape_cases  # noqa: F401  registers its cases
+from .robots_to_check import arm, codes, placed
+from .rule_cases import CASES, make
 
 ROBOT_CASES = [code for code in CASES if isinstance(make(code).bad, Robot)]
 _NAMED_THINGS = ("unknown", "references.", "names.", "structure.")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import articulation_cases  # noqa: F401  registers its cases
 import pytest
-import shape_cases  # noqa: F401  registers its cases
-from robots_to_check import arm, codes, placed
-from rule_cases import CASES, make
 
 from kinema.check import RULES, check
 from kinema.foundation import Severity
+
+from . import (
+    articulation_cases,  # noqa: F401  registers its cases
+    shape_cases,  # noqa: F401  registers its cases
+)
+from .robots_to_check import arm, codes, placed
+from .rule_cases import CASES, make
 
 
 def test_a_clean_robot_has_no_findings() -> None:

@@ -4,18 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from robots_to_check import (
-    arm,
-    box_link,
-    box_mesh_data,
-    fixed,
-    hinge,
-    mesh_of,
-    placed,
-    with_axis,
-    with_inertial,
-    with_mesh,
-)
 
 from kinema.check import check
 from kinema.description import (
@@ -36,6 +24,19 @@ from kinema.description import (
 )
 from kinema.foundation import Pose, Severity
 from kinema.shapes import MeshData, box, merge
+
+from .robots_to_check import (
+    arm,
+    box_link,
+    box_mesh_data,
+    fixed,
+    hinge,
+    mesh_of,
+    placed,
+    with_axis,
+    with_inertial,
+    with_mesh,
+)
 
 
 def severities(described: Robot | World, code: str) -> list[Severity]:

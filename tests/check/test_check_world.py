@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robots_to_check import arm, box_link, codes, with_axis
 
 import kinema as km
 from kinema.check import RULES, check, solids as solids_module
@@ -24,6 +23,8 @@ from kinema.description import (
     World,
 )
 from kinema.foundation import Origin, Pose, Severity
+
+from .robots_to_check import arm, box_link, codes, with_axis
 
 
 def two_arms(distance: float = 2.0) -> World:

@@ -10,8 +10,8 @@ import pytest
 from kinema.description import Joint, JointKind, Link, Robot, World, rotation
 from kinema.foundation import Pose, axis_angle_to_matrix
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import placed, prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import placed, prim, write_stage
 
 HALF_Z = (np.sqrt(0.5), 0, 0, np.sqrt(0.5))
 

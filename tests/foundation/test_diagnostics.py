@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kinema.foundation import Diagnostics, KinemaError, Origin, log_errors, raise_on_error
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
 
 
 def test_a_diagnostic_says_where_what_and_how_to_repair() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kinema.read.cursor import Cursor, parse_float
 from kinema.read.xml_text import parse_xml
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
 
 
 def cursor(text: str, diagnostics: ClaimedDiagnostics) -> Cursor:

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from kinema.foundation import ReadError
 from kinema.read.xml_text import MAX_DEPTH, MAX_ELEMENTS, parse_xml
-from support import HANG
+from kit.patience import HANG
 
 DOCUMENT = b"""<?xml version="1.0"?>
 <robot name="a">

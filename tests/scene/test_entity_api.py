@@ -1,4 +1,4 @@
-"""What users say to a scene and its entities, before a step is ever taken: nothing here is compiled."""
+"""What users say to a scene and its entities, before a step is ever taken."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scene_robots import SERVO, ball, body, driven, from_text, joint, lift, pendulum, reacher
 
 import kinema as km
 from kinema.description import Mimic, rotation
-from kinema.sim import Control
+from kinema.sim import Control, Drive
+from kit.robots.small_robots import SERVO, ball, body, driven, from_text, joint, lift, pendulum, reacher
 
 
 def built(*robots: km.Robot | km.World, n_envs: int = 3, **how: object) -> Any:
@@ -23,9 +23,11 @@ def built(*robots: km.Robot | km.World, n_envs: int = 3, **how: object) -> Any:
 
 
 def modes(scene: km.Scene) -> list[str]:
-    control = scene.running.engine.settings.control
-    assert control is not None
-    return [m.name for m in control]
+    """What each degree of freedom is told, which is the same in all environments."""
+    numbers = scene.running.memory.all("ctrl_mode")
+    assert (numbers == numbers[:, :1]).all()
+    assert scene.running.engine.settings.drive is not Drive.MIXED
+    return [Control(int(m)).name for m in numbers[:, 0]]
 
 
 # ------------------------------------------------------------------------------------------------- sizes and names
@@ -136,10 +138,15 @@ def test_what_is_read_is_a_copy() -> None:
         (lambda a: a.control_dofs_force(0.0, "elbows"), "no 'elbows'; the degrees of freedom are: shoulder, elbow"),
         (lambda a: a.get_links_pos("hand"), "no 'hand'; the links are: base, upper, lower, tip"),
         (lambda a: a.control([0.0]), "has no actuators"),
-        (lambda a: a.set_dofs_kp(1.0), r"constant: set it before building, or use scene.build\(per_env=\(\"kp\",\)\)"),
-        (lambda a: a.set_dofs_force_range(-1.0, 1.0), "constant: set it before building"),
+        (lambda a: a.set_dofs_kp(1.0, envs_idx=[0]), r"environments share this: use .*per_env=\(\"kp\",\)\) for some"),
+        (lambda a: a.set_dofs_kv([[1.0] * 3, [2.0] * 3, [1.0] * 3]), r"per_env=\(\"kv\",\)\) lets them differ"),
+        (lambda a: a.set_dofs_force_range(1.0, -1.0), "a lower bound is above its upper one"),
+        (lambda a: a.set_dofs_armature(1.0), r"constant: set it before .*, or use .*per_env=\(\"armature\",\)\)"),
+        (lambda a: a.set_dofs_damping(1.0), r"constant: set it before .*, or use .*per_env=\(\"damping\",\)\)"),
         (lambda a: a.set_mass_shift(1.0), r"use scene.build\(per_env=\(\"mass_shift\",\)\)"),
-        (lambda a: a.set_gravity([0.0, 0.0, 0.0]), r"per_env=\(\"gravity\",\)"),
+        (lambda a: a.set_com_shift(1.0), r"use scene.build\(per_env=\(\"com_shift\",\)\)"),
+        (lambda a: a.set_gravity([0.0, 0.0, 0.0], envs_idx=1), r"per_env=\(\"gravity\",\)\) for some"),
+        (lambda a: a.set_gravity(np.eye(3)), r"per_env=\(\"gravity\",\)\) lets them differ"),
         (lambda a: a.apply_links_external_force(1.0), "external_forces=True"),
         (lambda a: a.scene.build(), "built already"),
         (lambda a: a.scene.add(lift()), "add everything before"),
@@ -302,7 +309,7 @@ def test_control_switches_the_mode_of_the_joints_it_names() -> None:
 def test_environments_may_differ_in_mode_and_agree_again() -> None:
     scene, arm = built(reacher())
     arm.control_dofs_position([0.1, 0.2, 0.3], envs_idx=[1])
-    assert scene.running.engine.settings.control is None
+    assert scene.running.engine.settings.drive is Drive.MIXED
     numbers = scene.running.memory.all("ctrl_mode")
     np.testing.assert_array_equal(numbers, [[Control.FORCE, Control.POSITION, Control.FORCE]] * 3)
     arm.control_dofs_position([0.1, 0.2, 0.3], envs_idx=[0, 2])
@@ -323,8 +330,7 @@ def test_environments_cannot_differ_where_actuators_pull(tmp_path: Path) -> None
         arm.control_dofs_force([0.0, 0.0], envs_idx=[0])
     arm.control_dofs_force([0.0, 0.0], envs_idx=[0, 1, 2])
     arm.control_dofs_velocity([0.0, 0.0], envs_idx=[0])
-    assert scene.running.engine.settings.control is None
-    assert not scene.running.engine.settings.actuators
+    assert scene.running.engine.settings.drive is Drive.MIXED
     with pytest.raises(km.KinemaError, match="actuators cannot pull while environments differ"):
         arm.control([0.0], ["motor"])
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scene_robots import SERVO, ball, lift, pendulum, reacher
 
 import kinema as km
 from kinema.backend import all_devices
-from kinema.sim import Control, step_program
+from kinema.sim import ARRAYS, Control, Drive, step_program
+from kinema.sim.arrays import GAINS as GAIN_ARRAYS, start_of
 from kinema.trace import interpret
+from kit.robots.small_robots import SERVO, ball, lift, pendulum, reacher
 
 STEPS = 50
 GAINS = ([30.0, 20.0, 50.0], [3.0, 2.0, 5.0])
@@ -160,30 +161,49 @@ def test_flat_arrays_show_what_the_entity_shows() -> None:
 
 
 def test_modes_that_differ_between_environments_do_what_each_does_alone() -> None:
-    """Against programs with the modes compiled in, run by NumPy."""
+    """Against scenes in which all environments are told the same, and against the interpreter with gains put in."""
     every = [Control.FORCE, Control.VELOCITY, Control.POSITION]
     rows = random_rows(3)
     scene, arm = arm_scene(3, "double")
     arm.set_qpos(rows["q"])
     arm.set_qvel(rows["v"])
-    tell = {
-        Control.FORCE: arm.control_dofs_force,
-        Control.VELOCITY: arm.control_dofs_velocity,
-        Control.POSITION: arm.control_dofs_position,
+    for e, mode in enumerate(every):
+        tell(arm, mode, rows["command"][e], envs_idx=[e])
+    scene.step(4)
+    engine = scene.running.engine
+    assert engine.settings.drive is Drive.MIXED
+    kp, kv = (np.array(values) for values in GAINS)
+    gains = {
+        Control.FORCE: (np.ones(3), 0 * kp, 0 * kv),
+        Control.VELOCITY: (kv, 0 * kp, kv),
+        Control.POSITION: (kp, kp, kv),
     }
     for e, mode in enumerate(every):
-        tell[mode](rows["command"][e], envs_idx=[e])
-    scene.step(4)
-    settings = scene.running.engine.settings
-    for e, mode in enumerate(every):
-        fixed = type(settings)(dt=settings.dt, integrator=settings.integrator, control=(mode,) * 3)
-        state = {"qpos": rows["q"][e], "vel": rows["v"][e], "command": rows["command"][e], "error": np.zeros(1)}
-        arrays = {name: np.array(value)[:, None] for name, value in state.items()}
+        alone, one = arm_scene(1, "double")
+        one.set_qpos(rows["q"][e])
+        one.set_qvel(rows["v"][e])
+        tell(one, mode, rows["command"][e])
+        alone.step(4)
+        fixed = alone.running.engine.settings
+        assert fixed.drive is Drive.COMMANDS
+        arrays = {info.name: start_of(info, scene.running.model, fixed) for info in ARRAYS if info.arena(fixed)}
+        arrays |= {"qpos": rows["q"][e][:, None], "vel": rows["v"][e][:, None], "command": rows["command"][e][:, None]}
+        arrays |= {name: values[:, None] for name, values in zip(GAIN_ARRAYS, gains[mode], strict=True)}
         program = step_program(scene.running.model, fixed)
         for _ in range(4):
             arrays |= interpret(program, arrays)
-        np.testing.assert_allclose(arm.get_qpos()[e], arrays["qpos"][:, 0], rtol=1e-12, err_msg=mode.name)
-        np.testing.assert_allclose(arm.get_qvel()[e], arrays["vel"][:, 0], rtol=1e-12)
+        for ours in (arm.get_qpos()[e], one.get_qpos()[0]):
+            np.testing.assert_allclose(ours, arrays["qpos"][:, 0], rtol=1e-12, err_msg=mode.name)
+        for ours in (arm.get_qvel()[e], one.get_qvel()[0]):
+            np.testing.assert_allclose(ours, arrays["vel"][:, 0], rtol=1e-12, err_msg=mode.name)
+
+
+def tell(arm: km.Entity, mode: Control, command: np.ndarray, **which: Any) -> None:
+    {
+        Control.FORCE: arm.control_dofs_force,
+        Control.VELOCITY: arm.control_dofs_velocity,
+        Control.POSITION: arm.control_dofs_position,
+    }[mode](command, **which)
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +357,5 @@ def test_a_rolled_scene_steps_like_an_unrolled_one() -> None:
 
 
 def test_there_are_only_so_many_emissions() -> None:
-    scene = km.Scene(emission="folded")
-    scene.add(pendulum())
-    with pytest.raises(km.KinemaError, match="no emission 'folded'"):
-        scene.build()
+    with pytest.raises(km.KinemaError, match="'folded' is none of auto, rolled, unrolled"):
+        km.Scene(emission="folded")

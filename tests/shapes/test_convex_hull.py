@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import trimesh
 from hypothesis import given, settings, strategies as st
-from mesh_writers import random_turn
 
 from kinema.shapes import MeshData, MeshError, apply_linear, box, convex_hull, cylinder, mesh_quality, plane, sphere
+
+from .mesh_writers import random_turn
 
 EXAMPLES = 30
 

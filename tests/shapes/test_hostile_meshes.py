@@ -12,12 +12,13 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import mesh_writers as write
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from kinema.shapes import MESH_SUFFIXES, MeshData, MeshError, MeshLimits, box, load_mesh, parse_mesh
+
+from . import mesh_writers as write
 
 EXAMPLES = 30
 

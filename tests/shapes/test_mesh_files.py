@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import mesh_writers as write
 import numpy as np
 import pytest
 import trimesh
@@ -28,6 +27,8 @@ from kinema.shapes import (
     parse_mesh,
     weld,
 )
+
+from . import mesh_writers as write
 
 mujoco: Any = importlib.import_module("mujoco")  # its types are in a compiled module that checkers cannot read
 

@@ -12,7 +12,7 @@ from kinema import shapes
 from kinema.description import Mesh, mesh_data
 from kinema.read import read
 from kinema.write import FORMATS, write
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
 
 OBJ = """
 o left

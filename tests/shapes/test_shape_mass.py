@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import trimesh
 from hypothesis import given, settings, strategies as st
-from mesh_writers import random_turn
 
 from kinema.shapes import (
     MassProperties,
@@ -42,6 +41,8 @@ from kinema.shapes import (
     under_linear_map,
     unsigned_mass_properties,
 )
+
+from .mesh_writers import random_turn
 
 EXAMPLES = 30
 

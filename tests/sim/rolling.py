@@ -1,4 +1,4 @@
-"""Helpers for structured programs: models by text, and one step both ways."""
+"""Helpers for programs with loops: models by text, and one step both ways."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from joint_kinds import Case, robot
 
 from kinema.backend import Layout
 from kinema.compile import Part, compile_model
@@ -16,11 +15,14 @@ from kinema.description import Base
 from kinema.foundation import Array, Diagnostics, collect
 from kinema.model import Model
 from kinema.read import read
-from kinema.sim import Integrator, Settings, step_program
-from kinema.sim.engine import state_arrays, told_arrays
-from kinema.sim.programs import STAGES
-from kinema.sim.rolled import rolled_step
-from kinema.trace import Program, Rolled, interpret, interpret_rolled
+from kinema.sim import Control, Drive, Settings, step_program
+from kinema.sim.arrays import GAINS, arrays_of
+from kinema.sim.lower.plan import rolled_step
+from kinema.trace import UNIFORM, Place, Program, interpret, interpret_in
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import Case, robot
+
+from .arrays_for_tests import Modes, arrays_for, runs_of
 
 EVERY_JOINT = ("stacked", "screw", "planar", "universal", "cylindrical", "free_between_links")
 
@@ -93,26 +95,40 @@ def unrolled(model: Model, settings: Settings) -> Program:
     return step_program(model, settings)
 
 
+ARENAS = ("state", "told", UNIFORM)
+MODES = (Control.POSITION, Control.ACTUATOR, Control.VELOCITY, Control.FORCE)
+
+
 class Both:
     """A model's arrays in arenas, filled at random, and its steps by either program."""
 
-    def __init__(self, model: Model, settings: Settings, n_envs: int = 3, seed: int = 0) -> None:
+    def __init__(
+        self, model: Model, settings: Settings, n_envs: int = 3, seed: int = 0, modes: Modes | None = None
+    ) -> None:
         self.model = model
         self.settings = settings
-        self.runs = STAGES if settings.integrator is Integrator.RK4 else 1
-        self.layouts = [
-            Layout.of("state", state_arrays(model, settings)),
-            Layout.of("told", told_arrays(model)),
-        ]
+        self.runs = runs_of(settings)
+        self.layouts = [Layout.of(name, arrays_of(name, model, settings)) for name in ARENAS]
+        if modes is None:
+            modes = [MODES[i % len(MODES)] for i in range(model.n_dofs)]
+        start = arrays_for(model, settings, modes, n_envs)
         generator = np.random.default_rng(seed)
-        self.arenas = {layout.name: generator.uniform(-1, 1, (layout.n_rows, n_envs)) for layout in self.layouts}
+        self.arenas = {layout.name: np.zeros((layout.n_rows, n_envs)) for layout in self.layouts}
+        self.arenas[UNIFORM] = self.arenas[UNIFORM][:, :1]
         arrays = self.arrays()
-        arrays["qpos"][:] = np.array(far_from_start(model, generator, n_envs))
-        for name in ("error", *(name for name in arrays if name == "phase" or name.startswith("stage"))):
-            arrays[name][:] = 0.0
-        arrays["ctrl_mode"][:] = generator.integers(0, 3, arrays["ctrl_mode"].shape)
-        for name in settings.per_env - {"gravity"}:
+        for name, values in arrays.items():
+            values[:] = start[name]
+        arrays["qpos"][:] = model_coordinates(model, generator, n_envs)
+        moved = {"vel", "command", "ctrl", "gravity", "cfrc_applied_ang", "cfrc_applied_vel"}
+        for name in sorted(moved.intersection(arrays)):
+            arrays[name][:] = generator.uniform(-1, 1, arrays[name].shape)
+        if settings.drive is Drive.MIXED:
+            arrays["ctrl_mode"][:] = generator.integers(0, 3, arrays["ctrl_mode"].shape)
+        for name in sorted({"kp", "kv", *settings.per_env} - {"gravity"}):
             arrays[name][:] = generator.uniform(0.01, 0.1, arrays[name].shape)
+        told = np.array([mode is not Control.ACTUATOR for mode in modes], dtype=float)
+        for name in GAINS:
+            arrays[name][:] = told[:, None] * generator.uniform(0.1, 1.0, arrays[name].shape)
 
     def arrays(self) -> dict[str, Array]:
         """Views of the arenas."""
@@ -122,10 +138,14 @@ class Both:
             for name, (start, count) in layout.rows.items()
         }
 
-    def rolled(self, budget: int) -> Rolled:
-        """The structured program."""
-        places = {name: place for layout in self.layouts for name, place in layout.places().items()}
-        return rolled_step(self.model, self.settings, places, budget)
+    @property
+    def places(self) -> dict[str, Place]:
+        """Where the arrays are."""
+        return {name: place for layout in self.layouts for name, place in layout.places().items()}
+
+    def rolled(self, budget: int) -> Program:
+        """The program with loops."""
+        return rolled_step(self.model, self.settings, self.places, budget)
 
     def difference(self, budget: int, steps: int = 2) -> float:
         """The greatest difference of any number of the state after some steps, rolled and unrolled."""
@@ -133,19 +153,10 @@ class Both:
         program = unrolled(self.model, self.settings)
         for _ in range(steps * self.runs):
             expected |= interpret(program, expected)
-        interpret_rolled(self.rolled(budget), self.arenas, steps * self.runs)
+        interpret_in(self.rolled(budget), self.arenas, self.places, steps * self.runs)
         found = self.arrays()
         assert np.isfinite(found["vel"]).all()
-        return max(float(np.abs(expected[name] - found[name]).max()) for name in self.layouts[0].rows)
-
-
-def far_from_start(model: Model, generator: np.random.Generator, count: int) -> Array:
-    """Coordinates (n_qs, count): random ones, with unit quaternions."""
-    q = generator.uniform(-1.2, 1.2, (model.n_qs, count))
-    for motion, start in zip(model.frames.motion, model.frames.q_start, strict=True):
-        if motion == 3:
-            q[start : start + 4] /= np.linalg.norm(q[start : start + 4], axis=0)
-    return q
+        return max(float(np.abs(expected[name] - found[name]).max(initial=0.0)) for name in self.layouts[0].rows)
 
 
 Build = Callable[[], Model]

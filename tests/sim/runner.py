@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from straight import Arrays, function_of, roll
 
 from kinema.foundation import Array
 from kinema.model import Model
-from kinema.sim import Control, Integrator, Settings, step_program
-from kinema.sim.field_programs import GROUPS
-from kinema.sim.inputs import Inputs
-from kinema.sim.programs import STAGES
+from kinema.sim import Integrator, Settings, step_program
+
+from .arrays_for_tests import Modes, arrays_for, fields_on_floats, forced, runs_of
+from .straight import Arrays, function_of, roll
 
 NUMBERS: dict[str, Any] = {"single": np.float32, "double": float}
 
 
 class Runner:
-    """A model in one precision, told a constant force on each degree of freedom."""
+    """A model in one precision, told a constant force on each degree of freedom, unless it is told otherwise."""
 
-    def __init__(self, model: Model, dt: float, integrator: Integrator, precision: str = "double") -> None:
+    def __init__(
+        self, model: Model, dt: float, integrator: Integrator, precision: str = "double", modes: Modes | None = None
+    ) -> None:
         self.model = model
-        self.settings = Settings(dt=dt, integrator=integrator, control=(Control.FORCE,) * model.n_dofs)
+        self.settings = Settings(dt=dt, integrator=integrator)
         self.number = NUMBERS[precision]
-        self.runs = STAGES if integrator is Integrator.RK4 else 1
+        self.runs = runs_of(self.settings)
         self.function = function_of(step_program(model, self.settings), precision)
-        n_qs, n_dofs = model.n_qs, model.n_dofs
-        self.state: Arrays = {"qpos": model.qpos0.tolist(), "vel": [0.0] * n_dofs, "command": [0.0] * n_dofs}
-        self.state |= {"error": [0.0], "phase": [0.0], "stage_qpos": [0.0] * n_qs}
-        self.state |= {f"stage_{name}": [0.0] * n_dofs for name in ("vel", "shift", "sum_vel", "sum_acc")}
+        arrays = arrays_for(model, self.settings, forced(model) if modes is None else modes)
+        self.state: Arrays = {name: values[:, 0].tolist() for name, values in arrays.items()}
 
     def set(self, **arrays: Any) -> Runner:
         """Coordinates, velocities or forces."""
+        assert all(len(values) == len(self.state[name]) for name, values in arrays.items())
         self.state |= {name: [float(x) for x in values] for name, values in arrays.items()}
         return self
 
@@ -49,9 +49,7 @@ class Runner:
 
     def system(self, state: Arrays | None = None) -> dict[str, Array]:
         """Energy, momentum and so on, in double precision, by the algorithms on plain floats."""
-        own = self.state if state is None else state
-        inputs = Inputs(self.model, self.settings, lambda array, item: float(own[array][item]))
-        return {name: np.array(values, dtype=float) for name, values in GROUPS["system"](inputs).items()}
+        return fields_on_floats(self.model, self.settings, self.state if state is None else state, "system")
 
     def energy(self, state: Arrays | None = None) -> float:
         """Kinetic and potential energy."""

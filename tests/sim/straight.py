@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.trace import Program
+from kinema.trace import Program, optimise
 
 Arrays = dict[str, list[Any]]
 
@@ -36,13 +36,14 @@ _NUMBERS = {
 
 
 def function_of(program: Program, precision: str = "double") -> Callable[[Mapping[str, Sequence[Any]]], Arrays]:
-    """The program of one environment, from lists of numbers by array name to lists by array name.
+    """The line of one environment, optimised, from lists of numbers by array name to lists by array name.
 
     Numbers are Python's floats in double precision, and NumPy's in single: all operations round to that.
     """
+    line = optimise(program).line
     lines = ["def run(arrays):"]
     lines += [f"  a_{name} = arrays[{name!r}]" for name in program.inputs]
-    for i in program.instructions:
+    for i in line.instructions:
         if i.slot is not None:
             lines.append(f"  v{i.target} = a_{i.slot.array}[{i.slot.item}]")
         else:
@@ -50,7 +51,7 @@ def function_of(program: Program, precision: str = "double") -> Callable[[Mappin
             lines.append(f"  v{i.target} = {_PYTHON[i.op].format(*args)}")
     for array, count in program.outputs.items():
         values = ["0.0"] * count
-        for s in program.stores:
+        for s in line.stores:
             if s.slot.array == array:
                 values[s.slot.item] = f"v{s.value}" if isinstance(s.value, int) else repr(s.value)
         lines.append(f"  o_{array} = [{', '.join(values)}]")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, model_of, random_coordinates, robot
 
 from kinema.description import Base
-from kinema.sim.articulated import articulated_solve, remaining_inertias
-from kinema.sim.dynamics import bias_forces, factorise, inertial_force, mass_matrix
-from kinema.sim.kinematics import accelerations, offsets, subspaces
-from kinema.sim.tree import grow
+from kinema.sim import Settings
+from kinema.sim.rigid.aba import articulated_accelerations, remaining_inertias
+from kinema.sim.rigid.rnea import inertial_wrench
+from kinema.sim.step import Step
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
+
+from .arrays_for_tests import by_dof, of_dofs, on_floats
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -19,19 +22,41 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     """Every kind of joint: the solution of (M + D) x = f - bias, and what is left of each inertia on the way."""
     model = model_of(robot(case, base))
     generator = np.random.default_rng(8)
-    tree = grow(model)
-    where = offsets(tree, random_coordinates(model, generator, 1)[:, 0].tolist())
-    subspace = subspaces(tree, where)
-    own = (model.dofs.armature + generator.uniform(0, 0.1, model.n_dofs)).tolist()
-    v, force = (generator.uniform(-2, 2, model.n_dofs).tolist() for _ in range(2))
-    matrix = mass_matrix(tree, where, subspace, own)
-    moving = accelerations(tree, where, subspace, v, None, model.gravity.tolist())
-    bias = bias_forces(tree, where, subspace, moving)
-    expected = factorise(matrix).solve([f - b for f, b in zip(force, bias, strict=True)])
-    on_frames = {n.index: inertial_force(n.inertia, moving[0][n.index], moving[1][n.index]) for n in tree.nodes}
-    found = articulated_solve(tree, where, subspace, own, force, on_frames)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)  # type: ignore[arg-type]
-    diagonal, left = remaining_inertias(tree, where, subspace, own, 1e-12)
-    np.testing.assert_allclose(diagonal, [matrix.at(i, i) for i in range(model.n_dofs)], rtol=1e-10)  # type: ignore[arg-type]
-    inverse = factorise(matrix).inverse_diagonal
-    np.testing.assert_allclose(left, [1.0 / inverse[i] for i in range(model.n_dofs)], rtol=1e-9)  # type: ignore[arg-type]
+    q = model_coordinates(model, generator, 1)[:, 0]
+    model.dofs.armature[:] += generator.uniform(0, 0.1, model.n_dofs)
+    v, force = (generator.uniform(-2, 2, model.n_dofs) for _ in range(2))
+    sweeps = on_floats(model, Settings(), {"qpos": q, "vel": v})
+    step = Step(sweeps)
+    factors = step.mass.factorised()
+    expected = by_dof(sweeps, factors.solve("x", of_dofs(sweeps, force - by_dof(sweeps, step.bias))))
+    found = articulated_accelerations(
+        sweeps,
+        step.where,
+        lambda node: sweeps.of("armature", node),
+        lambda node: [float(force[dof]) for dof in node.dofs],
+        lambda node: inertial_wrench(node.inertia, step.motion[node.here]),
+    )
+    np.testing.assert_allclose(by_dof(sweeps, found), expected, rtol=1e-9, atol=1e-9)
+    diagonal, left = remaining_inertias(sweeps, step.where, 1e-12)
+    entries = step.mass.entries  # type: ignore[attr-defined]
+    np.testing.assert_allclose(diagonal, [entries[i, i] for i in range(model.n_dofs)], rtol=1e-10)
+    inverse = factors.inverse  # type: ignore[attr-defined]
+    np.testing.assert_allclose(left, [1.0 / inverse[i] for i in range(model.n_dofs)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_whole_step(case: Case) -> None:
+    """With springs, dampers and gravity: implicit and explicit accelerations, by bodies and by the matrix.
+
+    Bodies that fly alone are never stepped by articulated bodies: there the base is fixed.
+    """
+    model = model_of(robot(case, Base.FIXED if case.kind == "free" else Base.FREE))
+    generator = np.random.default_rng(9)
+    arrays = {"qpos": model_coordinates(model, generator, 1), "vel": generator.uniform(-2, 2, (model.n_dofs, 1))}
+    found = []
+    for articulated in (False, True):
+        sweeps = on_floats(model, Settings(), arrays)
+        step = Step(sweeps, articulated)
+        found.append((by_dof(sweeps, step.acceleration), by_dof(sweeps, step.implicit_acceleration())))
+    for by_matrix, by_bodies in zip(*found, strict=True):
+        np.testing.assert_allclose(by_bodies, by_matrix, rtol=1e-9, atol=1e-9)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
 
-from kinema.backend import RolledKernel, find_device
+from kinema.backend import Kernel, find_device
 from kinema.foundation import Array, KinemaError
 from kinema.model import Model
-from kinema.sim import PARAMETERS, Control, Engine, Integrator, Settings
-from kinema.sim.components import LARGEST_UNROLLED, components, estimated_operations
-from kinema.sim.rolled import plan, rolled_step, wants_rolling
-from kinema.sim.tree import grow
-from kinema.trace import Target, emit_rolled
+from kinema.sim import PARAMETERS, Control, Drive, Engine, Integrator, Settings
+from kinema.sim.lower.components import LARGEST_UNROLLED, components, estimated_operations
+from kinema.sim.lower.plan import couples, plan, rolled_step, wants_rolling
+from kinema.sim.rigid.tree import grow
+from kinema.trace import Target, emit_llvm
+
+from .rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
 
 BY_JOINT = 0
 """A budget that leaves nothing to be copied."""
@@ -28,7 +30,6 @@ MODELS: dict[str, Build] = {
 }
 SMALL_ZOO: Build = cache(lambda: zoo(("stacked",)))
 """Few kinds of rows: what is compiled."""
-MIXED = (Control.POSITION, Control.ACTUATOR, Control.VELOCITY, Control.FORCE)
 
 
 @cache
@@ -36,18 +37,13 @@ def model(name: str) -> Model:
     return MODELS[name]()
 
 
-def controls(own: Model) -> dict[str, tuple[Control, ...] | None]:
-    mixed = tuple(MIXED[i % 4] for i in range(own.n_dofs))
-    return {"read from an array": None, "actuators": (Control.ACTUATOR,) * own.n_dofs, "mixed": mixed}
-
-
 @pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
-@pytest.mark.parametrize("control", ["read from an array", "actuators", "mixed"])
+@pytest.mark.parametrize("drive", Drive)
 @pytest.mark.parametrize("integrator", Integrator)
 @pytest.mark.parametrize("name", MODELS)
-def test_equal_to_unrolled(name: str, integrator: Integrator, control: str, budget: int) -> None:
-    """Every kind of joint, integrator and control mode."""
-    settings = Settings(integrator=integrator, control=controls(model(name))[control])
+def test_equal_to_unrolled(name: str, integrator: Integrator, drive: Drive, budget: int) -> None:
+    """Every kind of joint, integrator and drive; commands of all meanings, some joints left to their actuators."""
+    settings = Settings(integrator=integrator, drive=drive)
     assert Both(model(name), settings).difference(budget) < CLOSE
 
 
@@ -58,6 +54,8 @@ def test_parameters_of_environments_and_forces_on_links(which: tuple[str, ...], 
     settings = Settings(per_env=frozenset(which), external_forces=True)
     for name in MODELS:
         assert Both(model(name), settings).difference(budget) < CLOSE
+    mixed = replace(settings, drive=Drive.MIXED)
+    assert Both(model("quadrupeds"), mixed).difference(budget) < CLOSE
 
 
 @pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
@@ -68,7 +66,8 @@ def test_links_that_gravity_spares_and_drives_per_inertia(budget: int) -> None:
     own.dofs.acceleration_drive[::2] = True
     own.dofs.stiffness[1::2] = 0.8
     own.dofs.force_lower[::3], own.dofs.force_upper[::3] = -0.4, 0.3
-    assert Both(own, Settings()).difference(budget) < CLOSE
+    for drive in (Drive.COMMANDS, Drive.MIXED):
+        assert Both(own, Settings(drive=drive)).difference(budget) < CLOSE
 
 
 @pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
@@ -84,22 +83,39 @@ def test_tendons_and_thrusters(budget: int) -> None:
     info.moment[0] = 0.0
     info.frame_torque[0], info.frame_force[0] = (0.1, 0.2, 0.3), (1.0, -2.0, 0.5)
     info.moment[1, own.n_dofs - 4] = 0.4  # two legs
-    settings = Settings(control=(Control.ACTUATOR,) * own.n_dofs)
+    settings = Settings(drive=Drive.ACTUATORS)
     assert Both(own, settings).difference(budget) < CLOSE
 
 
-def test_a_tendon_along_one_leg_is_taken_at_the_start_of_the_step() -> None:
-    """Its slope couples two joints that move each other: to first order in the step that makes no difference."""
-    tendons = (
-        '<tendon><fixed name="t" damping="0.5"><joint joint="b0" coef="1"/><joint joint="c0" coef="-0.7"/></fixed>'
-        "</tendon>"
-    )
-    own = model_of_text(quadruped(tendons))
-    control = (Control.ACTUATOR,) * own.n_dofs
-    errors = [Both(own, Settings(dt=dt, control=control)).difference(BY_JOINT, 1) for dt in (2e-4, 1e-4)]
-    assert CLOSE < errors[1] < 0.3 * errors[0] < 1e-3
-    euler = Settings(integrator=Integrator.EULER, control=control)
-    assert Both(own, euler).difference(BY_JOINT) < CLOSE
+ALONG_A_LEG = (
+    '<tendon><fixed name="t" damping="0.5"><joint joint="b0" coef="1"/><joint joint="c0" coef="-0.7"/></fixed></tendon>'
+)
+
+
+@pytest.mark.parametrize("budget", [BY_JOINT, BY_COPY])
+@pytest.mark.parametrize("integrator", Integrator)
+@pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
+def test_slopes_between_joints_that_move_each_other(drive: Drive, integrator: Integrator, budget: int) -> None:
+    """A damper and a servo along a leg couple two of its joints: their slopes are in the implicit matrix, both ways."""
+    own = model_of_text(quadruped(ALONG_A_LEG))
+    number = own.dofs.names.index("a1")
+    own.actuators.moment[own.actuators.moment[:, number].nonzero()[0][0], number + 2] = 0.4
+    settings = Settings(integrator=integrator, drive=drive, dt=0.01)
+    assert couples(own, grow(own), settings) == (integrator is Integrator.IMPLICIT)
+    modes = [Control.ACTUATOR] * (own.n_dofs - 3) + [Control.POSITION] * 3
+    assert Both(own, settings, modes=modes).difference(budget) < CLOSE
+
+
+def test_slopes_between_joints_matter() -> None:
+    """Without the coupling the step would be another one: the test above would see it."""
+    with_both = model_of_text(quadruped(ALONG_A_LEG))
+    settings = Settings(dt=0.01, drive=Drive.ACTUATORS)
+    ends = []
+    for integrator in (Integrator.IMPLICIT, Integrator.EULER):
+        both = Both(with_both, replace(settings, integrator=integrator))
+        both.difference(BY_JOINT)
+        ends.append(both.arrays()["vel"].copy())
+    assert np.abs(ends[0] - ends[1]).max() > 1e6 * CLOSE
 
 
 def test_copies_share_one_code() -> None:
@@ -115,8 +131,11 @@ def test_copies_share_one_code() -> None:
 
 def test_code_does_not_grow_with_the_chain() -> None:
     """Chains of different length are the same code with other tables, once they are not copied."""
-    programs = [Both(model_of_text(chain(n, ("0 1 0", "1 0 0"))), Settings(), 1).rolled(BY_JOINT) for n in (6, 31)]
-    assert len({emit_rolled(program, Target()) for program in programs}) == 1
+    chains = [Both(model_of_text(chain(n, ("0 1 0", "1 0 0"))), Settings(), 1) for n in (6, 31)]
+    programs = [both.rolled(BY_JOINT) for both in chains]
+    texts = {emit_llvm(program, both.places, Target()) for program, both in zip(programs, chains, strict=True)}
+    assert len({program.n_instructions for program in programs}) == 1
+    assert len(texts) == 1
     few, many = (program.n_operations for program in programs)
     assert many < 31 / 6 * few
 
@@ -151,13 +170,15 @@ def test_emission_is_chosen_by_size() -> None:
 
 
 def test_copies_are_rolled_where_that_saves_code() -> None:
-    """Two quadrupeds share their code; two robots that have nothing in common cannot, nor can two in other modes."""
+    """Two quadrupeds share their code, whatever their commands mean; two that differ in their springs cannot."""
     twice = model("quadrupeds")
-    half = twice.n_dofs // 2
     assert wants_rolling(twice, Settings())
     assert not wants_rolling(twice, Settings(), copies=False)
-    modes = (Control.POSITION,) * half + (Control.FORCE,) * half
-    assert not wants_rolling(twice, Settings(control=modes))
+    other = model_of_text(quadruped(), 2)
+    other.dofs.kp[: other.n_dofs // 2] = 7.0
+    assert wants_rolling(other, Settings())
+    other.dofs.stiffness[: other.n_dofs // 2] = 7.0
+    assert not wants_rolling(other, Settings())
 
 
 N_ENVS = 11
@@ -169,12 +190,14 @@ def compiled(kind: str, precision: str, lanes: int, n_envs: int = N_ENVS, thread
     """Coordinates and velocities after some steps."""
     own, settings = SMALL_ZOO(), Settings()
     engine = Engine(own, settings, n_envs, find_device("cpu"), precision=precision, lanes=lanes, emission="rolled")
+    assert engine.settings == settings
     budget = BY_JOINT if kind == "by joint" else BY_COPY
     program = rolled_step(own, settings, engine.places, budget)
-    engine._kernels[settings] = RolledKernel(program, engine.device, precision, lanes)
+    engine._kernels[engine._key] = Kernel(program, engine.places, engine.device, precision, lanes=lanes)
     start = Both(own, settings, N_ENVS, seed=3).arrays()  # the same however many of them are taken
-    for name in ("qpos", "vel", "command", "ctrl_mode"):
-        engine.field(name).assign(start[name][:, :n_envs])
+    for name, values in start.items():
+        if values.size:
+            engine.field(name).assign(values[:, :n_envs])
     engine.threads = threads
     engine.step(5)
     assert not engine.field("error").numpy().any()

@@ -7,13 +7,15 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from mujoco_side import INTEGRATORS, load
-from rolling import bodies, chain
 
 from kinema.backend import find_device
 from kinema.sim import Engine, Integrator
-from kinema.sim.rolled import plan
-from kinema.sim.tree import grow
+from kinema.sim.lower.plan import plan
+from kinema.sim.rigid.tree import grow
+from kit.mjcf_side import INTEGRATORS, load
+
+from .arrays_for_tests import mjcf_settings
+from .rolling import bodies, chain
 
 N_STEPS = 200
 
@@ -31,7 +33,7 @@ def test_as_mujoco(tmp_path: Path, text: str, speed: float, integrator: Integrat
     data = mujoco.MjData(pair.theirs)
     generator = np.random.default_rng(1)
     data.qvel[:] = speed * generator.uniform(-1, 1, pair.theirs.nv)
-    settings = pair.settings(integrator)
+    settings = mjcf_settings(pair, integrator)
     engine = Engine(pair.ours, settings, 1, find_device("cpu"), precision="double", lanes=1)
     assert engine.is_rolled
     engine.field("qpos").assign(data.qpos[pair.q][:, None])
@@ -49,4 +51,4 @@ def test_a_long_chain_is_stepped_by_joint(tmp_path: Path) -> None:
     file = tmp_path / "model.xml"
     file.write_text(chain(200), encoding="utf-8")
     pair = load(file)
-    assert len(plan(pair.ours, pair.settings(), grow(pair.ours)).by_joint) == 1
+    assert len(plan(pair.ours, mjcf_settings(pair), grow(pair.ours)).by_joint) == 1

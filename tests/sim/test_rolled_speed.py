@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from typing import Any
-
+import compile_time as tool
 import pytest
-
-from support import ROOT
-
-sys.path.insert(0, str(ROOT / "tools"))
-tool: Any = import_module("compile_time")
 
 
 @pytest.mark.parametrize("kind", ["chain", "tree", "arms", "bodies"])

@@ -7,13 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from joint_kinds import ball_of, model_of, one_joint, random_link, simple_body
-from runner import Runner
 
 from kinema.description import Joint, JointKind, Robot, free_axes, rotation, spherical_axes, translation
 from kinema.foundation import Array, Pose, axis_angle_to_matrix, quaternion_to_matrix
 from kinema.model import Model
 from kinema.sim import Integrator
+from kit.robots.each_joint import ball_of, lumpy_link, model_of, one_joint, simple_body
+
+from .runner import Runner
 
 DT = 1e-3
 G = 10.0
@@ -208,7 +209,7 @@ def test_torque_free_body_on_six_axes() -> None:
 def test_momentum_of_four_bodies(integrator: Integrator, precision: str) -> None:
     """Four boxes that tumble freely for a second keep linear and angular momentum to 5e-4."""
     generator = np.random.default_rng(9)
-    links = [random_link(f"box{i}", generator) for i in range(4)]
+    links = [lumpy_link(f"box{i}", generator) for i in range(4)]
     joints = [
         Joint(name=f"j{i}", kind=JointKind.FREE, parent=None, child=f"box{i}", axes=free_axes()) for i in range(4)
     ]
@@ -228,7 +229,7 @@ def test_momentum_of_four_bodies(integrator: Integrator, precision: str) -> None
 def double_pendulum() -> Model:
     """A ball joint, and a hinge on it that is nowhere special."""
     generator = np.random.default_rng(3)
-    links = [random_link(name, generator) for name in ("upper", "lower")]
+    links = [lumpy_link(name, generator) for name in ("upper", "lower")]
     ball = Joint(name="ball", kind=JointKind.SPHERICAL, parent=None, child="upper", axes=spherical_axes())
     hinge = Joint(
         name="hinge",

@@ -12,10 +12,11 @@ import kinema as km
 from kinema.backend import find_device, synchronise
 from kinema.compile import Part, compile_model
 from kinema.model import Model
-from kinema.sim import Control, Engine, Integrator, Settings, step_program
-from kinema.sim.programs import STAGES
+from kinema.sim import ARRAYS, Control, Engine, Integrator, Settings, step_program
 from kinema.trace import interpret
-from support import ROOT
+from kit.assets import ROOT
+
+from .arrays_for_tests import runs_of
 
 ARM, QUADRUPED = "arm/arm.urdf", "quadruped/quadruped.xml"
 N_ENVS = 77  # neither whole warps nor whole vectors
@@ -35,9 +36,9 @@ def model_of(file: str) -> Model:
 
 def engine(model: Model, device: str, integrator: Integrator, precision: str, **how: Any) -> Engine:
     """An engine in a random state that depends on the environment alone."""
-    control = (Control.ACTUATOR if model.n_actuators else Control.FORCE,) * model.n_dofs
-    settings = Settings(integrator=integrator, control=control)
-    made = Engine(model, settings, N_ENVS, find_device(device), precision=precision, **how)
+    control = [Control.ACTUATOR if model.n_actuators else Control.FORCE] * model.n_dofs
+    settings = Settings(integrator=integrator)
+    made = Engine(model, settings, N_ENVS, find_device(device), precision=precision, control=control, **how)
     rng = np.random.default_rng(0)
     made.field("vel").assign(rng.uniform(-0.5, 0.5, (model.n_dofs, N_ENVS)))
     made.field("command").assign(rng.uniform(-0.1, 0.1, (model.n_dofs, N_ENVS)))
@@ -48,13 +49,12 @@ def engine(model: Model, device: str, integrator: Integrator, precision: str, **
 
 def interpreted(made: Engine, steps: int) -> np.ndarray:
     """The state that the engine is in, some steps later, by NumPy in double precision."""
-    program = step_program(made.model, replace(made.settings, roles=1))
-    runs = STAGES if made.settings.integrator is Integrator.RK4 else 1
-    arrays = {n: np.zeros((c, N_ENVS)) for n, c in {**program.inputs, **program.outputs}.items()}
-    for name in arrays:
-        if name != "error":
-            arrays[name] = made.field(name).numpy().astype(np.float64)
-    for _ in range(steps * runs):
+    settings = replace(made.settings, roles=1)
+    program = step_program(made.model, settings)
+    held = [info for info in ARRAYS if info.arena(settings) and info.count(made.model, settings)]
+    arrays = {info.name: made.field(info.name).numpy().astype(np.float64) for info in held}
+    arrays["error"] = np.zeros((1, N_ENVS))
+    for _ in range(steps * runs_of(settings)):
         arrays |= interpret(program, arrays)
     return np.vstack([arrays["qpos"], arrays["vel"]])
 

@@ -6,14 +6,17 @@ from functools import cache
 
 import numpy as np
 import pytest
-from joint_kinds import joint, model_of, random_coordinates, random_link
 
 from kinema.backend import find_device
 from kinema.description import JointKind, Robot, rotation, translation
 from kinema.foundation import Array, KinemaError
 from kinema.model import Model
-from kinema.sim import Engine, Settings, step_program
+from kinema.sim import Drive, Engine, Settings, step_program
 from kinema.trace import interpret
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import joint, lumpy_link, model_of
+
+from .arrays_for_tests import arrays_for, forced
 
 N_ENVS = 11
 """Fills no vector."""
@@ -37,26 +40,47 @@ def model() -> Model:
         joint(kind, f"to_{names[i + 1]}", parent=names[i], child=names[i + 1], axes=own, pitch=0.3)
         for i, (kind, own) in enumerate(axes)
     ]
-    return model_of(Robot(name="mixed", links=[random_link(name, generator) for name in names], joints=joints))
+    return model_of(Robot(name="mixed", links=[lumpy_link(name, generator) for name in names], joints=joints))
 
 
 def start() -> dict[str, Array]:
     generator = np.random.default_rng(4)
     n = model().n_dofs
     return {
-        "qpos": random_coordinates(model(), generator, N_ENVS),
+        "qpos": model_coordinates(model(), generator, N_ENVS),
         "vel": generator.uniform(-1, 1, (n, N_ENVS)),
         "command": generator.uniform(-1, 1, (n, N_ENVS)),
-        "ctrl_mode": np.zeros((n, N_ENVS)),
     }
+
+
+def modes(drive: Drive) -> Array:
+    """All are told forces; where environments may differ, velocities too: (dofs, 1) or (dofs, environments)."""
+    shape = (model().n_dofs, N_ENVS if drive is Drive.MIXED else 1)
+    return np.arange(np.prod(shape)).reshape(shape) % 2.0 if drive is Drive.MIXED else np.zeros(shape)
+
+
+def engine_of(precision: str, lanes: int, envs: tuple[int, ...], device: str, drive: Drive) -> Engine:
+    engine = Engine(model(), Settings(), len(envs), find_device(device), precision=precision, lanes=lanes)
+    engine.field("kv").assign(KV)
+    told = modes(drive)
+    engine.set_control(told[:, list(envs)] if drive is Drive.MIXED else told)
+    assert engine.settings.drive is drive or len(envs) == 1
+    return engine
+
+
+KV = 0.3
 
 
 @cache
 def compiled(
-    precision: str, lanes: int, envs: tuple[int, ...] = tuple(range(N_ENVS)), device: str = "cpu"
+    precision: str,
+    lanes: int,
+    envs: tuple[int, ...] = tuple(range(N_ENVS)),
+    device: str = "cpu",
+    drive: Drive = Drive.COMMANDS,
 ) -> tuple[Array, Array]:
     """Coordinates and velocities after some steps."""
-    engine = Engine(model(), Settings(), len(envs), find_device(device), precision=precision, lanes=lanes)
+    engine = engine_of(precision, lanes, envs, device, drive)
     for name, values in start().items():
         engine.field(name).assign(values[:, list(envs)])
     engine.step(N_STEPS)
@@ -65,34 +89,43 @@ def compiled(
 
 
 @cache
-def interpreted(precision: str) -> tuple[Array, Array]:
-    arrays = {name: values.astype(DTYPES[precision]) for name, values in start().items()}
-    arrays["error"] = np.zeros((1, N_ENVS), DTYPES[precision])
-    program = step_program(model(), Settings())
+def interpreted(precision: str, drive: Drive) -> tuple[Array, Array]:
+    settings = Settings(drive=drive)
+    arrays = arrays_for(model(), settings, forced(model()), N_ENVS, kv=KV, ctrl_mode=modes(drive), **start())
+    arrays = {name: values.astype(DTYPES[precision]) for name, values in arrays.items()}
+    program = step_program(model(), settings)
     for _ in range(N_STEPS):
         arrays |= interpret(program, arrays)
     return arrays["qpos"], arrays["vel"]
 
 
+drives = pytest.mark.parametrize("drive", [Drive.COMMANDS, Drive.MIXED], ids=lambda d: d.value)
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8])
 @pytest.mark.parametrize("precision", ["single", "double"])
-def test_widths(precision: str, lanes: int) -> None:
+@drives
+def test_widths(precision: str, lanes: int, drive: Drive) -> None:
     """As interpreted, to rounding; as with one lane, to the bit."""
     for found, expected, one in zip(
-        compiled(precision, lanes), interpreted(precision), compiled(precision, 1), strict=True
+        compiled(precision, lanes, drive=drive),
+        interpreted(precision, drive),
+        compiled(precision, 1, drive=drive),
+        strict=True,
     ):
         np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
         np.testing.assert_array_equal(found, one)
 
 
 @pytest.mark.parametrize("precision", ["single", "double"])
-def test_gpu(precision: str) -> None:
+@drives
+def test_gpu(precision: str, drive: Drive) -> None:
     """The same program on a GPU, to rounding."""
     try:
-        found = compiled(precision, 1, device="cuda:0")
+        found = compiled(precision, 1, device="cuda:0", drive=drive)
     except KinemaError as reason:
         pytest.skip(str(reason))
-    for ours, expected in zip(found, interpreted(precision), strict=True):
+    for ours, expected in zip(found, interpreted(precision, drive), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=0, atol=ROUNDING[precision] * np.abs(expected).max())
 
 
@@ -110,7 +143,7 @@ def test_environments_are_independent(envs: tuple[int, ...]) -> None:
 
 def test_a_bad_environment_harms_no_other() -> None:
     """NaN in one environment's state or command stays there, and is flagged."""
-    engine = Engine(model(), Settings(), N_ENVS, find_device("cpu"), precision="single", lanes=4)
+    engine = engine_of("single", 4, tuple(range(N_ENVS)), "cpu", Drive.COMMANDS)
     values = start()
     values["vel"][2, 4] = np.nan
     values["command"][1, 7] = np.inf

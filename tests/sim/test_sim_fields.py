@@ -7,17 +7,18 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from joint_kinds import Case, model_of, robot
-from mujoco_side import load
 
 from kinema.backend import find_device
 from kinema.foundation import Array, KinemaError, quaternion_to_matrix
 from kinema.model import Model
-from kinema.sim import Control, Engine, Settings, observing_program
-from kinema.sim.field_list import SPACES, describe_fields
-from kinema.sim.field_programs import GROUPS, link_jacobian
-from kinema.sim.inputs import Inputs
-from kinema.trace import Tape, finish, interpret
+from kinema.sim import Control, Drive, Engine, Settings, describe_fields
+from kinema.sim.fields.groups import GROUPS
+from kinema.sim.fields.names import SPACES
+from kinema.trace import interpret
+from kit.mjcf_side import load
+from kit.robots.each_joint import Case, model_of, robot
+
+from .arrays_for_tests import fields_program, mjcf_settings
 
 N_ENVS = 5
 """Not a multiple of anything."""
@@ -26,44 +27,56 @@ N_ENVS = 5
 class Running:
     """An engine that counts what it compiles."""
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self, device: str = "cpu", emission: str = "unrolled") -> None:
         self.compiled: list[str] = []
         self.on_cpu = device == "cpu"
         self.model: Model = model_of(robot(Case("spherical", backwards=False)))
         settings = Settings(external_forces=True, per_env=frozenset({"mass_shift"}))
         self.engine = Engine(
-            self.model, settings, N_ENVS, find_device(device), precision="double", progress=self.compiled.append
+            self.model,
+            settings,
+            N_ENVS,
+            find_device(device),
+            precision="double",
+            emission=emission,
+            progress=self.compiled.append,
         )
 
     def scatter(self, seed: int) -> None:
-        """Another state, other commands."""
+        """Another state, other commands, which mean something else in each environment."""
         generator = np.random.default_rng(seed)
+        n = self.model.n_dofs
         q = generator.normal(size=(self.model.n_qs, N_ENVS))
         q[:4] /= np.linalg.norm(q[:4], axis=0)
         self.engine.field("qpos").assign(q)
-        for name, n in (("vel", self.model.n_dofs), ("command", self.model.n_dofs), ("mass_shift", 3)):
-            self.engine.field(name).assign(generator.uniform(0.1, 1, (n, N_ENVS)))
+        for name, count in (("vel", n), ("command", n), ("mass_shift", 3)):
+            self.engine.field(name).assign(generator.uniform(0.1, 1, (count, N_ENVS)))
         for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
             self.engine.field(name).assign(generator.uniform(-1, 1, (9, N_ENVS)))
-        self.engine.field("ctrl_mode").assign(generator.integers(0, 3, (self.model.n_dofs, N_ENVS)).astype(float))
+        for name in ("kp", "kv"):
+            self.engine.field(name).assign(generator.uniform(0.1, 1, (n, 1)))
+        self.engine.set_control(generator.integers(0, 3, (n, N_ENVS)))
+        assert self.engine.settings.drive is Drive.MIXED
 
     def expected(self, group: str) -> dict[str, Array]:
         """The group's fields by the interpreter, at the present state."""
         engine = self.engine
         arrays = {
             name: arena.field(name).numpy().copy()
-            for arena in (engine.state, engine.told)
-            for name in arena.layout.rows
+            for arena in (engine.state, engine.told, engine.uniform)
+            for name, (_, count) in arena.layout.rows.items()
+            if count
         }
-        tape = Tape()
-        outputs = link_jacobian(2) if group == "jacobian" else GROUPS[group]
-        return interpret(finish(tape, outputs(Inputs(self.model, engine.settings, tape.input))), arrays)
+        if group == "jacobian":
+            return interpret(fields_program(self.model, engine.settings, jacobian_of=2), arrays)
+        found = interpret(fields_program(self.model, engine.settings, group), arrays)
+        return {name.removeprefix(f"{group}."): values for name, values in found.items()}
 
 
-@pytest.fixture(scope="module", params=["cpu", "cuda:0"])
+@pytest.fixture(scope="module", params=["cpu unrolled", "cpu rolled", "cuda:0 unrolled", "cuda:0 rolled"])
 def running(request: pytest.FixtureRequest) -> Running:
     try:
-        return Running(request.param)
+        return Running(*request.param.split())
     except KinemaError as reason:
         pytest.skip(str(reason))
 
@@ -174,13 +187,20 @@ def test_meaning_of_commands_may_change(running: Running) -> None:
     """Groups that depend on it follow, in the same arrays."""
     engine = running.engine
     running.scatter(5)
-    held = engine.fields.dofs_state.ctrl_force
-    assert not (held.numpy() == engine.told.field("command").numpy()).all()
-    engine.set_control((Control.FORCE,) * 4)
-    np.testing.assert_array_equal(held.numpy(), engine.told.field("command").numpy())
+    held, pushed = engine.fields.dofs_state.ctrl_force, engine.fields.dofs_state.qf_control
+    command = engine.told.field("command").numpy()
+    assert not (held.numpy() == command).all()
+    assert not (pushed.numpy() == command).all()
+    engine.set_control([Control.FORCE] * 4)
+    np.testing.assert_array_equal(held.numpy(), command)
+    np.testing.assert_array_equal(pushed.numpy(), command)
     assert not engine.fields.dofs_state.ctrl_pos.numpy().any()
-    engine.set_control(None)
-    assert not (held.numpy() == engine.told.field("command").numpy()).all()
+    engine.set_control([Control.POSITION] * 4)
+    np.testing.assert_array_equal(engine.fields.dofs_state.ctrl_pos.numpy(), command)
+    assert not held.numpy().any()
+    running.scatter(5)
+    assert not (held.numpy() == command).all()
+    assert not (pushed.numpy() == command).all()
 
 
 def test_jacobian(running: Running) -> None:
@@ -249,8 +269,10 @@ def test_energies_that_users_see_are_those_of_mujoco() -> None:
     states = [pair.random_state(generator) for _ in range(5)]
     for data in states:
         mujoco.mj_forward(pair.theirs, data)
-    program = observing_program(pair.ours, pair.settings(), "energy")
-    kinetic, potential = interpret(program, pair.arrays(states))["out"]
+    engine = Engine(pair.ours, mjcf_settings(pair), len(states), find_device("cpu"), precision="double")
+    for name in ("qpos", "vel"):
+        engine.field(name).assign(pair.arrays(states)[name])
+    kinetic, potential = engine.fields.system.kinetic_energy.numpy(), engine.fields.system.potential_energy.numpy()
     spared = (1.0 - pair.ours.links.gravity_scale) * pair.ours.links.inertial_mass  # weight that MuJoCo counts
     counted = [spared @ (d.xipos[pair.body] @ pair.theirs.opt.gravity) for d in states]
     assert potential == pytest.approx([d.energy[0] + c for d, c in zip(states, counted, strict=True)], rel=1e-10)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, model_of, random_coordinates, robot
 
 from kinema.foundation import Array
 from kinema.model import Model
-from kinema.sim import PARAMETERS, Control, Integrator, Settings, step_program
+from kinema.sim import PARAMETERS, Drive, Integrator, Settings, step_program
 from kinema.trace import ADJOINT, Program, gradient, interpret
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
 
 H = 1e-5
 TOLERANCE = 1e-6
-MODES = (Control.POSITION, Control.VELOCITY, Control.FORCE)
+SWITCHES = ("error", "phase", "ctrl_mode")
+"""Inputs that are numbers of something: nothing depends on them smoothly."""
 
 
-def program_of(case: Case, integrator: Integrator) -> tuple[Model, Program]:
-    """A step with all parameters as inputs, forces on links, and a mixture of control modes."""
+def program_of(case: Case, integrator: Integrator, drive: Drive = Drive.COMMANDS) -> tuple[Model, Program]:
+    """A step with all parameters as inputs, forces on links, and commands with gains of all kinds."""
     model = model_of(robot(case))
-    control = tuple(MODES[i % 3] for i in range(model.n_dofs))
     settings = Settings(
-        dt=0.02, integrator=integrator, control=control, per_env=frozenset(PARAMETERS), external_forces=True
+        dt=0.02, integrator=integrator, drive=drive, per_env=frozenset(PARAMETERS), external_forces=True
     )
     return model, step_program(model, settings)
 
@@ -29,13 +30,17 @@ def program_of(case: Case, integrator: Integrator) -> tuple[Model, Program]:
 def point(model: Model, program: Program, generator: np.random.Generator) -> dict[str, Array]:
     """A state, commands and parameters at which nothing is zero."""
     arrays = {name: generator.uniform(0.1, 0.5, (n, 1)) for name, n in program.inputs.items()}
-    arrays["qpos"] = random_coordinates(model, generator, 1)
+    arrays["qpos"] = model_coordinates(model, generator, 1)
     arrays["vel"] = generator.uniform(-1, 1, (model.n_dofs, 1))
     arrays["gravity"] = np.array([[0.3], [-0.2], [-9.0]])
-    for name in ("kp", "kv"):
+    arrays["dt"] = np.array([[0.02]])
+    for name in ("kp", "kv", "gain_command", "gain_position", "gain_velocity"):
         if name in arrays:
             arrays[name] = generator.uniform(2, 5, arrays[name].shape)
-    return arrays
+    arrays["force_lower"], arrays["force_upper"] = np.full((2, model.n_dofs, 1), 100.0) * [[[-1.0]], [[1.0]]]
+    if "ctrl_mode" in arrays:
+        arrays["ctrl_mode"] = np.arange(model.n_dofs)[:, None] % 3.0
+    return {name: values for name, values in arrays.items() if name in program.inputs}
 
 
 def differences(program: Program, arrays: dict[str, Array], name: str, seeds: dict[str, Array]) -> Array:
@@ -56,7 +61,7 @@ def check(model: Model, program: Program, more: dict[str, Array] | None = None) 
     arrays = point(model, program, generator) | (more or {})
     seeds = {ADJOINT + name: generator.normal(size=(n, 1)) for name, n in program.outputs.items()}
     seeds[ADJOINT + "error"][:] = 0.0
-    inputs = [name for name in program.inputs if name not in ("error", "phase")]
+    inputs = [name for name in program.inputs if name not in SWITCHES]
     found = interpret(gradient(program, inputs), arrays | seeds)
     for name in inputs:
         expected = differences(program, arrays, name, seeds)
@@ -67,10 +72,18 @@ def check(model: Model, program: Program, more: dict[str, Array] | None = None) 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_implicit_step(case: Case) -> None:
-    """By position, velocity, commands, masses, centres, gains, damping, rotor inertia, gravity and applied forces."""
+    """By position, velocity, commands, masses, centres, gains, damping, rotor inertia, gravity, forces and the step."""
     model, program = program_of(case, Integrator.IMPLICIT)
-    wanted = {"qpos", "vel", "command", "mass_shift", "com_shift", "kv", "armature", "damping", "gravity"}
+    wanted = {"qpos", "vel", "command", "mass_shift", "com_shift", "armature", "damping", "gravity", "dt"}
+    wanted |= {"gain_command", "gain_position", "gain_velocity", "cfrc_applied_ang", "cfrc_applied_vel"}
     assert wanted <= check(model, program)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_modes_that_are_numbers(case: Case) -> None:
+    """The same where environments differ in what commands mean: by kp and kv."""
+    model, program = program_of(case, Integrator.IMPLICIT, Drive.MIXED)
+    assert {"qpos", "vel", "command", "kp", "kv"} <= check(model, program)
 
 
 @pytest.mark.parametrize("kind", ["spherical", "screw", "free"])

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, model_of, one_joint, random_coordinates, robot, simple_body
-from runner import Runner
 
 from kinema.compile import Part, compile_model
 from kinema.description import JointKind, free_axes, rotation
@@ -15,10 +13,15 @@ from kinema.foundation import Array, Diagnostics, collect
 from kinema.model import Model
 from kinema.read import read
 from kinema.sim import Integrator, Settings
-from kinema.sim.dynamics import bias_forces, mass_matrix
-from kinema.sim.inputs import Inputs
-from kinema.sim.kinematics import accelerations, offsets, subspaces
-from support import EXAMPLES, assets
+from kinema.sim.rigid.crba import mass_matrix
+from kinema.sim.rigid.kinematics import accelerations, poses_in_parents
+from kinema.sim.rigid.rnea import bias_forces
+from kit.assets import EXAMPLES, assets
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, one_joint, robot, simple_body
+
+from .arrays_for_tests import by_dof, dense, of_dofs, on_floats
+from .runner import Runner
 
 
 def tumbling(moments: tuple[float, float, float] = (0.1, 0.2, 0.3)) -> Model:
@@ -74,7 +77,7 @@ def test_damping_is_implicit_in_both(case: Case, precision: str, tolerance: floa
     """Where only joints damp, the semi-implicit step and the implicit one are the same."""
     model = model_of(robot(case))
     generator = np.random.default_rng(2)
-    q, v = random_coordinates(model, generator, 1)[:, 0], generator.uniform(-1, 1, model.n_dofs)
+    q, v = model_coordinates(model, generator, 1)[:, 0], generator.uniform(-1, 1, model.n_dofs)
     ends = []
     for integrator in (Integrator.EULER, Integrator.IMPLICIT):
         state = Runner(model, 2e-3, integrator, precision).set(qpos=q, vel=v).run(5)[-1]
@@ -95,16 +98,15 @@ def test_limits_of_damping(integrator: Integrator) -> None:
 
 def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
     """M by composite bodies, and column by column by inverse dynamics of unit accelerations."""
-    inputs = Inputs(model, Settings(), lambda _, item: float(q[item]))
-    tree = inputs.tree()
-    where = offsets(tree, inputs.q)
-    subspace = subspaces(tree, where)
-    still = [0.0] * model.n_dofs
+    still = {"qpos": q, "vel": np.zeros(model.n_dofs), "gravity": np.zeros(3)}
+    model.dofs.armature[:] = 0.0
+    sweeps = on_floats(model, Settings(), still)
+    where = poses_in_parents(sweeps)
     columns = [
-        bias_forces(tree, where, subspace, accelerations(tree, where, subspace, still, unit.tolist(), (0.0, 0.0, 0.0)))
+        by_dof(sweeps, bias_forces(sweeps, where, accelerations(sweeps, where, of_dofs(sweeps, unit))))
         for unit in np.eye(model.n_dofs)
     ]
-    return np.array(mass_matrix(tree, where, subspace, still).dense(), dtype=float), np.array(columns, dtype=float)
+    return dense(sweeps, mass_matrix(sweeps, where)), np.array(columns)
 
 
 @pytest.mark.parametrize("name", ["arm", "mjcf/kuka_iiwa_14/iiwa14.xml", "mjcf/pal_talos/talos_position.xml"])
@@ -113,7 +115,7 @@ def test_two_ways_to_the_mass_matrix(name: str) -> None:
     file: Path = EXAMPLES / "arm" / "arm.urdf" if name == "arm" else assets(name)
     described = read(file, policy=collect)
     model = compile_model([Part(name="it", description=described)], diagnostics=Diagnostics())
-    q = random_coordinates(model, np.random.default_rng(1), 1)[:, 0]
+    q = model_coordinates(model, np.random.default_rng(1), 1)[:, 0]
     composite, inverse = inverse_dynamics_matrix(model, q)
     assert np.abs(composite - inverse).max() <= 10 * np.finfo(float).eps * np.abs(composite).max() * len(composite)
     np.testing.assert_allclose(inverse, inverse.T, atol=1e-14 * np.abs(composite).max() * len(composite))

@@ -6,18 +6,18 @@ from functools import cache
 
 import numpy as np
 import pytest
-from joint_kinds import CASES, Case, by_joint, model_of, random_coordinates, robot
-from straight import function_of, roll
 
 from kinema.description import Base, JointKind, Robot
 from kinema.foundation import Array, axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
 from kinema.model import Model
-from kinema.sim import Control, Integrator, Settings, step_program
-from kinema.sim.field_programs import GROUPS
-from kinema.sim.inputs import Inputs
-from kinema.sim.programs import STAGES
-from kinema.trace import Tape, finish, interpret
-from mass_matrix import _link_velocities, mass_matrix, moves
+from kinema.sim import Integrator, Settings, step_program
+from kinema.trace import interpret
+from kit.mass_matrix import _link_velocities, mass_matrix, moves
+from kit.robots.configurations import by_joint, model_coordinates
+from kit.robots.each_joint import CASES, Case, model_of, robot
+
+from .arrays_for_tests import arrays_for, fields_program, forced, runs_of
+from .straight import function_of, roll
 
 N_STATES = 6
 each_kind = pytest.mark.parametrize("case", CASES, ids=str)
@@ -30,21 +30,19 @@ def built(case: Case, base: Base = Base.FIXED) -> tuple[Robot, Model]:
 
 
 def fields(model: Model, settings: Settings, arrays: dict[str, Array], *groups: str) -> dict[str, Array]:
-    """Fields of some groups."""
-    tape = Tape()
-    inputs = Inputs(model, settings, tape.input)
-    outputs = {name: values for group in groups for name, values in GROUPS[group](inputs).items()}
-    return interpret(finish(tape, outputs), arrays)
+    """Fields of some groups, which share no names."""
+    found = interpret(fields_program(model, settings, *groups), arrays)
+    return {name.split(".")[1]: values for name, values in found.items()}
 
 
-def states(model: Model, seed: int = 3, count: int = N_STATES) -> dict[str, Array]:
+def states(
+    model: Model, settings: Settings = Settings(), seed: int = 3, count: int = N_STATES, **values: Array
+) -> dict[str, Array]:
+    """Random ones, told forces."""
     generator = np.random.default_rng(seed)
     v = generator.uniform(-1.5, 1.5, (model.n_dofs, count))
-    return {"qpos": random_coordinates(model, generator, count), "vel": v, "command": np.zeros((model.n_dofs, count))}
-
-
-def forced(model: Model, **settings: object) -> Settings:
-    return Settings(control=(Control.FORCE,) * model.n_dofs, **settings)  # type: ignore[arg-type]
+    q = model_coordinates(model, generator, count)
+    return arrays_for(model, settings, forced(model), count, qpos=q, vel=v, **values)
 
 
 @each_kind
@@ -52,7 +50,7 @@ def test_forward_kinematics(case: Case) -> None:
     """Links are where the description puts them."""
     described, model = built(case)
     arrays = states(model)
-    found = fields(model, forced(model), arrays, "poses")
+    found = fields(model, Settings(), arrays, "poses")
     for e in range(N_STATES):
         poses = described.forward_kinematics(by_joint(model, arrays["qpos"][:, e]))
         for i, name in enumerate(model.links.names):
@@ -66,7 +64,7 @@ def test_mass_matrix(case: Case) -> None:
     """M is that of the links' velocities, which differences of their poses give; and the kinetic energy's Hessian."""
     described, model = built(case)
     arrays = states(model)
-    found = fields(model, forced(model), arrays, "mass", "system")
+    found = fields(model, Settings(), arrays, "mass", "system")
     n = model.n_dofs
     for e in range(N_STATES):
         ours = found["mass_mat"][:, e].reshape(n, n)
@@ -133,24 +131,21 @@ def test_bias_forces(case: Case) -> None:
     """Newton and Euler of all links along paths without joint acceleration."""
     described, model = built(case)
     arrays = states(model)
-    found = fields(model, forced(model), arrays, "forces")
+    found = fields(model, Settings(), arrays, "forces")
     for e in range(2):
         expected = bias_by_differences(described, model, arrays["qpos"][:, e], arrays["vel"][:, e])
         np.testing.assert_allclose(found["qf_bias"][:, e], expected, atol=1e-7 * np.abs(expected).max())
 
 
-def stepped(model: Model, settings: Settings, arrays: dict[str, Array], e: int, steps: int) -> dict[str, list[float]]:
+def stepped(model: Model, settings: Settings, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
     """A state some steps later, in double precision."""
-    start = {name: values[:, e].tolist() for name, values in arrays.items()}
-    start |= {"error": [0.0], "phase": [0.0], "stage_qpos": [0.0] * model.n_qs}
-    start |= {f"stage_{name}": [0.0] * model.n_dofs for name in ("vel", "shift", "sum_vel", "sum_acc")}
-    runs = STAGES if settings.integrator is Integrator.RK4 else 1
-    return roll(function_of(step_program(model, settings)), start, steps * runs)[-1]
+    start = {name: values[:, 0].tolist() for name, values in arrays.items()}
+    end = roll(function_of(step_program(model, settings)), start, steps * runs_of(settings))[-1]
+    return {name: np.array(values, dtype=float)[:, None] for name, values in end.items()}
 
 
-def energy(model: Model, settings: Settings, state: dict[str, list[float]]) -> float:
-    columns = {name: np.array(state[name])[:, None] for name in ("qpos", "vel", "command")}
-    found = fields(model, settings, columns, "system")
+def energy(model: Model, settings: Settings, state: dict[str, Array]) -> float:
+    found = fields(model, settings, state, "system")
     return float(found["kinetic_energy"][0, 0] + found["potential_energy"][0, 0])
 
 
@@ -158,15 +153,13 @@ def energy(model: Model, settings: Settings, state: dict[str, list[float]]) -> f
 def test_energy_balance(case: Case) -> None:
     """The energy changes by what forces and dampers do: d/dt (T + V) = power, on an exact trajectory."""
     _, model = built(case)
-    arrays = states(model, seed=8, count=1)
-    arrays["command"] = np.random.default_rng(1).uniform(-1, 1, (model.n_dofs, 1))
     dt = 1e-3
-    settings = forced(model, dt=dt, integrator=Integrator.RK4)
-    before = {name: values[:, 0].tolist() for name, values in arrays.items()}
-    middle = stepped(model, settings, arrays, 0, 1)
-    after = stepped(model, settings, arrays, 0, 2)
-    v = np.array([s["vel"] for s in (before, middle, after)])
-    powers = v @ arrays["command"][:, 0] - (v * v) @ model.dofs.damping
+    settings = Settings(dt=dt, integrator=Integrator.RK4)
+    command = np.random.default_rng(1).uniform(-1, 1, (model.n_dofs, 1))
+    before = states(model, settings, seed=8, count=1, command=command)
+    middle, after = (stepped(model, settings, before, n) for n in (1, 2))
+    v = np.array([s["vel"][:, 0] for s in (before, middle, after)])
+    powers = v @ command[:, 0] - (v * v) @ model.dofs.damping
     work = 2 * dt * (powers @ [1, 4, 1]) / 6
     gained = energy(model, settings, after) - energy(model, settings, before)
     assert gained == pytest.approx(work, abs=1e-9)
@@ -178,11 +171,10 @@ def test_momentum_is_conserved(case: Case) -> None:
     described, _ = built(case, Base.FREE)
     model = model_of(described, gravity=(0, 0, 0))
     model.dofs.stiffness[:] = 0.7 * (model.dofs.stiffness > 0)
-    arrays = states(model, seed=4, count=1)
-    settings = forced(model, dt=1e-3, integrator=Integrator.RK4)
+    settings = Settings(dt=1e-3, integrator=Integrator.RK4)
+    arrays = states(model, settings, seed=4, count=1)
     start = fields(model, settings, arrays, "system")
-    end = stepped(model, settings, arrays, 0, 20)
-    now = fields(model, settings, {n: np.array(end[n])[:, None] for n in arrays}, "system")
+    now = fields(model, settings, stepped(model, settings, arrays, 20), "system")
     for name in ("linear_momentum", "angular_momentum"):
         assert np.abs(start[name]).max() > 0.1
         np.testing.assert_allclose(now[name], start[name], atol=1e-8)

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.backend import find_device, fits_exchange
+from kinema.backend import Kernel, Roles, find_device
 from kinema.compile import Part, compile_model
+from kinema.foundation import Array
 from kinema.model import Model
-from kinema.sim import Control, Engine, Integrator, Settings
-from kinema.sim.limbs import best_roles, find_limbs
-from kinema.sim.programs import split_step_program, step_program
-from kinema.sim.tree import grow
-from kinema.trace import interpret, interpret_split
-from support import ROOT, assets
+from kinema.sim import Drive, Engine, Integrator, Settings, step_program
+from kinema.sim.lower.limbs import best_roles, find_limbs
+from kinema.sim.rigid.tree import grow
+from kinema.trace import EXCHANGE, Program, Slot, Tape, finish, interpret, n_exchanged, split
+from kit.assets import ROOT, assets
+
+from .arrays_for_tests import arrays_for, forced
 
 ROBOTS = ["mjcf/unitree_go2/go2_scene.xml", "mjcf/mujoco_humanoid/humanoid.xml", "mjcf/shadow_hand/right_hand.xml"]
 
@@ -29,26 +31,60 @@ def model_of(file: str) -> Model:
 QUADRUPED = "examples/robots/quadruped/quadruped.xml"
 
 
+def interpreted(roles: tuple[Program, ...], arrays: dict[str, Array]) -> dict[tuple[str, int], Array]:
+    """What all roles write together: their first lines, the exchange, their second ones."""
+    firsts, seconds = zip(*(role.blocks for role in roles), strict=True)
+    given = [interpret(Program((line,)), arrays) for line in firsts]
+    exchange = np.zeros((max(n_exchanged(roles), 1), 3))
+    written: set[int] = set()
+    for role, line in zip(given, firsts, strict=True):
+        own = {store.slot.item for store in line.stores if store.slot.array == EXCHANGE}  # type: ignore[union-attr]
+        assert written.isdisjoint(own), "two roles give the same value"
+        written |= own
+        for item in own:
+            exchange[item] = role[EXCHANGE][item]
+    found: dict[tuple[str, int], Array] = {}
+    for role, line in zip(given, seconds, strict=True):
+        results = interpret(Program((line,)), {**arrays, **role, EXCHANGE: exchange})
+        for store in line.stores:  # type: ignore[union-attr]
+            slot = store.slot
+            assert (slot.array, slot.item) not in found, "two roles write the same number"
+            found[slot.array, slot.item] = results[slot.array][slot.item]
+    return found
+
+
 @pytest.mark.parametrize(
     ("file", "integrator"),
     [*((QUADRUPED, integrator) for integrator in Integrator), *((file, Integrator.IMPLICIT) for file in ROBOTS)],
 )
-def test_several_threads_take_the_same_step(file: str, integrator: Integrator) -> None:
+@pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
+def test_several_threads_take_the_same_step(file: str, integrator: Integrator, drive: Drive) -> None:
+    """Each number of the state is written by one of them, and is that of one thread alone."""
     model = model_of(file)
-    settings = Settings(integrator=integrator, control=(Control.ACTUATOR,) * model.n_dofs)
+    settings = Settings(integrator=integrator, drive=drive)
     program = step_program(model, settings)
     rng = np.random.default_rng(0)
-    arrays = {name: rng.uniform(-0.5, 0.5, (count, 3)) for name, count in program.inputs.items()}
+    state = {name for name in program.inputs if name not in ("dt", "force_lower", "force_upper", "actuator_on")}
+    arrays = arrays_for(model, settings, forced(model), 3)
+    for name in sorted(state):
+        arrays[name] = rng.uniform(-0.5, 0.5, arrays[name].shape)
     for phase in (0, 3) if integrator is Integrator.RK4 else (0,):
         if "phase" in arrays:
             arrays["phase"][:] = phase
         whole = interpret(program, arrays)
         for roles in (2, 4):
-            divided = split_step_program(model, replace(settings, roles=roles))
+            shared = step_program(model, replace(settings, roles=roles))
+            divided = split(shared.line, find_limbs(grow(model), roles).role_of(model), roles)
+            assert len(divided) == roles
             arrays["error"] = np.zeros((roles, 3))
-            for (array, item), values in interpret_split(divided, arrays).items():
+            found = interpreted(divided, arrays)
+            assert {key for key in found if key[0] != "error"} == {
+                (name, item) for name, values in whole.items() for item in range(len(values)) if name != "error"
+            }
+            for (array, item), values in found.items():
                 if array != "error":
                     assert values == pytest.approx(whole[array][item], rel=1e-9, abs=1e-9)
+        arrays["error"] = np.zeros((1, 3))
 
 
 def test_limbs_meet_in_the_trunk_only() -> None:
@@ -67,13 +103,23 @@ def test_a_chain_is_not_divided_and_a_humanoid_is() -> None:
     assert best_roles(grow(model_of(ROBOTS[1]))) == 2
 
 
-def test_an_exchange_has_to_fit_into_what_threads_share() -> None:
-    assert fits_exchange(384, "single")
-    assert not fits_exchange(385, "single")
-    assert not fits_exchange(193, "double")
+@pytest.mark.parametrize(("precision", "most"), [("single", 384), ("double", 192)])
+def test_an_exchange_has_to_fit_into_what_threads_share(precision: str, most: int) -> None:
+    """Else one thread takes all of an environment."""
+    kernel = Kernel.__new__(Kernel)
+    kernel._precision = precision
+
+    def role_of(slot: Slot) -> int:
+        return int(slot.array == "b")
+
+    for count, roles in ((most, 2), (most + 1, 1)):
+        tape = Tape()
+        products = [tape.input("a", i) * 2.0 for i in range(count)]
+        program = finish(tape, {"b": [x + tape.input("b", i) for i, x in enumerate(products)]})
+        assert len(kernel._parts(program, Roles(2, role_of))) == roles
 
 
 def test_threads_share_environments_on_a_gpu_only() -> None:
     model = model_of(QUADRUPED)
     with pytest.raises(km.KinemaError, match="only on a GPU"):
-        Engine(model, Settings(control=(Control.FORCE,) * model.n_dofs), 1, find_device("cpu"), roles=2)
+        Engine(model, Settings(), 1, find_device("cpu"), roles=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,17 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mujoco_side import INTEGRATORS, Pair, load
-from straight import function_of, roll
 
+from kinema.backend import find_device
 from kinema.foundation import Array, Diagnostics
-from kinema.sim import Integrator, step_program
-from kinema.sim.field_programs import GROUPS, link_jacobian
-from kinema.sim.inputs import Inputs
-from kinema.sim.programs import STAGES
-from kinema.trace import Tape, finish, interpret
-from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kinema.sim import Engine, Integrator
+from kinema.sim.fields.groups import GROUPS
+from kinema.trace import interpret
+from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kit.mjcf_side import INTEGRATORS, Pair, load
+from kit.mujoco_models import full_mass_matrix
+
+from .arrays_for_tests import fields_program, mjcf_arrays, mjcf_settings
 
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""
@@ -45,16 +45,13 @@ def pair_of(file: Path) -> Pair:
 def compared(file: Path) -> tuple[Pair, dict[str, Array], list[Any]]:
     """All fields from one program of all groups, and MuJoCo's data, at random states."""
     pair = pair_of(file)
-    tape = Tape()
-    inputs = Inputs(pair.ours, pair.settings(external_forces=True), tape.input)
-    outputs = {f"{group}.{name}": values for group, make in GROUPS.items() for name, values in make(inputs).items()}
-    last = pair.ours.n_links - 1
-    outputs["jacobian"] = link_jacobian(last)(inputs)["jacobian"]
+    settings = mjcf_settings(pair, external_forces=True)
+    program = fields_program(pair.ours, settings, *GROUPS, jacobian_of=pair.ours.n_links - 1)
     generator = np.random.default_rng(1)
     states = [pair.random_state(generator) for _ in range(N_STATES)]
     for data in states:
         pair.push(data, generator)
-    fields = interpret(finish(tape, outputs), pair.arrays(states))
+    fields = interpret(program, mjcf_arrays(pair, settings, states))
     for data in states:
         mujoco.mj_forward(pair.theirs, data)
         mujoco.mj_rnePostConstraint(pair.theirs, data)
@@ -176,11 +173,7 @@ def test_mass_matrix(file: Path) -> None:
     n = pair.ours.n_dofs
     if n == 0:
         pytest.skip("nothing moves")
-    theirs = np.zeros((N_STATES, n, n))
-    for full, d in zip(theirs, states, strict=True):
-        for column, unit in zip(full, np.eye(n), strict=True):
-            mujoco.mj_mulM(pair.theirs, d, column, unit)
-    theirs = theirs[:, pair.dof][:, :, pair.dof]
+    theirs = np.array([full_mass_matrix(pair.theirs, d) for d in states])[:, pair.dof][:, :, pair.dof]
     close(of_links(fields, "mass.mass_mat", n), theirs, 1e-9)
     lower = of_links(fields, "mass.mass_mat_L", n)
     diagonal = 1.0 / of_links(fields, "mass.mass_mat_D_inv")
@@ -237,24 +230,12 @@ def test_energy_momentum_and_jacobian(file: Path) -> None:
         np.testing.assert_allclose(ours, np.vstack([linear, angular])[:, pair.dof], rtol=0, atol=1e-10)
 
 
-def step_function(pair: Pair, integrator: Integrator, precision: str = "double") -> Callable[..., Any]:
-    """The step, traced and optimised, as a Python function."""
-    return function_of(step_program(pair.ours, pair.settings(integrator)), precision)
-
-
-def started(pair: Pair, integrator: Integrator, seed: int, speed: float) -> tuple[Any, dict[str, list[float]]]:
-    """A state near the start, at low speed, on both sides."""
-    generator = np.random.default_rng(seed)
-    data = pair.random_state(generator, speed)
+def started(pair: Pair, seed: int, speed: float) -> Any:
+    """A state of MuJoCo near the start, at low speed."""
+    data = pair.random_state(np.random.default_rng(seed), speed)
     data.qpos[:] = pair.theirs.qpos0
     data.ctrl[:] *= 0.1
-    arrays = {name: values[:, 0].tolist() for name, values in pair.arrays([data]).items()}
-    n_qs, n_dofs = pair.ours.n_qs, pair.ours.n_dofs
-    if integrator is Integrator.RK4:
-        arrays |= {"phase": [0.0], "stage_qpos": [0.0] * n_qs}
-        arrays |= {f"stage_{name}": [0.0] * n_dofs for name in ("vel", "shift", "sum_vel", "sum_acc")}
-    pair.theirs.opt.integrator = INTEGRATORS[integrator]
-    return data, arrays
+    return data
 
 
 def trajectory(pair: Pair, data: Any, steps: int, disturbance: float = 0.0) -> Array:
@@ -269,9 +250,20 @@ def trajectory(pair: Pair, data: Any, steps: int, disturbance: float = 0.0) -> A
     return np.array(rows)
 
 
-def ours_after(run: Callable[..., Any], arrays: dict[str, list[Any]], rows: int, stages: int) -> Array:
-    states = roll(run, arrays, rows * stages)[stages - 1 :: stages]
-    return np.array([[*s["qpos"], *s["vel"]] for s in states], dtype=float)
+def ours_after(pair: Pair, data: Any, integrator: Integrator, steps: int, precision: str) -> Array:
+    """Ours from the same state, by the compiled straight line."""
+    settings = mjcf_settings(pair, integrator)
+    engine = Engine(pair.ours, settings, 1, find_device("cpu"), precision=precision, emission="unrolled")
+    assert engine.settings.drive is settings.drive or not pair.ours.n_actuators
+    for name in ("qpos", "vel", "ctrl"):
+        values = pair.arrays([data])[name]
+        if values.size:
+            engine.field(name).assign(values)
+    rows = []
+    for _ in range(steps):
+        engine.step()
+        rows.append(np.concatenate([engine.field(name).numpy()[:, 0] for name in ("qpos", "vel")]))
+    return np.array(rows, dtype=float)
 
 
 DISTURBANCE = 1e-12
@@ -300,13 +292,13 @@ def test_trajectory(file: Path, integrator: Integrator) -> None:
     own = pair.theirs.opt.timestep
     try:
         pair.theirs.opt.timestep = own / SHORTER.get((file.name, integrator), 1)
-        data, arrays = started(pair, integrator, seed=2, speed=0.1)
+        pair.theirs.opt.integrator = INTEGRATORS[integrator]
+        data = started(pair, seed=2, speed=0.1)
         theirs = trajectory(pair, data, N_STEPS)
         neighbour = trajectory(pair, data, N_STEPS, DISTURBANCE)
         growth = float(np.abs(neighbour - theirs).max() / DISTURBANCE)
         assert growth < GROWN, f"MuJoCo lets a disturbance grow {growth:g} times"
-        run = step_function(pair, integrator)
-        ours = ours_after(run, arrays, N_STEPS, STAGES if integrator is Integrator.RK4 else 1)
+        ours = ours_after(pair, data, integrator, N_STEPS, "double")
     finally:
         pair.theirs.opt.timestep = own
     scale = np.maximum(1.0, np.abs(theirs).max(axis=1, keepdims=True))
@@ -321,10 +313,10 @@ def test_single_precision(file: Path) -> None:
     pair = pair_of(file)
     if pair.ours.n_dofs == 0:
         pytest.skip("nothing moves")
-    data, arrays = started(pair, Integrator.IMPLICIT, seed=3, speed=0.1)
+    pair.theirs.opt.integrator = INTEGRATORS[Integrator.IMPLICIT]
+    data = started(pair, seed=3, speed=0.1)
     theirs = trajectory(pair, data, 100)
-    single = {name: [np.float32(x) for x in values] for name, values in arrays.items()}
-    ours = ours_after(step_function(pair, Integrator.IMPLICIT, "single"), single, 100, 1)
+    ours = ours_after(pair, data, Integrator.IMPLICIT, 100, "single")
     scale = np.maximum(1.0, np.abs(theirs).max(axis=1, keepdims=True))
     error = float(np.abs((ours - theirs) / scale).max())
     print(f"error {error:.1e}")

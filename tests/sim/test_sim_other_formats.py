@@ -13,10 +13,11 @@ import kinema as km
 from kinema.compile import Part, compile_model
 from kinema.description import World
 from kinema.model import Model
-from kinema.sim import Control, Settings
-from kinema.sim.inputs import Inputs
-from kinema.sim.step import acceleration, dynamics
-from support import SHARED_ASSETS
+from kinema.sim import Settings
+from kinema.sim.step import Step
+from kit.assets import SHARED_ASSETS
+
+from .arrays_for_tests import by_dof, dense, forced, gains_of, on_floats
 
 FILES = sorted(
     path
@@ -89,22 +90,22 @@ def test_the_same_state_accelerates_alike(file: Path, tmp_path: Path) -> None:
     q_of, dof_of = same_order(model, peer)
     data = mujoco.MjData(peer)
     rng = np.random.default_rng(0)
-    settings = Settings(control=(Control.FORCE,) * model.n_dofs)
+    settings = Settings()
+    no_force = gains_of(model, forced(model))
     for _ in range(STATES):
         mujoco.mj_resetData(peer, data)
         mujoco.mj_integratePos(peer, data.qpos, rng.uniform(-1, 1, peer.nv), 1.0)
         data.qvel[:] = rng.uniform(-1, 1, peer.nv)
         mujoco.mj_forward(peer, data)
-        arrays = {"qpos": data.qpos[q_of], "vel": data.qvel[dof_of], "command": np.zeros(model.n_dofs)}
-        inputs = Inputs(model, settings, lambda array, item, arrays=arrays: float(arrays[array][item]))
-        state = dynamics(inputs, inputs.q, inputs.v)
+        sweeps = on_floats(model, settings, {"qpos": data.qpos[q_of], "vel": data.qvel[dof_of], **no_force})
+        step = Step(sweeps)
         mass = np.zeros((peer.nv, peer.nv))
         mujoco.mj_fullM(peer, data, mass)
         mass = mass[np.ix_(dof_of, dof_of)]
-        assert np.array(state.mass.dense(), float) == pytest.approx(mass, rel=1e-7, abs=1e-7 * np.abs(mass).max())
+        assert dense(sweeps, step.mass) == pytest.approx(mass, rel=1e-7, abs=1e-7 * np.abs(mass).max())
         bias = data.qfrc_bias[dof_of]
-        assert np.array(state.bias, float) == pytest.approx(bias, rel=1e-7, abs=1e-7 * max(1.0, np.abs(bias).max()))
+        assert by_dof(sweeps, step.bias) == pytest.approx(bias, rel=1e-7, abs=1e-7 * max(1.0, np.abs(bias).max()))
         if np.linalg.cond(mass) < 1e12:
             expected = data.qacc_smooth[dof_of]
             near = 1e-6 * max(1.0, np.abs(expected).max())
-            assert np.array(acceleration(state), float) == pytest.approx(expected, rel=1e-6, abs=near)
+            assert by_dof(sweeps, step.acceleration) == pytest.approx(expected, rel=1e-6, abs=near)

@@ -1,4 +1,4 @@
-"""Control modes and parameters: read from arrays or traced as constants, they mean the same."""
+"""Control modes and parameters: as gains or as numbers, of all environments or of each, they mean the same."""
 
 from __future__ import annotations
 
@@ -6,35 +6,40 @@ import copy
 
 import numpy as np
 import pytest
-from joint_kinds import Case, model_of, one_joint, random_coordinates, robot, simple_body
-from runner import Runner
 
-from kinema.description import Drive, DriveType, JointKind, rotation
+from kinema.backend import find_device
+from kinema.description import Drive as JointDrive, DriveType, JointKind, rotation
 from kinema.foundation import Array, KinemaError
 from kinema.model import Model
-from kinema.sim import PARAMETERS, Control, Integrator, Settings, step_program
-from kinema.sim.field_programs import GROUPS
-from kinema.sim.inputs import Inputs
+from kinema.sim import PARAMETERS, Control, Drive, Engine, Integrator, Settings, step_program
 from kinema.trace import interpret
+from kit.robots.configurations import model_coordinates
+from kit.robots.each_joint import Case, model_of, one_joint, robot, simple_body
+
+from .arrays_for_tests import Modes, arrays_for, fields_on_floats, gains_of
+from .runner import Runner
 
 N_ENVS = 4
 STACKED = Case("stacked", backwards=False)
 
 
-def stepped(model: Model, settings: Settings, arrays: dict[str, Array]) -> dict[str, Array]:
-    program = step_program(model, settings)
-    return interpret(program, {name: arrays[name] for name in program.inputs})
+def stepped(model: Model, settings: Settings, modes: Modes, **values: Array) -> dict[str, Array]:
+    arrays = arrays_for(model, settings, modes, N_ENVS, **some_arrays(model), **values)
+    return interpret(step_program(model, settings), arrays)
 
 
 def some_arrays(model: Model) -> dict[str, Array]:
     generator = np.random.default_rng(1)
     shape = (model.n_dofs, N_ENVS)
     return {
-        "qpos": random_coordinates(model, generator, N_ENVS),
+        "qpos": model_coordinates(model, generator, N_ENVS),
         "vel": generator.uniform(-1, 1, shape),
         "command": generator.uniform(-1, 1, shape),
-        "error": np.zeros((1, N_ENVS)),
     }
+
+
+def positioned(model: Model) -> Modes:
+    return [Control.POSITION] * model.n_dofs
 
 
 def driven() -> Model:
@@ -46,30 +51,40 @@ def driven() -> Model:
 
 
 @pytest.mark.parametrize("integrator", [Integrator.EULER, Integrator.IMPLICIT], ids=lambda i: i.value)
-def test_modes_as_array_or_constants(integrator: Integrator) -> None:
+def test_modes_as_gains_or_numbers(integrator: Integrator) -> None:
     """Mixed modes, one after the other over the degrees of freedom."""
     model = driven()
-    arrays = some_arrays(model)
-    modes = tuple(Control(i % 3) for i in range(model.n_dofs))
-    fixed = stepped(model, Settings(integrator=integrator, control=modes), arrays)
-    arrays["ctrl_mode"] = np.repeat([[float(m)] for m in modes], N_ENVS, axis=1)
-    arrays["ctrl"] = np.zeros((0, N_ENVS))
-    anyhow = stepped(model, Settings(integrator=integrator), arrays)
+    modes = [Control(i % 3) for i in range(model.n_dofs)]
+    by_gains = stepped(model, Settings(integrator=integrator), modes)
+    numbers = np.array([float(m) for m in modes])
+    by_mode = stepped(model, Settings(integrator=integrator, drive=Drive.MIXED), (), ctrl_mode=numbers)
     for name in ("qpos", "vel"):
-        np.testing.assert_allclose(fixed[name], anyhow[name], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(by_gains[name], by_mode[name], rtol=0, atol=1e-13)
 
 
-def test_control_forces() -> None:
+@pytest.mark.parametrize("shift", range(4))
+def test_the_engine_puts_modes_into_gains(shift: int) -> None:
+    """Each mode on each degree of freedom; an actuator pulls only where all of its joints are left to it."""
+    model = driven()
+    modes = [Control((i + shift) % 4) for i in range(model.n_dofs)]
+    engine = Engine(model, Settings(), 1, find_device("cpu"), precision="double", control=modes)
+    for name, expected in gains_of(model, modes).items():
+        if expected.size:
+            np.testing.assert_array_equal(engine.field(name).numpy()[:, 0], expected)
+
+
+@pytest.mark.parametrize("drive", [Drive.COMMANDS, Drive.MIXED], ids=lambda d: d.value)
+def test_control_forces(drive: Drive) -> None:
     """Force, velocity and position control, within their bounds."""
     model = driven()
     dofs = model.dofs
-    arrays = some_arrays(model)
-    arrays["command"] *= 5
+    settings = Settings(drive=drive)
+    given = some_arrays(model)
+    given["command"] *= 5
     for mode in (Control.FORCE, Control.VELOCITY, Control.POSITION):
-        settings = Settings(control=(mode,) * model.n_dofs)
+        arrays = arrays_for(model, settings, [mode] * model.n_dofs, N_ENVS, ctrl_mode=float(mode), **given)
         for e in range(N_ENVS):
-            inputs = Inputs(model, settings, lambda name, item, e=e: float(arrays[name][item, e]))
-            found = np.array(GROUPS["forces"](inputs)["qf_actuator"], dtype=float)
+            found = fields_on_floats(model, settings, arrays, "forces", e)["qf_actuator"]
             told, v = arrays["command"][:, e], arrays["vel"][:, e]
             q = np.array([arrays["qpos"][i, e] if i >= 0 else 0.0 for i in dofs.q_idx])
             kp = np.where(dofs.q_idx >= 0, dofs.kp, 0.0)  # a quaternion has no coordinate to be sent to
@@ -85,35 +100,24 @@ def test_acceleration_drive() -> None:
     """Gains per unit of inertia: the motion does not depend on the mass."""
 
     def swing(moment: float) -> Array:
-        drive = Drive(stiffness=40.0, damping=2.0, type=DriveType.ACCELERATION)
+        drive = JointDrive(stiffness=40.0, damping=2.0, type=DriveType.ACCELERATION)
         body = simple_body(1.0, (moment, moment, moment))
         axis = rotation((0, 0, 1))
         axis.drive = drive
         model = model_of(one_joint(JointKind.REVOLUTE, body, axes=[axis]))
         assert model.dofs.acceleration_drive.all()
-        runner = Runner(model, 1e-3, Integrator.RK4)
-        runner.settings = Settings(dt=1e-3, integrator=Integrator.RK4, control=(Control.POSITION,))
-        arrays = {name: np.array(values, dtype=float)[:, None] for name, values in runner.state.items()}
-        arrays["command"][:] = 1.0
-        program = step_program(model, runner.settings)
-        for _ in range(400):
-            arrays |= interpret(program, arrays)
-        return arrays["qpos"]
+        runner = Runner(model, 1e-3, Integrator.RK4, modes=positioned(model)).set(command=[1.0])
+        return runner.follow(100, "qpos")
 
+    assert np.ptp(swing(0.1)) > 0.1
     np.testing.assert_allclose(swing(0.1), swing(7.0), rtol=1e-9)
 
 
 def test_parameters_at_their_own_values() -> None:
     """Inputs at the model's values change nothing."""
     model = driven()
-    arrays = some_arrays(model)
-    control = (Control.POSITION,) * model.n_dofs
-    expected = stepped(model, Settings(control=control), arrays)
-    for name in ("kp", "kv", "armature", "damping"):
-        arrays[name] = np.repeat(getattr(model.dofs, name)[:, None], N_ENVS, axis=1)
-    arrays["gravity"] = np.repeat(model.gravity[:, None], N_ENVS, axis=1)
-    arrays |= {"mass_shift": np.zeros((3, N_ENVS)), "com_shift": np.zeros((9, N_ENVS))}
-    found = stepped(model, Settings(control=control, per_env=frozenset(PARAMETERS)), arrays)
+    expected = stepped(model, Settings(), positioned(model))
+    found = stepped(model, Settings(per_env=frozenset(PARAMETERS)), positioned(model))
     for name in ("qpos", "vel"):
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-13)
 
@@ -122,7 +126,6 @@ def test_parameters_are_those_of_another_model() -> None:
     """A step with shifted parameters is one of a model that was built so."""
     model = driven()
     other = copy.deepcopy(model)
-    arrays = some_arrays(model)
     mass, center = np.array([0.3, -0.2, 0.5]), np.linspace(-0.1, 0.1, 9).reshape(3, 3)
     ratio = (model.links.inertial_mass + mass) / model.links.inertial_mass
     other.links.inertial_mass += mass
@@ -132,23 +135,30 @@ def test_parameters_are_those_of_another_model() -> None:
     for values, change in ((other.dofs.kp, 1.0), (other.dofs.kv, 0.4), (other.dofs.armature, 0.1)):
         values += change
     other.dofs.damping *= 2.0
-    control = (Control.POSITION,) * model.n_dofs
-    expected = stepped(other, Settings(control=control), arrays)
-    arrays |= {
-        name: np.repeat(np.asarray(values).reshape(-1, 1), N_ENVS, axis=1)
-        for name, values in {
-            "mass_shift": mass,
-            "com_shift": center,
-            "gravity": other.gravity,
-            "kp": other.dofs.kp,
-            "kv": other.dofs.kv,
-            "armature": other.dofs.armature,
-            "damping": other.dofs.damping,
-        }.items()
+    expected = stepped(other, Settings(), positioned(other))
+    parameters = {
+        "mass_shift": mass,
+        "com_shift": center.ravel(),
+        "gravity": other.gravity,
+        "kp": other.dofs.kp,
+        "kv": other.dofs.kv,
+        "armature": other.dofs.armature,
+        "damping": other.dofs.damping,
     }
-    found = stepped(model, Settings(control=control, per_env=frozenset(PARAMETERS)), arrays)
+    assert set(parameters) == set(PARAMETERS)
+    found = stepped(
+        model, Settings(per_env=frozenset(PARAMETERS)), (), **parameters, **gains_of(other, positioned(other))
+    )
+    by_mode = stepped(
+        model,
+        Settings(per_env=frozenset(PARAMETERS), drive=Drive.MIXED),
+        (),
+        **parameters,
+        ctrl_mode=np.full(model.n_dofs, float(Control.POSITION)),
+    )
     for name in ("qpos", "vel"):
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(by_mode[name], expected[name], rtol=0, atol=1e-12)
 
 
 def test_unknown_parameters_are_refused() -> None:

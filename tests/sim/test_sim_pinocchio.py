@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,12 @@ from kinema.foundation import Array, Diagnostics, quaternion_to_matrix
 from kinema.model import Model
 from kinema.read.urdf import read_urdf
 from kinema.sim import Settings
-from kinema.sim.dynamics import bias_forces, factorise, mass_matrix
-from kinema.sim.inputs import Inputs
-from kinema.sim.kinematics import accelerations, offsets, subspaces
-from kinema.trace import Tape, finish, interpret
-from support import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kinema.sim.step import Step
+from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+from kit.robots.configurations import model_coordinates
+from kit.urdf_oracles import Refused, without_declaration
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "read" / "urdf"))
-from urdf_oracles import Refused, without_declaration
+from .arrays_for_tests import by_dof, dense, of_dofs, on_floats
 
 pinocchio: Any = pytest.importorskip("pinocchio")
 
@@ -55,18 +52,16 @@ SINGULAR = {
 """Robots, and whether their base is free, some of which moves without mass or inertia."""
 
 
-def programs(model: Model, solve: bool) -> Any:
-    """M, bias, and the acceleration under the joint forces `tau`: no springs, no control."""
-    tape = Tape()
-    inputs = Inputs(model, Settings(), tape.input)
-    tree = inputs.tree()
-    where = offsets(tree, inputs.q)
-    subspace = subspaces(tree, where)
-    matrix = mass_matrix(tree, where, subspace, [0.0] * model.n_dofs)
-    bias = bias_forces(tree, where, subspace, accelerations(tree, where, subspace, inputs.v, None, inputs.gravity))
-    driving = [t - b for t, b in zip(tape.inputs("tau", model.n_dofs), bias, strict=True)]
-    rows = [x for row in matrix.dense() for x in row]
-    return finish(tape, {"mass": rows, "bias": bias, "acc": factorise(matrix).solve(driving) if solve else []})
+def computed(model: Model, arrays: dict[str, Array], env: int, solve: bool) -> tuple[Array, Array, Array]:
+    """M, bias, and the acceleration under the joint forces `tau`: no springs, no control, no rotors."""
+    model.dofs.armature[:] = 0.0
+    sweeps = on_floats(model, Settings(), arrays, env)
+    step = Step(sweeps)
+    bias, found = by_dof(sweeps, step.bias), np.zeros(model.n_dofs)
+    if solve:
+        driving = of_dofs(sweeps, arrays["tau"][:, env] - bias)
+        found = by_dof(sweeps, step.mass.factorised().solve("accelerations", driving))
+    return dense(sweeps, step.mass), bias, found
 
 
 class Judge:
@@ -117,10 +112,7 @@ class Judge:
 
 
 def random_states(model: Model, generator: np.random.Generator) -> dict[str, Array]:
-    q = generator.uniform(-2, 2, (model.n_qs, N_STATES))
-    for kind, end in zip(model.joints.kinds, model.joints.q_end, strict=True):
-        if kind in (JointKind.FREE.value, JointKind.SPHERICAL.value):
-            q[end - 4 : end] /= np.linalg.norm(q[end - 4 : end], axis=0)
+    q = model_coordinates(model, generator, N_STATES, reach=2.0)
     v, tau = generator.uniform(-2, 2, (2, model.n_dofs, N_STATES))
     return {"qpos": q, "vel": v, "tau": tau}
 
@@ -144,19 +136,19 @@ def test_dynamics(file: Path, free: bool) -> None:
     assert ours.n_dofs == judge.model.nv
     arrays = random_states(ours, np.random.default_rng(11))
     singular = (file.name, free) in SINGULAR
-    results = interpret(programs(ours, not singular), arrays)
     for e in range(N_STATES):
+        mass, bias, acc = computed(ours, arrays, e, not singular)
         q, v, tau = (arrays[name][:, e] for name in ("qpos", "vel", "tau"))
         its_q, its_v, turn, rate = judge.state(q, v)
         its_mass = pinocchio.crba(judge.model, judge.data, its_q)
         its_mass = np.triu(its_mass) + np.triu(its_mass, 1).T
-        close(results["mass"][:, e].reshape(ours.n_dofs, -1), turn.T @ its_mass @ turn, "the mass matrix")
-        bias = pinocchio.rnea(judge.model, judge.data, its_q, its_v, rate)
-        close(results["bias"][:, e], turn.T @ bias, "the bias force", floor=1e-9 + float(np.abs(its_mass).max()))
+        close(mass, turn.T @ its_mass @ turn, "the mass matrix")
+        its_bias = pinocchio.rnea(judge.model, judge.data, its_q, its_v, rate)
+        close(bias, turn.T @ its_bias, "the bias force", floor=1e-9 + float(np.abs(its_mass).max()))
         moments = np.linalg.eigvalsh(its_mass)
         assert (moments[0] <= 1e-12 * moments[-1]) == singular
         if singular:
             continue
         its_tau = np.linalg.solve(turn.T, tau)
         its_acc = pinocchio.aba(judge.model, judge.data, its_q, its_v, its_tau)
-        close(results["acc"][:, e], np.linalg.solve(turn, its_acc - rate), "the acceleration")
+        close(acc, np.linalg.solve(turn, its_acc - rate), "the acceleration")

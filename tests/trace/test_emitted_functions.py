@@ -1,4 +1,4 @@
-"""The C text: sine and cosine within their bounds, the same bits on every width, and what becomes of a NaN."""
+"""The emitted text: sine and cosine within their bounds, the same bits on every width, and what becomes of a NaN."""
 
 from __future__ import annotations
 
@@ -8,7 +8,22 @@ import numpy as np
 import pytest
 
 from kinema.backend import Arena, Arguments, Kernel, Layout, find_device
-from kinema.trace import Place, Program, Tape, Target, absolute, cos, emit, finish, interpret, maximum, minimum, sin
+from kinema.trace import (
+    UNIFORM,
+    Place,
+    Program,
+    Tape,
+    Target,
+    absolute,
+    cos,
+    emit_cuda,
+    emit_llvm,
+    finish,
+    interpret,
+    maximum,
+    minimum,
+    sin,
+)
 
 DTYPES = {"single": np.float32, "double": np.float64}
 BOUNDS = {"single": (1.0e4, 1.0e-7), "double": (1.0e6, 2.0e-16)}
@@ -33,9 +48,7 @@ def program() -> Program:
 def kernel(precision: str, lanes: int) -> Kernel:
     layout = Layout.of("out", program().outputs.items())
     places = {**Layout.of("state", [("x", 2)]).places(), **layout.places()}
-    made = Kernel(program(), places, find_device("cpu"), precision, lanes)
-    made.compile()
-    return made
+    return Kernel(program(), places, find_device("cpu"), precision, lanes=lanes)
 
 
 def run(x: np.ndarray, precision: str, lanes: int) -> dict[str, np.ndarray]:
@@ -43,9 +56,10 @@ def run(x: np.ndarray, precision: str, lanes: int) -> dict[str, np.ndarray]:
     device = find_device("cpu")
     state = Arena(Layout.of("state", [("x", 2)]), x.shape[1], device, precision)
     out = Arena(Layout.of("out", program().outputs.items()), x.shape[1], device, precision)
-    told = Arena(Layout.of("told", [("nothing", 1)]), x.shape[1], device, precision)
+    told = Arena(Layout("told"), x.shape[1], device, precision)
+    shared = Arena(Layout(UNIFORM), x.shape[1], device, precision)
     state.field("x").assign(x)
-    kernel(precision, lanes).record(Arguments(state, told.data, out))()
+    kernel(precision, lanes).record(Arguments(state, told.data, out, shared))()
     return {name: out.field(name).numpy().copy() for name in ("s", "m")}
 
 
@@ -103,11 +117,32 @@ def test_not_a_number() -> None:
     assert compiled[0, 1] == 1.0
 
 
-def test_the_text_is_the_same_every_time() -> None:
+def test_the_sign_of_a_zero() -> None:
+    """An absolute value has none: what is divided by it does not change sides."""
+    x = np.array([[-0.0, 0.0, -2.0], [1.0, 1.0, 1.0]])
+    plain = [absolute(float(value)) for value in x[0]]
+    assert not np.signbit(plain).any()
+    assert not np.signbit(interpret(program(), {"x": x})["m"][2]).any()
+    for lanes in (1, 2):
+        assert not np.signbit(run(x, "double", lanes)["m"][2]).any()
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_the_text_is_the_same_every_time(precision: str) -> None:
     """So that what was compiled before is found again."""
     places = {"x": Place("state", 0), "s": Place("out", 0), "m": Place("out", 3)}
-    texts = set()
+    host, gpu = set(), set()
     for _ in range(2):
         program.cache_clear()
-        texts.add(emit(program(), places, Target("single", 4)))
-    assert len(texts) == 1
+        host.add(emit_llvm(program(), places, Target(precision, 4)))
+        gpu.add(emit_cuda([program()], places, Target(precision)))
+    assert len(host) == len(gpu) == 1
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_processor_without_fused_products(lanes: int) -> None:
+    """Where there is no such instruction none is asked for: it would be a call of a slow function."""
+    places = {"x": Place("state", 0), "s": Place("out", 0), "m": Place("out", 3)}
+    for fused in (True, False):
+        text = emit_llvm(program(), places, Target("double", lanes, fused=fused))
+        assert ("call" in text and "@llvm.fma" in text.split("define")[1]) == fused

@@ -1,26 +1,49 @@
-"""Structured programs: loops over tables give what the same code gives when it is written out."""
+"""Loops over tables give what the same code gives when it is written out."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from kinema.trace import SCRATCH, Place, Rolled, Row, Target, Turn, emit_rolled, interpret_rolled, make_loop, sin
+from kinema.trace import (
+    SCRATCH,
+    Place,
+    Program,
+    Recorder,
+    Row,
+    RowCode,
+    Target,
+    Value,
+    emit_cuda,
+    emit_llvm,
+    interpret_in,
+    record_loop,
+    repeat,
+    sin,
+)
 
 
-def halves(turn: Turn) -> None:
+def halves(code: RowCode) -> None:
     """Two kinds of rows: one scales, one adds what the row before it left behind."""
-    x = turn.read("x")
-    if turn.kind == "scaled":
-        turn.write("sum", [turn.number("factor") * x])
+    x = code.read("x")
+    if code.kind == "scaled":
+        code.write("sum", [code.number("factor") * x])
     else:
-        turn.write("sum", [turn.read("before") + sin(x)])
+        code.write("sum", [code.read("before") + sin(x)])
 
 
-def chain(kinds: list[str], factors: list[float]) -> Rolled:
+def looped(name: str, rows: list[Row], body: Callable[[RowCode], None]) -> Program:
+    """A program of one loop."""
+    recorder = Recorder()
+    record_loop(recorder, name, rows, body)
+    return recorder.finish()
+
+
+def chain(kinds: list[str], factors: list[float]) -> Program:
     rows = [
         Row(
             kind,
@@ -31,9 +54,10 @@ def chain(kinds: list[str], factors: list[float]) -> Rolled:
     ]
     n = len(kinds)
     out = Row("last", {"sum": Place(SCRATCH, n - 1), "x": Place("state", n)})
-    return Rolled(
-        (make_loop("sums", rows, halves), make_loop("out", [out], lambda t: t.write("x", [t.read("sum")]))), n
-    )
+    recorder = Recorder()
+    record_loop(recorder, "sums", rows, halves)
+    record_loop(recorder, "out", [out], lambda code: code.write("x", [code.read("sum")]))
+    return recorder.finish(n_scratch=n)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["scaled", "added"]), st.floats(-2, 2)), min_size=1, max_size=12))
@@ -45,7 +69,7 @@ def test_rows_run_in_order_and_by_kind(rows: list[tuple[str, float]]) -> None:
     expected = np.zeros(3)
     for kind, factor, x in zip(kinds, factors, state, strict=False):
         expected = factor * x if kind == "scaled" else expected + np.sin(x)
-    interpret_rolled(chain(kinds, factors), {"state": state})
+    interpret_in(chain(kinds, factors), {"state": state}, {})
     np.testing.assert_allclose(state[-1], expected, rtol=0, atol=1e-14)
 
 
@@ -53,28 +77,28 @@ def test_code_does_not_depend_on_the_number_of_rows() -> None:
     """Two models with rows of the same kinds share their code; only the tables differ."""
     few = chain(["scaled", "added"], [2.0, 3.0])
     many = chain(["scaled", *["added", "scaled"] * 20], [0.5 + i for i in range(41)])
-    texts = {emit_rolled(rolled, Target("double", 1)) for rolled in (few, many)}
-    assert len(texts) == 1
+    assert len({emit_llvm(program, {}, Target("double", 2)) for program in (few, many)}) == 1
+    assert len({emit_cuda([program], {}, Target("double")) for program in (few, many)}) == 1
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -1.0, math.inf])
 def test_a_number_that_all_rows_share_is_folded(value: float) -> None:
     """Zeros, ones and infinities of a whole kind are no numbers of the table."""
-    rolled = chain(["scaled"] * 3, [value] * 3)
-    assert rolled.loops[0].floats.shape == (3, 0)
+    program = chain(["scaled"] * 3, [value] * 3)
+    assert program.loops[0].floats.shape == (3, 0)
     assert chain(["scaled"] * 3, [value, value, 0.5]).loops[0].floats.shape == (3, 1)
 
 
 def test_a_row_reads_everything_before_it_writes() -> None:
     """Two rows of memory can be exchanged, and a sum can be added to in place."""
 
-    def swap(turn: Turn) -> None:
-        a, b = turn.array("pair", 2)
-        turn.write("pair", [b, a])
+    def swap(code: RowCode) -> None:
+        a, b = code.array("pair", 2)
+        code.write("pair", [b, a])
 
     state = np.array([[1.0], [2.0]])
     rows = [Row("pair", {"pair": Place("state", 0)})]
-    interpret_rolled(Rolled((make_loop("swap", rows, swap),), 0), {"state": state}, runs=3)
+    interpret_in(looped("swap", rows, swap), {"state": state}, {}, runs=3)
     assert state.ravel().tolist() == [2.0, 1.0]
 
 
@@ -82,14 +106,14 @@ def test_an_array_and_a_number_may_have_the_same_name() -> None:
     """What is read from memory is not taken for the constant that is called the same."""
     state = np.array([[3.0], [0.0]])
     rows = [Row("x", {"gain": Place("state", 0), "y": Place("state", 1)}, {"gain": [10.0]})]
-    loop = make_loop("product", rows, lambda t: t.write("y", [t.read("gain") * t.number("gain")]))
-    interpret_rolled(Rolled((loop,), 0), {"state": state})
+    program = looped("product", rows, lambda code: code.write("y", [code.read("gain") * code.number("gain")]))
+    interpret_in(program, {"state": state}, {})
     assert state[1, 0] == 30.0
 
 
 def test_printing_and_counting() -> None:
     """A structured program can be read, and its operations are counted by rows."""
-    rolled = chain(["scaled", "added", "added"], [2.0, 3.0, 4.0])
-    assert "for 3 rows of sums:" in str(rolled)
-    assert rolled.loops[0].n_operations == 1 + 2 * 11
-    assert rolled.n_instructions < 10
+    program = chain(["scaled", "added", "added"], [2.0, 3.0, 4.0])
+    assert "for 3 rows of sums:" in str(program)
+    assert program.n_operations == 1 + 2 * 11
+    assert program.n_instructions < 10

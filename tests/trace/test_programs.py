@@ -70,7 +70,7 @@ def test_counting() -> None:
     assert program.n_operations == 12
     assert program.inputs == {"x": 2}
     assert program.outputs == {"out": 2, "constant": 1}
-    assert program.max_live() == 4, "a result is there while its arguments still are"
+    assert program.line.max_live() == 4, "a result is there while its arguments still are"
     assert optimise(program).counts() == {"input": 2, "sin": 1, "fma": 1}
 
 

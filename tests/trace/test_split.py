@@ -7,16 +7,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from kinema.trace import (
+    EXCHANGE,
+    Line,
     Place,
     Program,
     Slot,
     Tape,
     Target,
     Value,
-    emit,
+    emit_cuda,
     finish,
     interpret,
-    interpret_split,
+    n_exchanged,
     optimise,
     split,
 )
@@ -41,6 +43,27 @@ def role_of(slot: Slot) -> int | None:
     return slot.item // 3 if slot.array == "state" else None
 
 
+def meeting(roles: tuple[Program, ...], arrays: dict[str, np.ndarray]) -> dict[tuple[str, int], np.ndarray]:
+    """Every role runs its first line, then every role its second: what they have written, and nobody wrote twice."""
+    found: dict[tuple[str, int], np.ndarray] = {}
+    own: list[dict[str, np.ndarray]] = [dict(arrays) for _ in roles]
+    for lines in zip(*(role.blocks for role in roles), strict=True):
+        exchanged = np.zeros((n_exchanged(roles), next(iter(arrays.values())).shape[1]))
+        for role, memory, line in zip(roles, own, lines, strict=True):
+            assert isinstance(line, Line)
+            results = interpret(Program((line,)), memory)  # so that what is kept is an array like others
+            memory.update({name: results[name] for name in role.locals if name in results})
+            for slot in (store.slot for store in line.stores):
+                if slot.array == EXCHANGE:
+                    exchanged[slot.item] = results[EXCHANGE][slot.item]
+                elif slot.array not in role.locals:
+                    assert (slot.array, slot.item) not in found
+                    found[slot.array, slot.item] = results[slot.array][slot.item]
+        for memory in own:
+            memory[EXCHANGE] = exchanged
+    return found
+
+
 @settings(deadline=None, max_examples=20)
 @given(n_limbs=st.integers(2, 5), seed=st.integers(0, 99))
 def test_a_divided_program_computes_the_same(n_limbs: int, seed: int) -> None:
@@ -48,7 +71,7 @@ def test_a_divided_program_computes_the_same(n_limbs: int, seed: int) -> None:
     program = limbs_program(n_limbs, rng)
     arrays = {"state": rng.uniform(-1, 1, (3 * n_limbs, 4)), "trunk": rng.uniform(-1, 1, (1, 4))}
     whole = interpret(optimise(program), arrays)
-    parts = interpret_split(split(program, role_of, n_limbs), arrays)
+    parts = meeting(split(program.line, role_of, n_limbs), arrays)
     assert set(parts) == {(a, i) for a, rows in whole.items() for i in range(len(rows))}
     for (array, item), values in parts.items():
         assert values == pytest.approx(whole[array][item], rel=1e-14)
@@ -56,19 +79,30 @@ def test_a_divided_program_computes_the_same(n_limbs: int, seed: int) -> None:
 
 def test_a_role_takes_only_what_others_computed_alone() -> None:
     """Nothing is exchanged that depends on several limbs, and nothing that a role has itself."""
-    divided = split(limbs_program(3, np.random.default_rng(0)), role_of, 3)
-    for role in divided.roles:
-        assert not set(role.gives) & set(role.takes)
-        known = {i.target for i in role.before}
-        assert set(role.gives) <= known
-        for instruction in role.before:  # which runs before anything can be taken
-            assert not {a for a in instruction.args if isinstance(a, int)} & set(role.takes)
-    assert divided.longest < limbs_program(3, np.random.default_rng(0)).n_instructions
+    whole = limbs_program(3, np.random.default_rng(0))
+    divided = split(whole.line, role_of, 3)
+    given_by: dict[Slot, int] = {}
+    for number, role in enumerate(divided):
+        before, after = role.blocks
+        assert isinstance(before, Line)
+        assert isinstance(after, Line)
+        read = [i.slot for i in before.instructions if i.slot is not None]
+        assert not [slot for slot in read if slot.array == EXCHANGE], "it runs before anything can be taken"
+        assert {role_of(slot) for slot in read} <= {None, number}, "what it gives depends on itself alone"
+        gives = {s.slot for s in before.stores if s.slot.array == EXCHANGE}
+        takes = {i.slot for i in after.instructions if i.slot is not None and i.slot.array == EXCHANGE}
+        assert takes
+        assert not gives & takes
+        assert not gives & set(given_by), "each value is given by one"
+        given_by.update(dict.fromkeys(gives, number))
+    assert set(given_by) == {Slot(EXCHANGE, i) for i in range(n_exchanged(divided))}
+    assert max(role.n_instructions - role.locals["kept"] for role in divided) < whole.n_instructions
+    assert max(role.n_operations for role in divided) < optimise(whole).n_operations
 
 
 def test_the_text_has_a_branch_for_each_role_and_two_meetings_in_each() -> None:
-    divided = split(limbs_program(3, np.random.default_rng(0)), role_of, 3)
-    text = emit(divided, {"state": Place("state", 0), "trunk": Place("state", 9)}, Target())
+    divided = split(limbs_program(3, np.random.default_rng(0)).line, role_of, 3)
+    text = emit_cuda(divided, {"state": Place("state", 0), "trunk": Place("state", 9)}, Target())
     assert text.count("if (role ==") == 3
     assert text.count("bar.sync") == 6
-    assert f"exchange[{divided.n_exchanged}][32]" in text
+    assert f"exchange[{n_exchanged(divided)}][32]" in text

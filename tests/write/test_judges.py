@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import judges
-from judges.cases import configurations, mass_matrix, matrix_error, pose_error
-from judges.urdf import Written, judge_urdf
 from kinema.description import Robot
 from kinema.read import read
-from mass_matrix import mass_matrix as mass_matrix_by_differences
-from support import EXAMPLES, assets
+from kit import judges
+from kit.assets import EXAMPLES, assets
+from kit.judges.cases import configurations, mass_matrix, matrix_error, pose_error
+from kit.judges.urdf import Written, judge_urdf
+from kit.mass_matrix import mass_matrix as mass_matrix_by_differences
 
 ARM = EXAMPLES / "arm" / "arm.urdf"
 ROBOTS = {

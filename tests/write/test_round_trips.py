@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import round_trip
 from kinema.description import Inertial
 from kinema.write import FORMATS
-from round_trip import RoundTrip, differences, round_trips
-from support import EXAMPLES
+from kit import round_trip
+from kit.assets import EXAMPLES
+from kit.round_trip import RoundTrip, differences, round_trips
 
 ROBOTS = [EXAMPLES / "arm" / "arm.urdf", EXAMPLES / "gripper" / "gripper.sdf", EXAMPLES / "quadruped" / "scene.xml"]
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the independent tools that judge our readers (see tests/oracles.py):
+# Installs the independent tools that judge our readers (see tests/kit/oracles.py):
 #   check_urdf   urdfdom's URDF checker, from Debian
 #   sdf_dump     our dumper on top of Debian's libsdformat 12
 #   Drake        a virtual environment with a Python of 3.12 or later

@@ -1,13 +1,13 @@
-"""L2: arrays and compiled programs on a CPU or GPU, through NVIDIA Warp. The one package that imports it."""
+"""L2: arrays and compiled programs, on a CPU through LLVM or on a GPU through NVIDIA Warp: only this knows of them."""
 
 from .arrays import Arena as Arena, Field as Field, Layout as Layout, padded as padded
-from .devices import Device as Device, find_device as find_device, synchronise as synchronise
-from .kernels import (
-    Arguments as Arguments,
-    Kernel as Kernel,
-    captured as captured,
-    fits_exchange as fits_exchange,
+from .devices import (
+    Device as Device,
+    DeviceFacts as DeviceFacts,
+    all_devices as all_devices,
+    find_device as find_device,
+    synchronise as synchronise,
 )
-from .machine import DeviceFacts as DeviceFacts, all_devices as all_devices, cache_folder as cache_folder
+from .files import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder
+from .kernels import Arguments as Arguments, Kernel as Kernel, Roles as Roles, captured as captured
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits
-from .rolled import RolledKernel as RolledKernel

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from kinema.foundation import KinemaError
-from kinema.trace import Place
+from kinema.trace import UNIFORM, Place
 
-from .devices import Device, warp
+from .devices import Device, numpy_type, warp
 
 BLOCK = 32
 """Environments are allocated in multiples of this, so that vectors of any width, and warps, stay inside an array."""
@@ -49,30 +49,28 @@ class Layout:
 
 
 class Arena:
-    """One allocation that holds all arrays of a layout, shape (rows, stride)."""
+    """One allocation that holds all arrays of a layout, shape (rows, stride).
+
+    Numbers that all environments share are an arena of one environment, without a distance between rows.
+    """
 
     def __init__(self, layout: Layout, n_envs: int, device: Device, precision: str) -> None:
         self.layout = layout
-        self.n_envs = n_envs
         self.device = device
         self.precision = precision
-        self.stride = padded(n_envs, device)
-        wp = warp()
-        dtype = wp.float32 if precision == "single" else wp.float64
-        shape = (max(layout.n_rows, 1), self.stride)
-        needed = shape[0] * shape[1] * (4 if precision == "single" else 8)
-        free = device.free_memory()
-        if needed > free:
-            raise KinemaError(
-                f"{n_envs} environments need {needed / 2**20:,.0f} MiB for their {layout.name} arrays, "
-                f"and {device.name} has {free / 2**20:,.0f} MiB free"
-            )
-        self.data = wp.zeros(shape, dtype=dtype, device=device.name)
+        shared = layout.name == UNIFORM
+        self.n_envs = 1 if shared else n_envs
+        self.stride = 1 if shared else padded(n_envs, device)
+        self.dtype = np.dtype(numpy_type(precision))
+        rows = max(layout.n_rows, 1)
+        shape = (rows,) if shared else (rows, self.stride)
+        self.data = device.zeros(shape, precision, f"{n_envs:,} environments, their {layout.name} arrays")
 
     def field(self, array: str) -> Field:
         """One of its arrays."""
         start, count = self.layout.rows[array]
-        return Field(self.data[start : start + count], self.n_envs)
+        rows = self.data[start : start + count]
+        return Field(rows.reshape((count, 1)) if rows.ndim == 1 else rows, self.n_envs)
 
 
 class Field:
@@ -81,6 +79,7 @@ class Field:
     def __init__(self, data: Any, n_envs: int) -> None:
         self._data = data
         self._n_envs = n_envs
+        self._on_host = isinstance(data, np.ndarray)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,25 +89,32 @@ class Field:
     @property
     def warp(self) -> Any:
         """As a Warp array, without a copy."""
-        return self._data[:, : self._n_envs]
+        data = self._data
+        if self._on_host:
+            wp = warp()
+            dtype = wp.float32 if data.dtype == np.float32 else wp.float64
+            data = wp.array(data, dtype=dtype, copy=False, device="cpu")
+        return data[:, : self._n_envs]
 
     def numpy(self) -> np.ndarray:
         """As NumPy: a view of the memory on a CPU, a copy from a GPU."""
-        return self._data.numpy()[:, : self._n_envs]
+        return (self._data if self._on_host else self._data.numpy())[:, : self._n_envs]
 
     def to_torch(self) -> Any:
         """As a PyTorch tensor on the same memory."""
         try:
-            import torch  # noqa: F401  # pyright: ignore[reportMissingImports]
+            import torch  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise KinemaError("to_torch() needs PyTorch: pip install torch") from None
-        return warp().to_torch(self._data)[:, : self._n_envs]
+        whole = torch.from_numpy(self._data) if self._on_host else warp().to_torch(self._data)
+        return whole[:, : self._n_envs]
 
-    def assign(self, values: np.ndarray, envs: Any = None) -> None:
+    def assign(self, values: np.ndarray | float, envs: Any = None) -> None:
         """Write all environments, or some, from NumPy: (items, environments)."""
-        if self._data.device.is_cpu:
-            self.numpy()[:, slice(None) if envs is None else envs] = values
+        chosen = slice(None) if envs is None else envs
+        if self._on_host:
+            self.numpy()[:, chosen] = values
             return
         host = self._data.numpy()
-        host[:, : self._n_envs][:, slice(None) if envs is None else envs] = values
+        host[:, : self._n_envs][:, chosen] = values
         self._data.assign(host)

@@ -5,21 +5,35 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from kinema.foundation import KinemaError
 
+from .files import CACHE_VARIABLE, cache_folder
 from .processor import available_memory, lanes
+
+warp_lock = threading.RLock()
+"""Held while Warp starts or compiles: it does neither in two threads at a time."""
+
+
+def warp() -> Any:
+    """NVIDIA Warp, started; needed for GPUs only, as the host's code is made by LLVM."""
+    with warp_lock:
+        return _started_warp()
 
 
 @cache
-def warp() -> Any:
-    """NVIDIA Warp, started; quietly, because the caller shows progress."""
+def _started_warp() -> Any:
     wp: Any = importlib.import_module("warp")
-    wp.config.quiet = True
+    wp.config.quiet = True  # the caller shows progress
     wp.config.log_level = getattr(wp, "LOG_ERROR", 40)
+    if os.environ.get(CACHE_VARIABLE):
+        wp.config.kernel_cache_dir = str(cache_folder() / "warp")
     with _stderr_silenced():  # its complaint about a missing CUDA driver is no news on a CPU
         wp.init()
     return wp
@@ -41,9 +55,14 @@ class _stderr_silenced:
         os.close(self.saved)
 
 
+def numpy_type(precision: str) -> type[np.floating[Any]]:
+    """The type of a number."""
+    return np.float32 if precision == "single" else np.float64
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device by Warp's name, `cpu` or `cuda:0`."""
+    """A device by Warp's name, `cpu` or `cuda:0`; arrays on it are NumPy's or Warp's."""
 
     name: str
 
@@ -62,15 +81,44 @@ class Device:
             return available_memory()
         return int(warp().get_device(self.name).free_memory)
 
+    def zeros(self, shape: tuple[int, ...], precision: str, what: str) -> Any:
+        """An array, or an error that says what there is no room for."""
+        needed = int(np.prod(shape)) * np.dtype(numpy_type(precision)).itemsize
+        free = self.free_memory()
+        if needed > free:
+            raise KinemaError(
+                f"{what}: {needed / 2**20:,.0f} MiB are needed, and {self.name} has {free / 2**20:,.0f} MiB free"
+            )
+        if self.is_cpu:
+            return _aligned_zeros(shape, numpy_type(precision))
+        wp = warp()
+        return wp.zeros(shape, dtype=wp.float32 if precision == "single" else wp.float64, device=self.name)
+
+    def array(self, values: np.ndarray) -> Any:
+        """Numbers, there."""
+        return np.ascontiguousarray(values) if self.is_cpu else warp().array(values, device=self.name)
+
+
+LINE = 64
+"""Bytes of a processor's cache line."""
+
+
+def _aligned_zeros(shape: tuple[int, ...], dtype: type[np.floating[Any]]) -> np.ndarray:
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : start + size].view(dtype).reshape(shape)
+
 
 def find_device(name: str) -> Device:
     """The device of that name: `cpu`, `cuda`, `cuda:1`, or `auto` for a GPU where there is one."""
-    wp = warp()
+    if name == "cpu":
+        return Device("cpu")
     if name == "auto":
-        name = "cuda:0" if wp.is_cuda_available() else "cpu"
+        name = "cuda:0" if warp().is_cuda_available() else "cpu"
     if name == "cuda":
         name = "cuda:0"
-    known = [str(d) for d in wp.get_devices()]
+    known = [str(d) for d in warp().get_devices()]
     if name not in known:
         raise KinemaError(f"there is no device {name!r} here; there are: {', '.join(known)}")
     return Device(name)
@@ -80,3 +128,29 @@ def synchronise(device: Device) -> None:
     """Wait until the device has done all it was told."""
     if not device.is_cpu:
         warp().synchronize_device(device.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """A device that programs can run on, for those who want to know."""
+
+    name: str
+    """`cpu`, `cuda:0`, ..."""
+    description: str
+    memory: int
+    """Of a GPU [bytes]; 0 for the host's own."""
+    free: int
+    architecture: str
+    """Of a GPU, such as `sm_90`."""
+
+
+def all_devices() -> list[DeviceFacts]:
+    """Everything that there is, the CPU first."""
+    result = []
+    for device in warp().get_devices():
+        if device.is_cpu:
+            result.append(DeviceFacts(str(device), device.name or "host", 0, 0, ""))
+        else:
+            arch = f"sm_{device.arch}"
+            result.append(DeviceFacts(str(device), device.name, device.total_memory, device.free_memory, arch))
+    return result

@@ -1,37 +1,40 @@
-"""Emitted programs, compiled and launched.
+"""Programs, compiled for a device and launched."""
 
-This module must not postpone its annotations: Warp reads the types of kernels from them.
-"""
+from __future__ import annotations
 
-# pyright: reportInvalidTypeForm=false
-
-import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from kinema.trace import Place, Program, Split, Target, emit
+import numpy as np
+
+from kinema.trace import Place, Program, Slot, Target, emit_ptx, emit_llvm, n_exchanged, optimise, split
 
 from .arrays import Arena
-from .devices import Device, warp
-from .processor import n_threads
+from .devices import Device, numpy_type, warp
+from .processor import has_fused_multiply_add, n_threads
 
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
 WARP = 32
 SHARED_BYTES = 48 * 1024
-
-_HEAD = """
-{scalar}* __restrict__ state = state_.data; const {scalar}* __restrict__ told_start = told_.data;
-{scalar}* __restrict__ out = out_.data;
-const int e = {environment};
-"""
-_ONE_THREAD = "first + thread * {lanes}"
+"""Memory that the threads of a block share, on every GPU."""
+_ONE_THREAD = "thread"
 _SEVERAL_THREADS = "thread / {block} * {warp} + thread % {warp}"
 """A block is one warp of environments, and as many warps as there are roles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """How several threads share an environment: the role of each input and output, None for what all of them have."""
+
+    count: int
+    of: Callable[[Slot], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,9 @@ class Arguments:
 
     state: Arena
     told: Any
-    """A Warp array of rows; a rollout's has those of all steps one after the other."""
+    """An array of rows; a rollout's has those of all steps one after the other."""
     out: Arena
+    uniform: Arena
     steps: int = 1
     advance: int = 0
     """Rows from one step's commands to the next."""
@@ -50,86 +54,131 @@ class Arguments:
 
 
 class Kernel:
-    """A program, compiled for a device."""
+    """A program, compiled for a device: with its tables, and memory to work in.
+
+    Vectors of environments, and several threads to one, are matters of how it is compiled, not of the program.
+    """
 
     def __init__(
         self,
-        program: Program | Split,
+        program: Program,
         places: Mapping[str, Place],
         device: Device,
         precision: str,
+        *,
         lanes: int | None = None,
+        roles: Roles | None = None,
         runs_per_step: int = 1,
     ) -> None:
-        lanes = lanes or device.lanes(precision)
         self.device = device
-        self.lanes = lanes
-        self.n_operations = program.n_operations
-        self.roles = len(program.roles) if isinstance(program, Split) else 1
-        environment = _ONE_THREAD.format(lanes=lanes)
-        if self.roles > 1:
-            environment = _SEVERAL_THREADS.format(block=WARP * self.roles, warp=WARP)
-        target = Target(precision, lanes)
-        head = _HEAD.format(scalar=target.scalar, environment=environment)
-        self.source = head + emit(program, places, target, runs_per_step)
-        self._kernel = _kernel(self.source, precision, device)
+        self.lanes = lanes or device.lanes(precision)
+        self.n_scratch = max(program.n_scratch, 1)
+        self._precision = precision
+        parts = self._parts(program, roles)
+        self.roles = len(parts)
+        self.n_operations = sum(part.n_operations for part in parts)
+        ints, floats = program.tables()
+        self._ints = device.array(ints)
+        self._floats = device.array(floats.astype(numpy_type(precision)))
+        self._scratch: dict[int, Any] = {}
+        target = Target(precision, self.lanes, fused=not device.is_cpu or has_fused_multiply_add())
+        if device.is_cpu:
+            from .host_code import compile_host
 
-    def compile(self) -> None:
-        """Compile, or load from the disk cache, now."""
-        warp().load_module(self._kernel.module, device=self.device.name)
+            self.source = emit_llvm(parts[0], places, target, runs_per_step)
+            self._code: Any = compile_host(self.source)
+        else:
+            from .gpu_code import compile_gpu
 
-    def record(self, arguments: Arguments) -> "Launch":
-        """A launch that can be repeated without looking at its arguments again."""
-        n_envs = arguments.state.n_envs
-        blocks = -(-n_envs // self.lanes) if self.roles == 1 else -(-n_envs // WARP) * WARP * self.roles
-        shards = 1
-        if self.device.is_cpu:
-            work = blocks * self.lanes * self.n_operations * arguments.steps
-            shards = max(1, min(arguments.threads or n_threads(), work // WORK_PER_THREAD, blocks))
-        bounds = [blocks * i // shards for i in range(shards + 1)]
-        parts = [self._record(arguments, a, b - a) for a, b in pairwise(bounds)]
-        return Launch(parts)
+            environment = _ONE_THREAD
+            if self.roles > 1:
+                environment = _SEVERAL_THREADS.format(block=WARP * self.roles, warp=WARP)
+            self.source = emit_ptx(parts, places, target, runs_per_step)
+            self._code = compile_gpu(self.source, target.scalar, environment, device)
 
-    def _record(self, arguments: Arguments, first: int, count: int) -> Any:
-        return warp().launch(
-            self._kernel,
+    def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
+        """The program, or one for each role where it is a line that can be shared."""
+        if roles is not None and roles.count > 1 and program.is_straight:
+            divided = split(program.line, roles.of, roles.count)
+            if n_exchanged(divided) * WARP * np.dtype(numpy_type(self._precision)).itemsize <= SHARED_BYTES:
+                return divided
+        return (optimise(program),)
+
+    def record(self, arguments: Arguments) -> Callable[[], None]:
+        """A launch that can be repeated without looking at its arguments again; on a CPU it is done when it returns."""
+        return self._on_host(arguments) if self.device.is_cpu else self._on_gpu(arguments)
+
+    def _on_host(self, arguments: Arguments) -> Callable[[], None]:
+        vectors = -(-arguments.state.n_envs // self.lanes)
+        work = vectors * self.lanes * self.n_operations * arguments.steps
+        shards = max(1, min(arguments.threads or n_threads(), work // WORK_PER_THREAD, vectors))
+        bounds = [vectors * i // shards for i in range(shards + 1)]
+        arrays = [arguments.state.data, arguments.told, arguments.out.data, arguments.uniform.data]
+        run, steps = self._code, (arguments.state.stride, arguments.steps, arguments.advance)
+        calls = []
+        for shard, (first, last) in enumerate(pairwise(bounds)):
+            # a thread runs one vector of environments after the other, in memory that stays in its cache
+            own = [*arrays, self._memory(shard, self.lanes), self._ints, self._floats]
+            calls.append((own, (*(a.ctypes.data for a in own), *steps, first, last)))
+        if shards == 1:
+            kept, only = calls[0]
+            return lambda kept=kept: run(*only)
+
+        def launch() -> None:
+            waiting = [_pool().submit(run, *values) for _, values in calls[1:]]
+            run(*calls[0][1])
+            for future in waiting:
+                future.result()
+
+        return launch
+
+    def _on_gpu(self, arguments: Arguments) -> Callable[[], None]:
+        stride = arguments.state.stride
+        count = arguments.state.n_envs if self.roles == 1 else -(-arguments.state.n_envs // WARP) * WARP * self.roles
+        command = warp().launch(
+            self._code,
             dim=count,
             inputs=[
                 arguments.state.data,
                 arguments.told,
                 arguments.out.data,
-                arguments.state.stride,
+                arguments.uniform.data,
+                self._memory(0, stride),
+                self._ints,
+                self._floats,
+                stride,
                 arguments.steps,
                 arguments.advance,
-                first * self.lanes,
             ],
             device=self.device.name,
             block_dim=BLOCK_DIM if self.roles == 1 else WARP * self.roles,
             record_cmd=True,
         )
+        return command.launch
+
+    def _memory(self, shard: int, stride: int) -> Any:
+        """What a thread works in on a CPU, or all threads on a GPU."""
+        if self.n_scratch == 1:
+            stride = self.lanes
+        if shard not in self._scratch:
+            shape = (self.n_scratch, stride)
+            self._scratch[shard] = self.device.zeros(shape, self._precision, f"{stride} environments, to work in")
+        return self._scratch[shard]
 
 
-def fits_exchange(n_values: int, precision: str) -> bool:
-    """Whether the threads of a block can exchange so many values: in the memory that every GPU lets them share."""
-    return n_values * WARP * (4 if precision == "single" else 8) <= SHARED_BYTES
+def _after_fork() -> None:
+    """Threads do not survive a fork."""
+    _pool.cache_clear()
 
 
-class Launch:
-    """One or several recorded launches that make up a call; several run at the same time."""
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """The threads of all launches: as many as there are cores, whoever asks."""
+    return ThreadPoolExecutor(n_threads(), thread_name_prefix="kinema")
 
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self._parts = list(parts)
-        self._pool = ThreadPoolExecutor(len(parts) - 1) if len(parts) > 1 else None
 
-    def __call__(self) -> None:
-        """Launch; on a CPU it is done when this returns."""
-        if self._pool is None:
-            self._parts[0].launch()
-            return
-        waiting = [self._pool.submit(part.launch) for part in self._parts[1:]]
-        self._parts[0].launch()
-        for future in waiting:
-            future.result()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def captured(device: Device, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
@@ -146,47 +195,3 @@ def captured(device: Device, launches: Sequence[Callable[[], None]]) -> Callable
         for launch in launches:
             launch()
     return lambda: wp.capture_launch(capture.graph)
-
-
-def _kernel(source: str, precision: str, device: Device) -> Any:
-    """A Warp kernel around the text, in a module of its own that is called after its content."""
-    wp = warp()
-    scalar = wp.float32 if precision == "single" else wp.float64
-
-    @wp.func_native(source)
-    def run(
-        state_: wp.array2d(dtype=scalar),
-        told_: wp.array2d(dtype=scalar),
-        out_: wp.array2d(dtype=scalar),
-        stride: int,
-        steps: int,
-        advance: int,
-        first: int,
-        thread: int,
-    ): ...
-
-    def kinema_program(
-        state: wp.array2d(dtype=scalar),
-        told: wp.array2d(dtype=scalar),
-        out: wp.array2d(dtype=scalar),
-        stride: int,
-        steps: int,
-        advance: int,
-        first: int,
-    ):
-        run(state, told, out, stride, steps, advance, first, wp.tid())
-
-    return in_own_module(kinema_program, source, precision, device)
-
-
-def in_own_module(function: Callable[..., None], source: str, precision: str, device: Device) -> Any:
-    """A function around emitted text as a kernel, in a module that is called after its content, as its cache is."""
-    wp = warp()
-    digest = hashlib.sha256(f"{function.__name__} {precision} {device.is_cpu} {source}".encode()).hexdigest()[:16]
-    options: dict[str, Any] = {"enable_backward": False, "fuse_fp": not device.is_cpu}
-    if device.is_cpu:
-        options["optimization_level"] = 1  # straight-line code leaves nothing for more of it to do but take time
-        options["cpu_compiler_flags"] = "-march=native -fno-vectorize -fno-slp-vectorize"
-    module = wp.get_module(f"kinema_{digest}")
-    module.options.update(options)
-    return wp.Kernel(func=function, module=module, options={"enable_backward": False})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +30,23 @@ def vector_bits() -> int | None:
 def lanes(number_bits: int) -> int:
     """How many numbers of that size a vector holds."""
     return min(vector_bits() or 128, WIDEST) // number_bits
+
+
+def has_fused_multiply_add() -> bool:
+    """Whether a product and a sum are one instruction: not on x86 processors of before 2013."""
+    text = processor_text().lower()
+    return "fma" in text.split() or platform.machine().lower() in ("aarch64", "arm64")
+
+
+@cache
+def processor_key() -> str:
+    """What code that is compiled for this processor must not be run without."""
+    words = sorted(set(" ".join(line for line in processor_text().splitlines() if _tells(line)).split()))
+    return f"{platform.system()} {platform.machine()} {' '.join(words)}"
+
+
+def _tells(line: str) -> bool:
+    return line.lower().startswith(("flags", "features", "cpu part", "cpu implementer", "model name", "cpu family"))
 
 
 def n_threads() -> int:

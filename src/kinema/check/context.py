@@ -129,15 +129,14 @@ class Context:
 
     @cached_property
     def rest(self) -> dict[str, Pose]:
-        """World poses at rest; without the links whose joints are too broken to tell.
+        """World poses at rest, which is where the robot starts; without the links whose joints are too broken to tell.
 
-        At rest, a joint is where its file starts it, or else where its two frames coincide: mostly zero. In a world the
-        links are called by their own and by their scoped names.
+        In a world the links are called by their own and by their scoped names.
         """
         if self.robot is None:
             return self._rest_of_robots()
-        sound = [j for j in self.joint_by_name.values() if has_sound_axes(j) and j.rest.shape == (j.n_qs,)]
-        values = coordinates(sound, {j.name: rest_coordinates(j) for j in sound if not _follows(j)})
+        sound = [j for j in self.joint_by_name.values() if has_sound_axes(j) and j.start.shape == (j.n_qs,)]
+        values = coordinates(sound, {})
         # of two joints with one name, only the first
         usable = {id(j) for j in sound if np.isfinite([*values[j.name], *(a.reference for a in j.axes)]).all()}
         base = self.robot.pose
@@ -241,17 +240,6 @@ class Context:
         """Whether there are shapes, and the extent of every one is known."""
         shapes = [shape for link in links for shape in link.shapes]
         return bool(shapes) and all(self.solid(s) is not None and s.pose.is_finite for s in shapes)
-
-
-def rest_coordinates(joint: Joint) -> Array:
-    """Where a joint is at rest, unless it follows another."""
-    if joint.initial is None and joint.n_qs == joint.n_dofs:
-        return np.array([a.reference for a in joint.moving_axes], dtype=np.float64)
-    return joint.rest
-
-
-def _follows(joint: Joint) -> bool:
-    return any(axis.mimic is not None for axis in joint.moving_axes)
 
 
 _R, _T = AxisMotion.ROTATION, AxisMotion.TRANSLATION

@@ -103,9 +103,9 @@ def disagree(context: Context) -> Iterable[Finding]:
 
 @rule("frames.parked", Severity.NOTE)
 def parked(context: Context) -> Iterable[Finding]:
-    """The file places two links at another position of their joint than the one at rest.
+    """The file places two links at another position of their joint than the one where its frames coincide.
 
-    Put together by its joints, the robot then looks different from the file as it is drawn.
+    The robot starts there; programs that start all joints at zero show it otherwise than it is drawn.
     """
     for joint, relative in _placed_joints(context):
         nearest = nearest_motion(joint, relative)

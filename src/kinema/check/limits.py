@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.foundation import Severity
 
-from .context import Context, has_sound_axes, rest_coordinates
+from .context import Context, has_sound_axes
 from .rule import Finding, rule
 from .words import angle, axis_label, coordinate, label, length, listing, number
 
@@ -111,13 +111,13 @@ def velocity(context: Context) -> Iterable[Finding]:
 def rest_outside(context: Context) -> Iterable[Finding]:
     """Joints are outside their limits at rest: a simulation that starts there starts with a jerk.
 
-    At rest a joint is where its file starts it, or else at its reference position, which mostly is zero.
+    At rest a joint is where its file shows it.
     """
     found: list[tuple[Joint, Axis, float]] = []
     for joint in context.joints:
         if not has_sound_axes(joint) or joint.n_qs != joint.n_dofs:
             continue
-        for axis, value in zip(joint.moving_axes, rest_coordinates(joint).ravel(), strict=False):
+        for axis, value in zip(joint.moving_axes, joint.start.ravel(), strict=False):
             outside = max(axis.lower - value, value - axis.upper)
             if outside > 1e-9 and axis.lower <= axis.upper and axis.mimic is None:
                 found.append((joint, axis, float(value)))

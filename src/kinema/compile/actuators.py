@@ -9,13 +9,15 @@ from kinema.foundation import Array, Pose
 from kinema.model import ActuatorsInfo, DofsInfo, TendonsInfo
 
 from .draft import Draft, DraftJoint
+from .options import switches_of, working_actuators
 
 
 def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
     """One row for each actuator that can be simulated, and the entity it belongs to."""
     rows: list[_Row] = []
-    for entity, part in enumerate(draft.parts):
-        for actuator in _all(part.description, "actuators"):
+    unclamped = {e for e, part in enumerate(draft.parts) if not switches_of(part.description).clampctrl}
+    for entity in range(len(draft.parts)):
+        for actuator in working_actuators(draft, entity):
             row = _row(draft, entity, actuator)
             if row is not None:
                 rows.append(row)
@@ -27,16 +29,18 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
     def bounds(name: str, side: int) -> Array:
         return np.array([getattr(r.actuator, name)[side] for r in rows], dtype=np.float64)
 
+    free = np.array([r.entity in unclamped for r in rows], dtype=np.bool_)
     info = ActuatorsInfo(
         names=[r.actuator.name for r in rows],
+        kinds=["affine"] * n,
         moment=table("moment", draft.n_dofs),
         frame_idx=np.array([r.frame for r in rows], dtype=np.int32),
         frame_torque=table("torque", 3),
         frame_force=table("force", 3),
         gain=table("gain", 3),
         bias=table("bias", 3),
-        ctrl_lower=bounds("control_range", 0),
-        ctrl_upper=bounds("control_range", 1),
+        ctrl_lower=np.where(free, -np.inf, bounds("control_range", 0)),
+        ctrl_upper=np.where(free, np.inf, bounds("control_range", 1)),
         force_lower=bounds("force_range", 0),
         force_upper=bounds("force_range", 1),
     )
@@ -155,12 +159,13 @@ def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
     return ""
 
 
-def pack_tendons(draft: Draft, qpos0: Array, dofs: DofsInfo) -> TendonsInfo:
+def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     """One row for each fixed tendon with a spring or damper."""
-    rows: list[tuple[Tendon, Array, tuple[float, float]]] = []
+    rows: list[tuple[Tendon, Array, tuple[float, float], tuple[float, float]]] = []
     for entity, part in enumerate(draft.parts):
+        switches = switches_of(part.description)
         for tendon in _all(part.description, "tendons"):
-            if not (tendon.stiffness or tendon.damping):
+            if not ((tendon.stiffness and switches.spring) or (tendon.damping and switches.damper)):
                 continue
             if not tendon.is_fixed:
                 draft.diagnostics.warning(
@@ -168,15 +173,17 @@ def pack_tendons(draft: Draft, qpos0: Array, dofs: DofsInfo) -> TendonsInfo:
                 )
                 continue
             moment = tendon_moment(draft, entity, tendon)
-            rows.append((tendon, moment, tendon.spring_length or _rest(moment, dofs)))
+            law = (tendon.stiffness * switches.spring, tendon.damping * switches.damper)
+            rows.append((tendon, moment, tendon.spring_length or _rest(moment, dofs), law))
     n = len(rows)
     return TendonsInfo(
-        names=[t.name for t, _, _ in rows],
-        moment=np.array([m for _, m, _ in rows], dtype=np.float64).reshape(n, draft.n_dofs),
-        stiffness=np.array([t.stiffness for t, _, _ in rows], dtype=np.float64),
-        damping=np.array([t.damping for t, _, _ in rows], dtype=np.float64),
-        rest_lower=np.array([r[0] for _, _, r in rows], dtype=np.float64),
-        rest_upper=np.array([r[1] for _, _, r in rows], dtype=np.float64),
+        names=[t.name for t, _, _, _ in rows],
+        kinds=["fixed"] * n,
+        moment=np.array([m for _, m, _, _ in rows], dtype=np.float64).reshape(n, draft.n_dofs),
+        stiffness=np.array([law[0] for _, _, _, law in rows], dtype=np.float64),
+        damping=np.array([law[1] for _, _, _, law in rows], dtype=np.float64),
+        rest_lower=np.array([r[0] for _, _, r, _ in rows], dtype=np.float64),
+        rest_upper=np.array([r[1] for _, _, r, _ in rows], dtype=np.float64),
     )
 
 

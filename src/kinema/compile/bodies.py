@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from kinema.description import Base, Joint, JointKind, KinematicTree, Robot, TreeEdge, World, free_axes
+from kinema.description import (
+    Base,
+    Joint,
+    JointKind,
+    KinematicTree,
+    Robot,
+    TreeEdge,
+    World,
+    coordinates,
+    free_axes,
+)
 from kinema.foundation import KinemaError, Pose, unique_name
 
 from .draft import Body, Draft, DraftJoint, Part
@@ -41,6 +51,9 @@ class _Hanging:
         self.robot = robot
         self.names = names
         self.base = self._base()
+        self.start = coordinates(robot.joints, {})
+        self.counted_from: dict[str, Pose] = {}
+        """Where the coordinates of free joints count from in their file."""
         self.bodies: dict[str, Body] = {}
         self.added: list[DraftJoint] = []
 
@@ -93,6 +106,7 @@ class _Hanging:
                 initial=np.concatenate([pose.position, pose.quaternion]),
                 origin=link.origin,
             )
+            self.start[joint.name] = joint.start
             self._edge(TreeEdge(None, name, (joint,), reversed=False))
         else:
             self._add(name, None, [self.base @ pose], [])
@@ -101,13 +115,12 @@ class _Hanging:
         joints = list(edge.joints)
         to_world = edge.parent is None
         moves = any(j.n_dofs for j in joints)
-        at_rest = edge.pose({j.name: j.rest for j in joints})
         if to_world and self.part.fixed is False and not moves:
-            self._root(edge.child, at_rest)
+            self._root(edge.child, edge.pose(self.start))
             return
         held = to_world and self.part.fixed is True and joints[0].kind is JointKind.FREE
         if held or self.robot.static or self.robot.link(edge.child).kinematic:
-            chain: Chain = [at_rest]
+            chain: Chain = [edge.pose(self.start)]
             joints = []
         elif to_world and len(joints) == 1 and joints[0].kind is JointKind.FREE and not edge.reversed:
             joints = [self._in_world(joints[0])]
@@ -124,11 +137,18 @@ class _Hanging:
         base = self.base @ joint.parent_pose
         if base.is_close(Pose()):
             return joint
-        start = base @ Pose.from_quaternion(joint.rest[:3], joint.rest[3:])
-        return replace(joint, parent_pose=Pose(), initial=np.concatenate([start.position, start.quaternion]))
+        self.counted_from[joint.name] = base
+        q = self.start[joint.name]
+        pose = base @ Pose.from_quaternion(q[:3], q[3:])
+        self.start[joint.name] = np.concatenate([pose.position, pose.quaternion])
+        return replace(joint, parent_pose=Pose(), initial=self.start[joint.name])
 
     def _add(self, name: str, parent: str | None, chain: list[Pose | Elementary], joints: list[Joint]) -> None:
-        drafts = [DraftJoint(j.name, j, self.robot, self.entity) for j in joints if j.n_dofs]
+        drafts = [
+            DraftJoint(j.name, j, self.robot, self.entity, self.start[j.name], self.counted_from.get(j.name))
+            for j in joints
+            if j.n_dofs
+        ]
         body = Body(
             name=self.names[name],
             link=self.robot.link(name),

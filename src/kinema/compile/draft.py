@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kinema.description import Joint, Link, Robot, World
-from kinema.foundation import Diagnostics, Pose
+from kinema.foundation import Array, Diagnostics, Pose
 
 from .motions import Chain, Placed
 
@@ -51,6 +51,10 @@ class DraftJoint:
     joint: Joint
     robot: Robot
     entity: int
+    start: Array
+    """The coordinates that it starts from, (n_qs,)."""
+    base: Pose | None = None
+    """Of a free joint whose coordinates count from the world's origin here: where its file counts them from."""
     body: Body | None = None
     q_start: int = -1
     dof_start: int = -1

@@ -10,6 +10,11 @@ from kinema.foundation import Array
 from kinema.model import DofsInfo, EntityInfo, FramesInfo, JointsInfo, LinksInfo, Motion
 
 from .draft import Body, Draft
+from .motions import Elementary
+
+DEFAULT_SOLREF = (0.02, 1.0)
+DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
+"""How hard constraints are where files do not say: MuJoCo's own."""
 
 
 def _ints(values: object) -> npt.NDArray[np.int32]:
@@ -79,9 +84,17 @@ def pack_frames(draft: Draft) -> FramesInfo:
         pitch=np.array([m.step.pitch for _, m, _ in frames]),
         reference=np.array([m.step.reference for _, m, _ in frames]),
         inverted=np.array([m.step.inverted for _, m, _ in frames], dtype=np.bool_),
+        spring_quat=_rows([_spring_quaternion(m.step, draft.joints[j].start) for _, m, j in frames], (4,)),
         q_start=_ints(draft.joints[j].q_start + m.step.q for _, m, j in frames),
         dof_start=_ints(draft.joints[j].dof_start + m.step.dof for _, m, j in frames),
     )
+
+
+def _spring_quaternion(step: Elementary, start: Array) -> Array:
+    """As MuJoCo has it: no turn for a spherical joint, the start for a free one (where there is a spring at all)."""
+    if step.joint.kind is JointKind.FREE and step.motion is Motion.BALL and any(a.stiffness for a in step.joint.axes):
+        return start[3:7]
+    return np.array([1.0, 0.0, 0.0, 0.0])
 
 
 def pack_dofs(draft: Draft) -> DofsInfo:
@@ -112,6 +125,10 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         frictionloss=column("friction"),
         lower=column("lower"),
         upper=column("upper"),
+        limit_solref=_rows([np.array(a.limit_solver.solref or DEFAULT_SOLREF) for a in axes], (2,)),
+        limit_solimp=_rows([np.array(a.limit_solver.solimp or DEFAULT_SOLIMP) for a in axes], (5,)),
+        limit_margin=np.array([a.limit_solver.margin for a in axes], dtype=np.float64),
+        invweight=np.ones(len(axes)),
         effort_lower=efforts[:, 0],
         effort_upper=efforts[:, 1],
         kp=driven("stiffness"),
@@ -121,6 +138,10 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         target_pos=driven("target_position"),
         target_vel=driven("target_velocity"),
         acceleration_drive=np.array([d is not None and d.type.value == "acceleration" for d in drives], dtype=np.bool_),
+        actuator_gravcomp=np.array(
+            [bool(j.joint.attributes.get("mjcf:actuatorgravcomp")) for j in draft.joints for _ in j.joint.moving_axes],
+            dtype=np.bool_,
+        ),
     )
 
 
@@ -173,5 +194,5 @@ def pack_entities(draft: Draft, actuators_of: list[int]) -> list[EntityInfo]:
 
 
 def start_coordinates(draft: Draft) -> Array:
-    """Where the simulation starts: each joint at the zero configuration, free bodies where their file puts them."""
-    return np.concatenate([np.zeros(0), *(j.joint.rest for j in draft.joints)])
+    """Where the simulation starts: each joint where its file shows it."""
+    return np.concatenate([np.zeros(0), *(j.start for j in draft.joints)])

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from kinema.foundation import Array, ArrayLike, Diagnostics, vector
+from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, pack
+from . import actuators, bodies, keyframes, options, pack
 from .draft import Draft, Part
-
-STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 PASSES: Sequence[Callable[[Draft], None]] = (
     bodies.gather_bodies,
@@ -30,28 +26,22 @@ def compile_model(
     for run in PASSES:
         run(draft)
     qpos0 = pack.start_coordinates(draft)
-    dofs = pack.pack_dofs(draft)
+    links, dofs = pack.pack_links(draft), pack.pack_dofs(draft)
+    tendons = actuators.pack_tendons(draft, dofs)
+    options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
     actuators.gains_from_actuators(dofs, moved)
     return Model(
         entities=pack.pack_entities(draft, owners),
-        links=pack.pack_links(draft),
+        links=links,
         joints=pack.pack_joints(draft),
         frames=pack.pack_frames(draft),
         dofs=dofs,
         actuators=moved,
-        tendons=actuators.pack_tendons(draft, qpos0, dofs),
+        tendons=tendons,
         qpos0=qpos0,
-        gravity=_gravity(draft, gravity),
+        gravity=options.gravity_of(draft, gravity),
+        options=options.model_options(draft),
+        keyframes=keyframes.pack_keyframes(draft, qpos0, moved, owners),
         names_of_frames=[draft.joints[j].name for _, _, j in draft.frames],
     )
-
-
-def _gravity(draft: Draft, asked: ArrayLike | None) -> Array:
-    """As asked for, else as the first file says that says it, else standard."""
-    if asked is not None:
-        return vector(asked)
-    for part in draft.parts:
-        if part.description.gravity is not None:
-            return np.array(part.description.gravity, dtype=np.float64)
-    return vector(STANDARD_GRAVITY)

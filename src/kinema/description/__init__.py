@@ -47,6 +47,7 @@ from .joint import (
 from .kinematics import (
     Configuration as Configuration,
     coordinates as coordinates,
+    zero_coordinates as zero_coordinates,
 )
 from .link import (
     Inertial as Inertial,
@@ -66,6 +67,11 @@ from .motion import (
 from .node import (
     Extra as Extra,
     Node as Node,
+)
+from .options import (
+    FLAG_DEFAULTS as FLAG_DEFAULTS,
+    OPTION_DEFAULTS as OPTION_DEFAULTS,
+    is_switched_on as is_switched_on,
 )
 from .posed_meshes import (
     PosedMesh as PosedMesh,

@@ -83,7 +83,7 @@ class Tendon(Node):
     friction: float = 0.0
     armature: float = 0.0
     spring_length: tuple[float, float] | None = None
-    """Rest length, or dead band, of the spring [m]; None for the length at the zero configuration."""
+    """Rest length, or dead band, of the spring [m]; None for the length where the joints' own springs are at rest."""
     force_range: tuple[float, float] = (-math.inf, math.inf)
     width: float = 0.003
     color: tuple[float, float, float, float] = (0.5, 0.5, 0.5, 1.0)

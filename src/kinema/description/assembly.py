@@ -36,4 +36,4 @@ class Assembly(Node):
     keyframes: list[Keyframe] = field(default_factory=list)
     collision: CollisionRules = field(default_factory=CollisionRules)
     options: dict[str, Any] = field(default_factory=dict)
-    """Simulation settings its file asks for: `timestep` [s], `integrator`, ... ."""
+    """Simulation settings its file asks for: `timestep` [s], `integrator`, ...; see `OPTION_DEFAULTS`."""

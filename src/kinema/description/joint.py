@@ -181,9 +181,10 @@ class Joint(Node):
     """The joint's frame in the child link."""
     axes: list[Axis] = field(default_factory=list)
     initial: Array | None = None
-    """The file's own coordinates of this joint (a free joint's pose); None for the zero configuration."""
+    """The coordinates that the file itself says the joint starts at (a free joint's pose); None where it says none."""
     state: Array | None = None
-    """The coordinates at which the file shows the robot, where its links are posed away from the zero configuration."""
+    """The coordinates at which the file shows the joint: those of its reference configuration (MJCF), those that follow
+    from where it poses the links (USD, CAD). None where that is zero, or where a follower's leader says it."""
     pitch: float = 0.0
     """Travel of a screw [m per revolution], positive right-handed."""
     cone: ConeLimit | None = None
@@ -219,9 +220,20 @@ class Joint(Node):
         return self.n_dofs + (1 if self.kind in (JointKind.SPHERICAL, JointKind.FREE) else 0)
 
     @property
+    def is_shown(self) -> bool:
+        """Whether its file shows or says where the joint starts; a follower that has neither follows its leader."""
+        return self.initial is not None or self.state is not None
+
+    @property
+    def start(self) -> Array:
+        """The coordinates that the joint starts from: what its file says, else what it shows, else zero."""
+        said = self.state if self.initial is None else self.initial
+        return self.rest if said is None or said.shape != (self.n_qs,) else said
+
+    @property
     def rest(self) -> Array:
-        """The coordinates of the zero configuration; for a free joint the pose that its file gives."""
-        if self.initial is not None:
+        """The coordinates of the zero configuration; for a free or spherical joint what its file gives."""
+        if self.initial is not None and self.kind in (JointKind.SPHERICAL, JointKind.FREE):
             return self.initial
         q = np.zeros(self.n_qs)
         if self.kind is JointKind.SPHERICAL:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -17,17 +17,29 @@ Configuration = Mapping[str, ArrayLike]
 
 
 def coordinates(joints: Sequence[Joint], configuration: Configuration) -> dict[str, Array]:
-    """The coordinates of every joint: as given, else following its leader, else the zero configuration."""
+    """The coordinates of every joint: as given, else following its leader, else where its file shows it.
+
+    A follower that the file shows somewhere stays there as long as nothing that it follows is moved.
+    """
     by_name = {j.name: j for j in joints}
     for name in configuration:
         if name not in by_name:
             raise KinemaError(f"there is no joint {name!r}; the joints are: {', '.join(by_name) or 'none'}")
     values = {name: _given(by_name[name], value) for name, value in configuration.items()}
+    moved = set(values)
     for joint in joints:
         if joint.name not in values:
             for one in _leaders_first(joint, by_name, values):
-                values[one.name] = _followed(one, values)
+                values[one.name] = _followed(one, values, moved)
+                if not moved.isdisjoint(_leaders(one)):
+                    moved.add(one.name)
     return values
+
+
+def zero_coordinates(joints: Sequence[Joint]) -> dict[str, Array]:
+    """The zero configuration: free joints are where their files put them, and followers follow."""
+    leading = [j for j in joints if not any(a.mimic is not None for a in j.moving_axes)]
+    return coordinates(joints, {j.name: j.rest for j in leading})
 
 
 def _given(joint: Joint, value: ArrayLike) -> Array:
@@ -58,13 +70,15 @@ def _leaders(joint: Joint) -> Iterator[str]:
     return iter([a.mimic.joint for a in joint.moving_axes if a.mimic is not None])
 
 
-def _followed(joint: Joint, values: Mapping[str, Array]) -> Array:
-    """The joint's coordinates where its leaders are; zero where they are not known."""
-    q = joint.rest.copy()
+def _followed(joint: Joint, values: Mapping[str, Array], moved: Set[str]) -> Array:
+    """The joint's coordinates where its leaders are; its own start where they are not known, or did not move."""
+    q = joint.start.copy()
     for i, axis in enumerate(joint.moving_axes):
         mimic = axis.mimic
-        leader = values.get(mimic.joint) if mimic is not None else None
-        if mimic is not None and leader is not None and 0 <= mimic.axis < leader.size:
+        if mimic is None or (joint.is_shown and mimic.joint not in moved):
+            continue
+        leader = values.get(mimic.joint)
+        if leader is not None and 0 <= mimic.axis < leader.size:
             q[i] = mimic.multiplier * (leader[mimic.axis] - mimic.reference) + mimic.offset
     return q
 

@@ -66,7 +66,7 @@ class Robot(Assembly):
         return sum(j.n_qs for e in self.tree().edges for j in e.joints)
 
     def link_poses(self, configuration: Configuration | None = None) -> dict[str, Pose]:
-        """World poses of all links by name; joints not named stay at zero, or follow their leader."""
+        """World poses of all links by name; joints not named stay where the file shows them, or follow their leader."""
         values = coordinates(self.joints, configuration or {})
         return link_poses(self.links, self.tree(), self.pose, values)
 
@@ -74,7 +74,7 @@ class Robot(Assembly):
         """Poses as authored, of each link in its parent, by name; those of roots in the robot's frame.
 
         The parent is the link that a link is written inside of, else the one that carries it in the tree. Links that
-        only joints place are where they are in the zero configuration.
+        only joints place are where these start.
         """
         poses = {link.name: link.pose for link in self.links}
         if None in poses.values():
@@ -94,8 +94,8 @@ class Robot(Assembly):
 
         Args:
             configuration: joint name -> a number for a one-dof joint, a sequence for more (quaternion w, x, y, z for
-                spherical; x, y, z and quaternion for free). Joints not named stay at zero; a mimic joint not named
-                follows its leader.
+                spherical; x, y, z and quaternion for free). Joints not named stay where the file shows them (URDF: at
+                zero, MJCF: at qpos0); a mimic joint not named follows its leader.
         """
         return {name: pose.matrix for name, pose in self.link_poses(configuration).items()}
 

@@ -31,6 +31,16 @@ class Motion(enum.IntEnum):
     """Turns about any axis: a quaternion; its velocity is the angular one, in the moved frame."""
 
 
+MOTION_SIZES: dict[int, tuple[int, int]] = {Motion.HINGE: (1, 1), Motion.SLIDE: (1, 1), Motion.SCREW: (1, 1)}
+MOTION_SIZES[Motion.BALL] = (4, 3)
+"""How many coordinates and degrees of freedom each motion has."""
+
+
+def motion_size(motion: int) -> tuple[int, int]:
+    """The coordinates and degrees of freedom of a motion."""
+    return MOTION_SIZES[motion]
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
 class LinksInfo:
     """One row for each link, all entities one after the other."""
@@ -96,6 +106,8 @@ class FramesInfo:
     """The coordinate at which nothing has moved."""
     inverted: npt.NDArray[np.bool_]
     """For a ball: the quaternion is the parent's in this frame, as the file has the two the other way round."""
+    spring_quat: Array
+    """For a ball: the coordinates at which its spring is at rest, (n, 4). Where a ball starts may be elsewhere."""
     q_start: Ints
     dof_start: Ints
 
@@ -115,6 +127,14 @@ class DofsInfo:
     frictionloss: Array
     lower: Array
     upper: Array
+    limit_solref: Array
+    """Time constant [s] and damping ratio of its limits, or negative stiffness and damping, (n, 2)."""
+    limit_solimp: Array
+    """Their impedance: at the limit, a width beyond it, the width [rad or m], midpoint and power, (n, 5)."""
+    limit_margin: Array
+    """How far before a limit it begins to act [rad or m]."""
+    invweight: Array
+    """The inverse of the inertia that moves it at the start, [1/(kg m2) or 1/kg]."""
     effort_lower: Array
     effort_upper: Array
     """Bounds of what actuators may do together [N or N m]."""
@@ -128,6 +148,9 @@ class DofsInfo:
     """Where the file's own drive wants to be."""
     acceleration_drive: npt.NDArray[np.bool_]
     """Whether gains are per unit of inertia: a USD drive of type acceleration."""
+    actuator_gravcomp: npt.NDArray[np.bool_]
+    """Whether the share of gravity that links are spared (`LinksInfo.gravity_scale`) acts here as an actuator's force,
+    within `effort_lower` and `effort_upper`, instead of passively (MJCF `actuatorgravcomp`)."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -139,6 +162,8 @@ class ActuatorsInfo:
     """
 
     names: list[str]
+    kinds: list[str]
+    """How force follows from control: `affine`."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     frame_idx: Ints
@@ -161,6 +186,8 @@ class TendonsInfo:
     """One row for each tendon that is a weighted sum of coordinates, with a spring or damper in it."""
 
     names: list[str]
+    kinds: list[str]
+    """How the length follows from coordinates: `fixed`."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
@@ -168,6 +195,31 @@ class TendonsInfo:
     rest_lower: Array
     rest_upper: Array
     """The spring pulls below and above these lengths [m or rad]."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class KeyframesInfo:
+    """One row for each keyframe of a file: a state of the whole scene, with all other entities at their start."""
+
+    names: list[str]
+    entity_idx: Ints
+    """Whose it is."""
+    qpos: Array
+    """(n, n_qs)"""
+    qvel: Array
+    """(n, n_dofs)"""
+    ctrl: Array
+    """(n, n_actuators)"""
+    left_out: list[str]
+    """What of it is not simulated, in words; empty where all of it is."""
+
+
+def no_keyframes() -> KeyframesInfo:
+    """The table of a model without keyframes."""
+    nothing = np.zeros((0, 0))
+    return KeyframesInfo(
+        names=[], entity_idx=np.zeros(0, np.int32), qpos=nothing, qvel=nothing, ctrl=nothing, left_out=[]
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,6 +239,18 @@ class EntityInfo:
     actuator_end: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelOptions:
+    """What files ask of the whole simulation and no array says; off where any file of the scene switches it off."""
+
+    eulerdamp: bool = True
+    """Whether the semi-implicit integrator takes the damping of joints implicitly."""
+    contact: bool = True
+    """Whether things touch."""
+    equality: bool = True
+    """Whether equality constraints hold."""
+
+
 @dataclass(kw_only=True, slots=True, eq=False)
 class Model:
     """The whole of it."""
@@ -202,6 +266,8 @@ class Model:
     """The coordinates to start from, (n_qs,)."""
     gravity: Array
     """[m/s2], (3,)."""
+    options: ModelOptions = ModelOptions()
+    keyframes: KeyframesInfo = field(default_factory=no_keyframes)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 
@@ -224,6 +290,16 @@ class Model:
     def n_dofs(self) -> int:
         """Degrees of freedom."""
         return len(self.dofs.names)
+
+    def qs_of_frame(self, frame: int) -> range:
+        """The coordinates of a moving frame."""
+        start = int(self.frames.q_start[frame])
+        return range(start, start + motion_size(int(self.frames.motion[frame]))[0])
+
+    def dofs_of_frame(self, frame: int) -> range:
+        """Its degrees of freedom."""
+        start = int(self.frames.dof_start[frame])
+        return range(start, start + motion_size(int(self.frames.motion[frame]))[1])
 
     @property
     def n_actuators(self) -> int:

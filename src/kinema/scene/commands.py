@@ -86,7 +86,7 @@ class Commands(ABC):
     # ---------------------------------------------------------------------------------------------- parameters
 
     def set_dofs_kp(self, kp: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
-        """Stiffness of position control [N/m, N m/rad]; before building, or with `per_env=("kp",)` at any time."""
+        """Stiffness of position control [N/m, N m/rad], for all environments; with `per_env=("kp",)` for each."""
         self._set_dofs("kp", kp, dofs_idx, envs_idx)
 
     def set_dofs_kv(self, kv: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
@@ -94,15 +94,15 @@ class Commands(ABC):
         self._set_dofs("kv", kv, dofs_idx, envs_idx)
 
     def set_dofs_armature(self, armature: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
-        """Rotor inertia [kg, kg m2]; see `set_dofs_kp`."""
+        """Rotor inertia [kg, kg m2]; before building, or with `per_env=("armature",)` at any time."""
         self._set_dofs("armature", armature, dofs_idx, envs_idx)
 
     def set_dofs_damping(self, damping: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
-        """Damping of the joints themselves [N s/m, N m s/rad]; see `set_dofs_kp`."""
+        """Damping of the joints themselves [N s/m, N m s/rad]; see `set_dofs_armature`."""
         self._set_dofs("damping", damping, dofs_idx, envs_idx)
 
     def set_dofs_force_range(self, lower: Any, upper: Any, dofs_idx: Any = None) -> None:
-        """The least and greatest force of control [N, N m]; before building only."""
+        """The least and greatest force of control [N, N m], for all environments."""
         dofs = self._dofs(dofs_idx, "set_dofs_force_range")
         low = batched(lower, 1, (len(dofs),), np.float64, "set_dofs_force_range")
         high = batched(upper, 1, (len(dofs),), np.float64, "set_dofs_force_range")
@@ -127,8 +127,11 @@ class Commands(ABC):
     def _set_parameter(
         self, name: str, rows: slice | Index, shape: tuple[int, ...], values: Any, envs_idx: Any, what: str
     ) -> None:
-        """One of the parameters that differ between environments, if it was asked for."""
+        """One of the parameters that are inputs, or differ between environments because that was asked for."""
         running = self._running
+        if running.memory.is_shared(name):
+            self._set_shared(name, rows, shape, values, envs_idx, what)
+            return
         if name not in running.engine.settings.per_env:
             ways = ["set it before building"] if name in _CONSTANTS else []
             ways += [f'use scene.build(per_env=("{name}",))'] if name in PARAMETERS else []
@@ -137,8 +140,20 @@ class Commands(ABC):
         n_envs = running.n_envs if envs is None else len(envs)
         array = batched(values, n_envs, shape, running.memory.dtype, what)
         running.memory.write(name, rows, array.reshape(len(array), -1), envs)
-        if name in ("kp", "kv"):
-            running.controls.given[("kp", "kv").index(name), rows] = True
+        running.controls.was_set(name, rows)
+
+    def _set_shared(
+        self, name: str, rows: slice | Index, shape: tuple[int, ...], values: Any, envs_idx: Any, what: str
+    ) -> None:
+        """A parameter that all environments have in common."""
+        running = self._running
+        if envs_idx is not None and len(environments(envs_idx, running.n_envs)) != running.n_envs:  # type: ignore[arg-type]
+            raise KinemaError(f'{what}: environments share this: use scene.build(per_env=("{name}",)) for some of them')
+        array = batched(values, running.n_envs, shape, running.memory.dtype, what)
+        if len(array) > 1 and (array != array[:1]).any():
+            raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{name}",)) lets them differ')
+        running.memory.write(name, rows, array[:1].reshape(1, -1))
+        running.controls.was_set(name, rows)
 
     def set_mass_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
         """Make links heavier [kg], (n_envs, n_links); their inertia grows in proportion. Needs per_env."""
@@ -151,7 +166,7 @@ class Commands(ABC):
         self._set_parameter("com_shift", _triples(links), (len(links), 3), shift, envs_idx, "set_com_shift")
 
     def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
-        """Gravity [m/s2] of environments, for everything in them; (n_envs, 3). Needs per_env."""
+        """Gravity [m/s2] for everything; three numbers, or with `per_env=("gravity",)` (n_envs, 3)."""
         self._set_parameter("gravity", slice(None), (3,), gravity, envs_idx, "set_gravity")
 
     # ------------------------------------------------------------------------------------------------- forces

@@ -48,23 +48,31 @@ class Controls:
         self.mixed: Modes | None = None
         """(n_dofs, n_envs) where environments differ."""
         self.changed = True
-        """Whether another program may be needed than the last one."""
+        """Whether another program may be needed than the last one: from actuators to commands, or to environments
+        that differ in what commands mean."""
         self._apply()
         self.reset(None)
 
-    def reset(self, envs: Index | None) -> None:
-        """Commands as they were at the start: the file's targets, else no force, no speed, the start position."""
+    def reset(self, envs: Index | None, qpos: Array | None = None, ctrl: Array | None = None) -> None:
+        """Commands as they were at the start: the file's targets, else no force, no speed, the start position.
+
+        Args:
+            envs: which environments; None for all.
+            qpos: the coordinates that are the start position; None for the model's.
+            ctrl: what actuators are told; None for zero.
+        """
         n_envs = self.memory.n_envs if envs is None else len(envs)
         every = np.arange(self.memory.n_envs) if envs is None else envs
         modes = self.modes[:, None] if self.mixed is None else self.mixed[:, every]
-        dofs, q0 = self.model.dofs, self.model.qpos0
+        dofs, q0 = self.model.dofs, self.model.qpos0 if qpos is None else qpos
+        told = np.zeros(self.model.n_actuators) if ctrl is None else ctrl
         place = np.array([q0[i] if i >= 0 else 0.0 for i in dofs.q_idx])
         targets = np.where(self.start == Control.POSITION, dofs.target_pos, place)
         speeds = np.where(self.start == Control.VELOCITY, dofs.target_vel, 0.0)
         command = np.where(modes == Control.POSITION, targets[:, None], 0.0)
         command = np.where(modes == Control.VELOCITY, speeds[:, None], command)
         self.memory.write("command", slice(None), np.broadcast_to(command.T, (n_envs, self.model.n_dofs)), envs)
-        self.memory.write("ctrl", slice(None), np.zeros((n_envs, self.model.n_actuators)), envs)
+        self.memory.write("ctrl", slice(None), np.broadcast_to(told, (n_envs, self.model.n_actuators)), envs)
 
     def tell(self, mode: Control, dofs: Index, values: Any, envs: Index | None) -> None:
         """Command some degrees of freedom, in all environments or some: values (environments, degrees of freedom)."""
@@ -145,9 +153,9 @@ class Controls:
                 info.kv[dof] = 2 * math.sqrt(stiffness * inertia)
             if mode is Control.POSITION:
                 info.kp[dof] = stiffness
-        self._gains_to_memory(without)
-        self.memory.engine.forget()
-        self.changed = True
+        for name in ("kp", "kv"):
+            values = getattr(info, name)[without]
+            self.memory.write(name, np.array(without), values[None])
         if not silently:
             names = ", ".join(f'"{info.names[d]}"' for d in without)
             self.diagnostics.note(
@@ -157,19 +165,18 @@ class Controls:
                 hint="set_dofs_kp and set_dofs_kv before build",
             )
 
-    def _gains_to_memory(self, dofs: list[int]) -> None:
-        for name in self.memory.engine.settings.per_env & {"kp", "kv"}:
-            values = getattr(self.model.dofs, name)[dofs]
-            self.memory.write(name, np.array(dofs), np.broadcast_to(values, (self.memory.n_envs, len(dofs))))
+    def was_set(self, name: str, dofs: slice | Index) -> None:
+        """Say that the user has set a parameter of degrees of freedom."""
+        if name in ("kp", "kv"):
+            self.given[("kp", "kv").index(name), dofs] = True
+            self._apply()
 
     def _apply(self) -> None:
         """Tell the engine."""
-        if self.mixed is None:
-            self.memory.engine.set_control(tuple(Control(int(m)) for m in self.modes))
-        else:
-            self.memory.engine.set_control(None, actuators=False)
-            self.memory.write("ctrl_mode", slice(None), self.mixed.T)
-        self.changed = True
+        engine = self.memory.engine
+        before = engine.settings
+        engine.set_control([Control(int(m)) for m in self.modes] if self.mixed is None else self.mixed)
+        self.changed = self.changed or engine.settings != before
 
     def to_actuators(self, dofs: Index) -> None:
         """Give degrees of freedom back to the actuators of their file, where these pull on them."""

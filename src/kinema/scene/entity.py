@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,8 @@ from kinema.model import EntityInfo, Model, Motion
 from .batches import Index, batched, environments, items
 from .commands import Commands
 from .parts import EntityJoint, EntityLink
-from .running import Running
+from .running import HasRunning, Running
 from .views import not_built
-
-if TYPE_CHECKING:
-    from .scene import Scene
 
 
 class Entity(Commands):
@@ -31,7 +27,7 @@ class Entity(Commands):
     the world; a quaternion of a spherical one; its velocity is linear along the world's axes, angular along the link's.
     """
 
-    def __init__(self, scene: Scene, name: str, description: Robot | World, alone: Model) -> None:
+    def __init__(self, scene: HasRunning, name: str, description: Robot | World, alone: Model) -> None:
         self.scene = scene
         self.name = name
         self.description = description
@@ -96,6 +92,11 @@ class Entity(Commands):
     def actuator_names(self) -> list[str]:
         """In the order of `control`."""
         return list(self._alone.actuators.names)
+
+    @property
+    def keyframe_names(self) -> list[str]:
+        """The states that its file names, in the order of their numbers, for `Scene.reset(keyframe=...)`."""
+        return list(self._alone.keyframes.names)
 
     @property
     def base_link(self) -> EntityLink:
@@ -207,16 +208,20 @@ class Entity(Commands):
 
     def get_dofs_force(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """All that accelerates each degree of freedom now: weight, gyration, springs, control [N, N m], (n_envs, n)."""
-        return self._observed_dofs("dofs_force", dofs_idx, envs_idx)
+        return self._dofs_field("force", dofs_idx, envs_idx, "get_dofs_force")
 
     def get_dofs_control_force(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """What control and actuators do of it [N, N m], (n_envs, n)."""
-        return self._observed_dofs("dofs_control_force", dofs_idx, envs_idx)
+        return self._dofs_field("qf_control", dofs_idx, envs_idx, "get_dofs_control_force")
 
-    def _observed_dofs(self, what: str, dofs_idx: Any, envs_idx: Any) -> np.ndarray:
-        rows = self.info.dof_start + self._dofs(dofs_idx, f"get_{what}")
+    def _dofs_field(self, name: str, dofs_idx: Any, envs_idx: Any, what: str) -> np.ndarray:
+        own = self._dofs(dofs_idx, what)
         running = self._running
-        return _chosen(running.observe(what)[rows].T, environments(envs_idx, running.n_envs))
+        envs = environments(envs_idx, running.n_envs)
+        if not running.model.n_dofs:
+            return np.zeros((running.n_envs if envs is None else len(envs), 0), running.memory.dtype)
+        rows = getattr(running.engine.fields.dofs_state, name).numpy()[self.info.dof_start + own]
+        return _chosen(rows.T, envs)
 
     # --------------------------------------------------------------------------------------------------- links
 
@@ -238,28 +243,26 @@ class Entity(Commands):
 
     def get_links_pos(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """Positions of links' origins in the world [m], (n_envs, n_links, 3)."""
-        return self._observed_links("links_pos", 3, links_idx, envs_idx)
+        return self._links_field("pos", links_idx, envs_idx)
 
     def get_links_quat(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """Orientations of links in the world (w, x, y, z), (n_envs, n_links, 4)."""
-        return self._observed_links("links_quat", 4, links_idx, envs_idx)
+        return self._links_field("quat", links_idx, envs_idx)
 
     def get_links_vel(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """Velocities of links' origins along the world's axes [m/s], (n_envs, n_links, 3)."""
-        return self._observed_links("links_vel", 3, links_idx, envs_idx)
+        return self._links_field("vel", links_idx, envs_idx)
 
     def get_links_ang(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """Angular velocities of links along the world's axes [rad/s], (n_envs, n_links, 3)."""
-        return self._observed_links("links_ang", 3, links_idx, envs_idx)
+        return self._links_field("ang", links_idx, envs_idx)
 
-    def _observed_links(self, what: str, size: int, links_idx: Any, envs_idx: Any) -> np.ndarray:
+    def _links_field(self, name: str, links_idx: Any, envs_idx: Any) -> np.ndarray:
+        """A field of links, (n_envs, n_links, numbers): the one that `links_state` has, from the same place."""
         running = self._running
-        links: Sequence[int] = (self.info.link_start + self._links(links_idx, f"get_{what}")).tolist()
-        if not links:
-            return np.zeros((running.n_envs, 0, size), running.memory.dtype)
-        flat = running.observe(what, links)
-        values = flat.T.reshape(running.n_envs, len(links), size)
-        return _chosen(values, environments(envs_idx, running.n_envs))
+        own = self.info.link_start + self._links(links_idx, f"get_links_{name}")
+        values = getattr(running.engine.fields.links_state, name).numpy()[own]
+        return _chosen(np.moveaxis(values, 1, 0), environments(envs_idx, running.n_envs))
 
 
 def _joint_names(description: Robot | World, model: Model) -> list[str]:

@@ -19,10 +19,14 @@ class Memory:
         self.n_envs = engine.n_envs
         self.dtype = np.dtype(np.float32 if engine.precision == "single" else np.float64)
         self._views: dict[str, np.ndarray] = {}
-        self._sizes = {**engine.state.layout.rows, **engine.told.layout.rows}
+        arenas = (engine.state, engine.told, engine.uniform)
+        self._sizes = {name: rows for arena in arenas for name, rows in arena.layout.rows.items()}
 
     def all(self, name: str) -> np.ndarray:
-        """The whole array, (items, environments): the memory itself on a CPU, a copy from a GPU."""
+        """The whole array, (items, environments): the memory itself on a CPU, a copy from a GPU.
+
+        Of numbers that environments share it has one column.
+        """
         view = self._views.get(name)
         if view is not None:
             return view
@@ -36,7 +40,13 @@ class Memory:
     def read(self, name: str, items: slice | Index, envs: Index | None = None) -> np.ndarray:
         """A copy of some items, (environments, items)."""
         array = self.all(name)[items]
+        if array.shape[1] != self.n_envs:
+            array = np.broadcast_to(array, (len(array), self.n_envs))
         return np.array(array.T if envs is None else array[:, envs].T, order="C")
+
+    def is_shared(self, name: str) -> bool:
+        """Whether all environments have the same numbers."""
+        return name in self.engine.uniform.layout.rows
 
     def write(self, name: str, items: slice | Index, values: np.ndarray, envs: Index | None = None) -> None:
         """Set some items from values of shape (environments, items)."""

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .entity import Entity
+
+class HasLinks(Protocol):
+    """What links and joints know of their entity: its name, and where its links are."""
+
+    name: str
+
+    def get_links_pos(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+        """Positions of links' origins in the world [m], (n_envs, n_links, 3)."""
+        ...
+
+    def get_links_quat(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+        """Orientations of links in the world (w, x, y, z), (n_envs, n_links, 4)."""
+        ...
+
+    def get_links_vel(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+        """Velocities of links' origins along the world's axes [m/s], (n_envs, n_links, 3)."""
+        ...
+
+    def get_links_ang(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+        """Angular velocities of links along the world's axes [rad/s], (n_envs, n_links, 3)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityLink:
     """One link."""
 
-    entity: Entity
+    entity: HasLinks
     name: str
     idx: int
     """Its number in the entity."""
@@ -43,7 +62,7 @@ class EntityLink:
 class EntityJoint:
     """One joint that moves."""
 
-    entity: Entity
+    entity: HasLinks
     name: str
     kind: str
     """As `kinema.description.JointKind` calls it."""

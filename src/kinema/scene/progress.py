@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 
@@ -15,43 +15,39 @@ class Progress:
         self.quiet = quiet
         self.seconds: dict[str, float] = {}
         """By the first word of a stage."""
-        self._active = False
+        self._depth = 0
         self._bar: Any = None
         self._task: Any = None
-        self._stage = ""
-        self._since = 0.0
 
     @contextmanager
     def showing(self, stages: int) -> Iterator[None]:
         """A bar for so many stages, gone again at the end."""
-        self._active = True
+        if self._depth:
+            yield
+            return
+        self._depth += 1
         self._bar = None if self.quiet else _bar()
         try:
-            if self._bar is None:
-                yield
-            else:
-                with self._bar:
+            with self._bar or nullcontext():
+                if self._bar is not None:
                     self._task = self._bar.add_task("", total=stages)
-                    yield
+                yield
         finally:
-            self._finish()
-            self._bar, self._active = None, False
+            self._depth -= 1
+            self._bar = None
 
-    def __call__(self, stage: str) -> None:
-        """The stage that begins now; nothing where no stages are being shown, as nobody would say when it ends."""
-        if not self._active:
-            return
-        began = bool(self._stage)
-        self._finish()
-        self._stage, self._since = stage, time.perf_counter()
-        if self._bar is not None:
-            self._bar.update(self._task, description=stage, advance=1 if began else 0, refresh=True)
-
-    def _finish(self) -> None:
-        if self._stage:
-            word = self._stage.split()[0]
-            self.seconds[word] = self.seconds.get(word, 0.0) + time.perf_counter() - self._since
-            self._stage = ""
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """While something takes its time; in a bar of its own where no stages are being shown."""
+        with self.showing(1):
+            if self._bar is not None:
+                self._bar.update(self._task, description=stage, refresh=True)
+            since = time.perf_counter()
+            yield
+            word = stage.split(maxsplit=1)[0]
+            self.seconds[word] = self.seconds.get(word, 0.0) + time.perf_counter() - since
+            if self._bar is not None:
+                self._bar.advance(self._task)
 
 
 def _bar() -> Any:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Protocol
 
 from kinema.model import Model
 from kinema.sim import Engine
 
 from .controls import Controls
 from .memory import Memory
-
-Observe = Callable[..., np.ndarray]
 
 
 @dataclass(slots=True, eq=False)
@@ -24,13 +20,22 @@ class Running:
     engine: Engine
     memory: Memory
     controls: Controls
-    look: Observe
 
     @property
     def n_envs(self) -> int:
         """Environments."""
         return self.engine.n_envs
 
-    def observe(self, what: str, links: Sequence[int] = ()) -> np.ndarray:
-        """See `kinema.sim.OBSERVABLES`: (items, environments)."""
-        return self.look(what, links)
+
+class HasRunning(Protocol):
+    """What entities know of their scene."""
+
+    @property
+    def running(self) -> Running:
+        """What there is once the scene is built; an error before."""
+        ...
+
+    @property
+    def n_envs(self) -> int:
+        """Environments."""
+        ...

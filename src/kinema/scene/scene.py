@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,18 +12,20 @@ import numpy as np
 from kinema.backend import find_device
 from kinema.compile import Part, compile_model
 from kinema.description import Robot, World
-from kinema.foundation import ArrayLike, Diagnostics, KinemaError, Pose, unique_name, vector
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError, Pose, unique_name
 from kinema.model import Model
-from kinema.sim import Engine, Integrator, Settings
+from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
+from .arguments import choice, device_name, duration, flag, numbers, whole
 from .batches import environments
 from .controls import Controls
 from .entity import Entity
+from .file_options import report_options
+from .keyframes import state_of
 from .memory import Memory
-from .observing import Observer
 from .progress import Progress
-from .refusals import refuse_impossible, report_missing
 from .running import Running
+from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
 PRECISIONS = ("single", "double")
@@ -61,23 +62,15 @@ class Scene:
         emission: str = "auto",
         quiet: bool = False,
     ) -> None:
-        if not (math.isfinite(dt) and dt > 0.0):
-            raise KinemaError(f"dt: a step takes some time, not {dt!r} s")
-        if precision not in PRECISIONS:
-            raise KinemaError(f"precision: {precision!r} is none of {', '.join(PRECISIONS)}")
-        if integrator not in {i.value for i in Integrator}:
-            raise KinemaError(f"integrator: {integrator!r} is none of {', '.join(i.value for i in Integrator)}")
-        if substeps < 1:
-            raise KinemaError(f"substeps: there is at least one, not {substeps}")
-        self.dt = dt
-        self.device = device
-        self.precision = precision
-        self.contacts = contacts
-        self.limits = limits
-        self.integrator = Integrator(integrator)
-        self.gravity = _gravity(gravity)
-        self.substeps = substeps
-        self.emission = emission
+        self._dt = duration(dt, "dt")
+        self.device = device_name(device)
+        self.precision = choice(precision, "precision", PRECISIONS)
+        self.contacts = flag(contacts, "contacts")
+        self.limits = flag(limits, "limits")
+        self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
+        self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
+        self.substeps = whole(substeps, "substeps", "substep")
+        self.emission = choice(emission, "emission", EMISSIONS)
         self.entities: list[Entity] = []
         self.diagnostics = Diagnostics()
         """What was read, approximated or left out."""
@@ -94,6 +87,27 @@ class Scene:
             else f"{self.n_envs} environments on {self._running.engine.device.name}"
         )
         return f"<Scene: {len(self.entities)} entities, {built}>"
+
+    @property
+    def dt(self) -> float:
+        """The time of one step [s]; it may be changed at any time."""
+        return self._dt
+
+    @dt.setter
+    def dt(self, dt: float) -> None:
+        self._dt = duration(dt, "dt")
+        if self._running is not None:
+            self._running.engine.dt = self._dt / self.substeps
+
+    @property
+    def links(self) -> Any:
+        """The arrays of all links: `scene.links.pos` is short for `scene.sim.rigid_solver.links_state.pos`."""
+        return self.running.engine.fields.links_state
+
+    @property
+    def dofs(self) -> Any:
+        """The arrays of all degrees of freedom, likewise."""
+        return self.running.engine.fields.dofs_state
 
     # ------------------------------------------------------------------------------------------------ building
 
@@ -122,7 +136,7 @@ class Scene:
             name=unique_name(name or description.name or "entity", self._names),
             description=description,
             pose=_placed(description, pos, quat),
-            fixed=fixed,
+            fixed=None if fixed is None else flag(fixed, "fixed"),
         )
         entity = Entity(self, part.name, description, compile_model([part]))
         self._parts.append(part)
@@ -132,6 +146,8 @@ class Scene:
     def _read(self, path: str | os.PathLike[str]) -> Robot | World:
         from kinema.read import read
 
+        if not isinstance(path, str | os.PathLike):
+            raise KinemaError(f"add: expected a robot, a world or the path of a file, not {path!r}")
         description = read(Path(path))
         self.diagnostics.items += description.diagnostics.items
         return description
@@ -149,35 +165,39 @@ class Scene:
         """
         if self._running is not None:
             raise KinemaError("the scene is built already")
+        n_envs = whole(n_envs, "build", "environment")
         settings = Settings(
             dt=self.dt / self.substeps,
             integrator=self.integrator,
             per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
-            external_forces=external_forces,
+            external_forces=flag(external_forces, "external_forces"),
         )
         with self.progress.showing(3):
-            self.progress("modelling")
-            model = compile_model(self._parts, self.gravity, self.diagnostics)
-            given = self._set_constants(model)
-            self.progress("checking")
             parts = [p.description for p in self._parts]
-            report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
-            adjustable = bool(settings.per_env & {"armature", "mass_shift"})
-            inertia = refuse_impossible(model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable)
-            self.progress("allocating")
-            device = find_device(self.device)
-            engine = Engine(
-                model,
-                settings,
-                n_envs,
-                device,
-                precision=self.precision,
-                emission=self.emission,
-                progress=self.progress,
-            )
-            memory = Memory(engine)
-            controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
-        self._running = Running(model, engine, memory, controls, Observer(memory))
+            with self.progress("modelling"):
+                model = compile_model(self._parts, self.gravity, self.diagnostics)
+                given = self._set_constants(model)
+            with self.progress("checking"):
+                report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
+                for part in self._parts:
+                    report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
+                adjustable = bool(settings.per_env & {"armature", "mass_shift"})
+                inertia = refuse_impossible(
+                    model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable
+                )
+            with self.progress("allocating"):
+                engine = Engine(
+                    model,
+                    settings,
+                    n_envs,
+                    find_device(self.device),
+                    precision=self.precision,
+                    emission=self.emission,
+                    progress=self.progress,
+                )
+                memory = Memory(engine)
+                controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
+        self._running = Running(model, engine, memory, controls)
         self._sim = Sim(engine)
         for entity, info in zip(self.entities, model.entities, strict=True):
             entity._info = info
@@ -194,11 +214,11 @@ class Scene:
         return given
 
     def prepare(self) -> None:
-        """Compile the step for the way joints are controlled now, so that the first one is as fast as the next."""
+        """Compile the step, so that the first one is as fast as the next."""
         running = self.running
         if running.model.n_dofs:
             with self.progress.showing(2):
-                running.engine.prepare()
+                running.engine.prepare(ahead=True)
         running.controls.changed = False
 
     # ----------------------------------------------------------------------------------------------- running
@@ -230,60 +250,67 @@ class Scene:
     def step(self, n: int = 1) -> None:
         """Take steps of `dt`; all of them in one launch."""
         running = self.running
-        if n < 1:
-            raise KinemaError(f"step: at least one step, not {n}")
+        n = whole(n, "step", "step")
         if running.controls.changed:
             self.prepare()
         if running.model.n_dofs:
             running.engine.step(n * self.substeps)
         else:
-            running.engine.time += n * self.substeps
+            running.engine.count(n * self.substeps)
 
-    def reset(self, envs_idx: Any = None) -> None:
-        """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back."""
+    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None) -> None:
+        """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back.
+
+        Args:
+            envs_idx: which environments; None for all.
+            keyframe: a state that a file names, by its name or number there: entities whose file has it go to its
+                coordinates, velocities and controls (`Entity.keyframe_names`), all others to their start.
+        """
         running = self.running
         envs = environments(envs_idx, running.n_envs)
         count = running.n_envs if envs is None else len(envs)
+        state = None if keyframe is None else state_of(running.model, keyframe)
         if running.model.n_dofs:
             running.engine.reset(envs)
-        running.controls.reset(envs)
+        if state is None:
+            running.controls.reset(envs)
+        else:
+            for name, row in (("qpos", state.qpos), ("vel", state.qvel)):
+                running.memory.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
+            running.controls.reset(envs, state.qpos, state.ctrl)
+            self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in state.left_out])
         for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
             if running.engine.settings.external_forces:
                 rows = 3 * running.model.n_links
                 running.memory.write(name, slice(None), np.zeros((count, rows)), envs)
+
+    def _note_once(self, code: str, messages: Sequence[str]) -> None:
+        said = {d.message for d in self.diagnostics if d.code == code}
+        for message in messages:
+            if message not in said:
+                self.diagnostics.note(code, message)
 
     def get_error_envs_mask(self) -> np.ndarray:
         """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
         return (self.running.memory.all("error") != 0.0).any(axis=0)
 
     def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
-        """Gravity [m/s2] of environments, (n_envs, 3); needs `build(per_env=("gravity",))`."""
+        """Gravity [m/s2], three numbers; with `build(per_env=("gravity",))` those of each environment, (n_envs, 3)."""
         if not self.entities:
             raise not_built()
         self.entities[0].set_gravity(gravity, envs_idx)
 
     def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""
-        kinetic, potential = self.running.observe("energy")
-        return kinetic, potential
-
-
-def _gravity(gravity: ArrayLike | None) -> np.ndarray | None:
-    if gravity is None:
-        return None
-    g = vector(gravity)
-    if g.shape != (3,) or not np.isfinite(g).all():
-        raise KinemaError(f"gravity: expected three finite numbers, not {gravity!r}")
-    return g
+        system = self.running.engine.fields.system
+        return np.array(system.kinetic_energy.numpy()), np.array(system.potential_energy.numpy())
 
 
 def _placed(description: Robot | World, pos: ArrayLike, quat: ArrayLike) -> Pose | None:
     """Where a description's base frame goes; None for where its file puts it."""
-    p, q = vector(pos), vector(quat)
-    if p.shape != (3,) or not np.isfinite(p).all():
-        raise KinemaError(f"pos: expected three finite numbers, not {pos!r}")
-    if q.shape != (4,) or not np.isfinite(q).all() or not q.any():
-        raise KinemaError(f"quat: expected four finite numbers (w, x, y, z) that are not all zero, not {quat!r}")
+    p, q = numbers(pos, "pos", "three"), numbers(quat, "quat", "four")
+    if not q.any():
+        raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
     pose = Pose.from_quaternion(p, q)
     if not p.any() and np.array_equal(pose.rotation, np.eye(3)):
         return None

@@ -54,7 +54,7 @@ class Sim:
     @property
     def time(self) -> float:
         """Simulated time since the scene was built [s]."""
-        return self.engine.time * self.engine.settings.dt
+        return self.engine.seconds
 
 
 def not_built() -> KinemaError:

@@ -29,6 +29,17 @@ class Control(enum.IntEnum):
     """Nothing: it is moved by the actuators that its file describes."""
 
 
+class Drive(enum.Enum):
+    """What a step listens to: the fewer, the faster."""
+
+    ACTUATORS = "actuators"
+    """To the files' actuators alone."""
+    COMMANDS = "commands"
+    """To commands as well; what they mean is in the gains, which can change at any time."""
+    MIXED = "mixed"
+    """Likewise, and environments differ in what commands mean; no actuators."""
+
+
 PARAMETERS = ("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping")
 """What may differ between environments, if that is asked for before building."""
 
@@ -38,13 +49,13 @@ class Settings:
     """What a step program is made for."""
 
     dt: float = 0.002
+    """The time of a step to begin with; it is an input of the program."""
     integrator: Integrator = Integrator.IMPLICIT
-    control: tuple[Control, ...] | None = None
-    """By degree of freedom; None where it may change at any time, and is read from an array."""
-    actuators: bool = True
-    """Whether the files' actuators pull on joints at all; where control is read from an array, it cannot say."""
+    drive: Drive = Drive.COMMANDS
     per_env: frozenset[str] = frozenset()
-    """Which of `PARAMETERS` are inputs."""
+    """Which of `PARAMETERS` differ between environments."""
+    limits: bool = False
+    """Whether joints stop at their limits."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
     roles: int = 1

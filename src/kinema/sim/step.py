@@ -1,121 +1,297 @@
 """One step, from state to state: the story on one screen.
 
-Kinematics, then the forces on the joints, then the accelerations they cause, then the next state. Everything here runs
-on floats as well as on symbols; `kinema.sim.programs` traces it.
+A step is a list of stages; each adds to what the next ones find. Everything here runs on floats as well as on symbols,
+straight or in loops over tables: that is the business of the `Sweeps` that it goes by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
-from kinema.trace import Value
+from kinema import trace
+from kinema.trace import Recorder, Value
 
-from . import actuation
-from .actuation import JointForces
-from .dynamics import Factors, TreeMatrix, add_forces, bias_forces, factorise, joint_forces, mass_matrix
-from .gyroscope import correct_lone_bodies
-from .inputs import Inputs
-from .integrate import advance
-from .kinematics import Offset, Subspace, accelerations, offsets, subspaces, world_poses
+from .constrain.rows import kinds
+from .force import cords, joints
+from .force.links import anything_pulls, applied, no_wrenches, spare_weight
+from .rigid.aba import articulated_accelerations
+from .rigid.crba import mass_matrix
+from .rigid.gyroscope import correct_lone_bodies
+from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
+from .rigid.kinematics import Moving, Pose, accelerations, poses_in_parents, poses_in_world
+from .rigid.rnea import NO_WRENCH, Wrench, bias_forces, inertial_wrench, joint_forces
+from .rigid.sweeps import Cords, Pull, Quantity, Sweeps, TreeMatrix
+from .rigid.tree import Node
 from .settings import Integrator
-from .tree import Tree
+from .solve.active_set import constraint_forces
+
+OfNode = Callable[[Node], list[Value]]
+LARGEST = 3.0e38
+"""Beyond this a number is no longer one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dynamics:
-    """Everything about one state that decides how it moves on."""
+@dataclass(eq=False)
+class Step:
+    """One state, and everything about it that decides how it moves on; each thing is computed once, if at all."""
 
-    tree: Tree
-    q: Sequence[Value]
-    v: Sequence[Value]
-    where: dict[int, Offset]
-    subspace: dict[int, Subspace]
-    mass: TreeMatrix
-    bias: list[Value]
-    passive: JointForces
-    tendon: JointForces
-    control: JointForces
-    actuator: JointForces
-    pushed: list[Value]
-    """Generalised forces of what pulls on frames: the user, thrusters, missing weight."""
+    s: Sweeps
+    articulated: bool = False
+    """Whether accelerations come by articulated bodies: for deep trees, where no matrix is needed."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """What stages of others leave for each other."""
+    qacc: Quantity[list[Value]] | None = None
+    """The accelerations that the step is taken with."""
 
-    @property
-    def force(self) -> list[Value]:
-        """All that accelerates the joints."""
-        parts = (self.passive.force, self.tendon.force, self.control.force, self.actuator.force, self.pushed)
-        total: list[Value] = [-b for b in self.bias]
-        for part in parts:
-            total = [a + b for a, b in zip(total, part, strict=True)]
+    @cached_property
+    def where(self) -> Quantity[Pose]:
+        """Where each frame is in its parent."""
+        return poses_in_parents(self.s)
+
+    @cached_property
+    def frames(self) -> Quantity[Pose]:
+        """Where each frame is in the world."""
+        return poses_in_world(self.s, self.where)
+
+    @cached_property
+    def motion(self) -> Quantity[Moving]:
+        """How each frame accelerates, as felt, while no coordinate does."""
+        return accelerations(self.s, self.where)
+
+    @cached_property
+    def mass(self) -> TreeMatrix:
+        """The joint-space inertia."""
+        return mass_matrix(self.s, self.where)
+
+    @cached_property
+    def bias(self) -> Quantity[list[Value]]:
+        """The joint forces that keep coordinates from accelerating."""
+        return bias_forces(self.s, self.where, self.motion)
+
+    @cached_property
+    def wrenches(self) -> Quantity[Wrench] | None:
+        """What pulls on frames: the user, thrusters, missing weight; None where nothing ever does."""
+        if not anything_pulls(self.s.model, self.s.settings):
+            return None
+        found = no_wrenches(self.s, "wrenches")
+        spare_weight(self.s, self.frames, found)
+        applied(self.s, self.frames, found)
+        return found
+
+    @cached_property
+    def tendons(self) -> Cords:
+        """Springs and dampers in tendons."""
+        return cords.tendons(self.s)
+
+    @cached_property
+    def actuators(self) -> Cords:
+        """The files' actuators; those on frames add to the wrenches."""
+        return cords.actuators(self.s, self.wrenches)
+
+    @cached_property
+    def pushed(self) -> Quantity[list[Value]] | None:
+        """What the wrenches on frames do to joints."""
+        wrenches = self.wrenches
+        _ = self.actuators
+        if wrenches is None:
+            return None
+        return joint_forces(self.s, "wrenches", self.where, lambda node: wrenches[node.here])
+
+    @cached_property
+    def forces(self) -> Quantity[list[list[Pull]]]:
+        """What acts on each degree of freedom: passive, tendons, control, actuators."""
+        s, tendons, actuators = self.s, self.tendons, self.actuators
+        needs_inertia = bool(s.model.dofs.acceleration_drive.any())
+        mass = self.mass if needs_inertia else None
+        forces: Quantity[list[list[Pull]]] = s.quantity("forces")
+
+        def body(node: Node) -> None:
+            inertia = mass.diagonal(node) if mass is not None and node.per_inertia else []
+            bounds = zip(s.of("effort_lower", node), s.of("effort_upper", node), strict=True)
+            driven = [joints.bounded(p, *b) for p, b in zip(actuators.on(node), bounds, strict=True)]
+            forces.put(node.here, [joints.passive(s, node), tendons.on(node), joints.control(s, node, inertia), driven])
+
+        s.each_frame("forces on joints", body)
+        return forces
+
+    def active_force(self, node: Node) -> list[Value]:
+        """The sum of what acts on a frame's degrees of freedom, but for what comes from its motion."""
+        parts = self.forces[node.here]
+        return [_sum([part[k].force for part in parts]) for k in range(len(node.dofs))]
+
+    @cached_property
+    def force(self) -> Quantity[list[Value]]:
+        """All that accelerates the joints: what the mass matrix times the acceleration is."""
+        bias, pushed, _ = self.bias, self.pushed, self.forces
+        force: Quantity[list[Value]] = self.s.quantity("force")
+
+        def body(node: Node) -> None:
+            own, taken = self.active_force(node), bias[node.here]
+            result = [-taken[k] + own[k] for k in range(len(own))]
+            if pushed is not None:
+                result = [a + b for a, b in zip(result, pushed[node.here], strict=True)]
+            force.put(node.here, result)
+
+        self.s.each_frame("all forces", body)
+        return force
+
+    @cached_property
+    def free_acceleration(self) -> Quantity[list[Value]]:
+        """What the forces would do to the coordinates without constraints."""
+        if self.articulated:
+            return self._articulated(lambda node: self.s.of("armature", node), self.active_force)
+        force = self.force
+        return self.mass.factorised().solve("accelerations", force)
+
+    @cached_property
+    def constraint_force(self) -> Quantity[list[Value]] | None:
+        """What constraints do to the joints; None where there are none."""
+        asked = kinds(self.s.settings)
+        return constraint_forces(self.s, asked, self.free_acceleration, self._with_diagonal) if asked else None
+
+    def _with_diagonal(self, diagonal: OfNode, push: OfNode) -> Quantity[list[Value]]:
+        """Accelerations with something added to the diagonal of the inertia, and to the forces."""
+
+        def more(node: Node, of: OfNode, known: list[Value]) -> list[Value]:
+            return [a + b for a, b in zip(known, of(node), strict=True)]
+
+        if self.articulated:
+            return self._articulated(
+                lambda node: more(node, diagonal, self.s.of("armature", node)),
+                lambda node: more(node, push, self.active_force(node)),
+            )
+        right: Quantity[list[Value]] = self.s.quantity("right-hand side")
+        force = self.force
+        self.s.each_frame("right-hand side", lambda node: right.put(node.here, more(node, push, force[node.here])))
+        return self.mass.plus("inertia with constraints", diagonal).factorised().solve("a guess", right)
+
+    @cached_property
+    def acceleration(self) -> Quantity[list[Value]]:
+        """Forward dynamics: what forces and constraints do to the coordinates."""
+        return self.free_acceleration if self.constraint_force is None else self._pushed_on(_none)
+
+    def _pushed_on(self, slopes: OfNode) -> Quantity[list[Value]]:
+        """Accelerations by all forces, those of constraints among them, with slopes on the diagonal of the inertia."""
+        held = self.constraint_force
+        return self._with_diagonal(slopes, _none if held is None else lambda node: held[node.here])
+
+    def _articulated(self, own: OfNode, force: OfNode) -> Quantity[list[Value]]:
+        motion, wrenches, _ = self.motion, self.wrenches, self.forces
+
+        def bias(node: Node) -> Wrench:
+            taken = inertial_wrench(node.inertia, motion[node.here])
+            pull = NO_WRENCH if wrenches is None else wrenches[node.here]
+            return Wrench(
+                [a - b for a, b in zip(taken.torque, pull.torque, strict=True)],
+                [a - b for a, b in zip(taken.force, pull.force, strict=True)],
+            )
+
+        return articulated_accelerations(self.s, self.where, own, force, bias)
+
+    def implicit_acceleration(self) -> Quantity[list[Value]]:
+        """The change of velocity per time over a step, with the slopes of forces taken at its end."""
+        s, _ = self.s, self.forces
+        fast = s.settings.integrator is Integrator.IMPLICIT
+
+        def slopes(node: Node) -> list[Value]:
+            parts = self.forces[node.here] if fast else self.forces[node.here][:1]
+            return [-(s.dt * _sum([part[k].slope for part in parts])) for k in range(len(node.dofs))]
+
+        held = self.constraint_force
+        if self.articulated:
+            return self._pushed_on(slopes)
+        force = self.force if held is None else self._all_forces(held)
+        between = [self.tendons, self.actuators] if fast else []
+        implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
+        change = implicit.factorised().solve("accelerations", force)
+        if fast:
+            correct_lone_bodies(s, implicit, self.where, force, change)
+        return change
+
+    def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:
+        """Those of constraints among them."""
+        total: Quantity[list[Value]] = self.s.quantity("all forces with constraints")
+        force = self.force
+
+        def body(node: Node) -> None:
+            total.put(node.here, [a + b for a, b in zip(force[node.here], held[node.here], strict=True)])
+
+        self.s.each_frame("all forces with constraints", body)
         return total
 
 
-def step(inputs: Inputs) -> tuple[list[Value], list[Value]]:
-    """The next coordinates and velocities, by one of the single-stage integrators."""
-    state = dynamics(inputs, inputs.q, inputs.v)
-    dt = inputs.settings.dt
-    change = implicit_acceleration(inputs, state)
-    v = [speed + dt * a for speed, a in zip(state.v, change, strict=True)]
-    return advance(state.tree, state.q, v, dt), v
+def _none(node: Node) -> list[Value]:
+    return [0.0] * len(node.dofs)
 
 
-def dynamics(inputs: Inputs, q: Sequence[Value], v: Sequence[Value]) -> Dynamics:
-    """Kinematics, inertia and forces of a state."""
-    tree = inputs.tree()
-    where = offsets(tree, q)
-    subspace = subspaces(tree, where)
-    mass = mass_matrix(tree, where, subspace, inputs.of_dofs("armature"))
-    bias = bias_forces(tree, where, subspace, accelerations(tree, where, subspace, v, None, inputs.gravity))
-    diagonal = [mass.at(i, i) for i in range(inputs.model.n_dofs)]
-    actuator = actuation.actuators(inputs, q, v)
-    frames = world_poses(tree, where)
-    pulls = add_forces(actuator.frames, actuation.weightless(inputs, frames))
-    pulls = add_forces(pulls, actuation.applied(inputs, frames))
-    return Dynamics(
-        tree=tree,
-        q=q,
-        v=v,
-        where=where,
-        subspace=subspace,
-        mass=mass,
-        bias=bias,
-        passive=actuation.passive(inputs, q, v),
-        tendon=actuation.tendons(inputs, q, v),
-        control=actuation.control(inputs, q, v, diagonal),
-        actuator=actuator,
-        pushed=joint_forces(tree, where, subspace, pulls),
+def _sum(parts: list[Value]) -> Value:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+# --------------------------------------------------------------------------------------------------------- the stages
+
+
+def position(step: Step) -> None:
+    """Where everything is."""
+    _ = step.where
+
+
+def forces(step: Step) -> None:
+    """What acts on the joints."""
+    _ = step.forces
+
+
+def constrain(step: Step) -> None:
+    """What constraints add to them."""
+    _ = step.constraint_force
+
+
+def accelerate(step: Step) -> None:
+    """What the forces do."""
+    stages = step.s.settings.integrator is Integrator.RK4
+    step.qacc = step.acceleration if stages else step.implicit_acceleration()
+
+
+def integrate(step: Step) -> None:
+    """The next state, and a flag where it is no longer made of numbers."""
+    s, qacc = step.s, step.qacc
+    assert qacc is not None
+    advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
+    health = s.health()
+
+    def body(node: Node) -> None:
+        q, v = advance(s, node, qacc)
+        s.write("qpos", node, q)
+        s.write("vel", node, v)
+        health.note(node, q, v)
+
+    s.each_frame("the next state", body)
+    s.write(
+        "error",
+        None,
+        [
+            trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
+            for role, total in enumerate(health.totals())
+        ],
     )
 
 
-def acceleration(state: Dynamics) -> list[Value]:
-    """Forward dynamics: what the forces do to the coordinates."""
-    return factorise(state.mass).solve(state.force)
+Stage = Callable[[Step], None]
+STAGES: list[Stage] = [position, forces, constrain, accelerate, integrate]
+"""The step, in order. A stage of another room goes between them."""
 
 
-def implicit_acceleration(inputs: Inputs, state: Dynamics) -> list[Value]:
-    """The change of velocity per time over a step, with the slopes of forces taken at its end."""
-    implicit = state.mass
-    slopes = [state.passive]
-    if inputs.settings.integrator is Integrator.IMPLICIT:
-        slopes += [state.tendon, state.control, state.actuator]
-    for forces in slopes:
-        implicit = _with_slopes(implicit, forces, inputs.settings.dt)
-    factors: Factors = factorise(implicit)
-    change = factors.solve(state.force)
-    if inputs.settings.integrator is Integrator.IMPLICIT:
-        change = correct_lone_bodies(
-            state.tree, implicit, state.where, state.v, state.force, change, inputs.settings.dt
-        )
-    return change
+def take(step: Step) -> None:
+    """Take a step; a Runge-Kutta step takes four, and `count_stages` after each."""
+    for stage in STAGES:
+        stage(step)
 
 
-def _with_slopes(matrix: TreeMatrix, forces: JointForces, dt: float) -> TreeMatrix:
-    """M - dt dF/dv; a coupling of two joints that do not move each other has no place in the tree, and is left out."""
-    entries = dict(matrix.entries)
-    for i, slope in enumerate(forces.slope):
-        entries[i, i] = entries[i, i] - dt * slope
-    for (i, j), slope in forces.coupling.items():
-        for pair in ((i, j), (j, i)):
-            if pair in entries:
-                entries[pair] = entries[pair] - dt * slope
-    return TreeMatrix(matrix.tree, entries)
+def count_stages(recorder: Recorder) -> None:
+    """Which of its stages a Runge-Kutta step is in next."""
+    recorder.write("phase", [next_phase(recorder.read("phase"))])

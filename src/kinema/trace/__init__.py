@@ -1,7 +1,20 @@
-"""L1: symbolic scalars, straight-line programs, their optimisation, interpretation and differentiation."""
+"""L1: symbolic scalars, programs made of blocks, their optimisation, interpretation, differentiation and emission."""
 
+from .blocks import (
+    SCRATCH as SCRATCH,
+    Count as Count,
+    If as If,
+    Instruction as Instruction,
+    Line as Line,
+    Loop as Loop,
+    Place as Place,
+    Repeat as Repeat,
+    Slot as Slot,
+    Store as Store,
+)
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
-from .emit import Place as Place, Target as Target, emit as emit
+from .emit_llvm import ENTRY as ENTRY, emit_llvm as emit_llvm
+from .emit_ptx import emit_ptx as emit_ptx
 from .functions import (
     absolute as absolute,
     clamp as clamp,
@@ -13,18 +26,11 @@ from .functions import (
     sqrt as sqrt,
     square as square,
 )
-from .interpret import interpret as interpret
-from .loops import (
-    SCRATCH as SCRATCH,
-    Loop as Loop,
-    Rolled as Rolled,
-    Row as Row,
-    Turn as Turn,
-    emit_rolled as emit_rolled,
-    interpret_rolled as interpret_rolled,
-    make_loop as make_loop,
-)
+from .interpret import interpret as interpret, interpret_in as interpret_in
+from .loops import Row as Row, RowCode as RowCode, record_loop as record_loop
+from .lowering import UNIFORM as UNIFORM, Target as Target
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
-from .program import Instruction as Instruction, Program as Program, Store as Store, finish as finish
-from .split import Role as Role, Split as Split, interpret_split as interpret_split, split as split
-from .tape import Scalar as Scalar, Slot as Slot, Tape as Tape, Value as Value
+from .program import Program as Program
+from .record import Recorder as Recorder, finish as finish, repeat as repeat
+from .split import EXCHANGE as EXCHANGE, n_exchanged as n_exchanged, split as split
+from .tape import Scalar as Scalar, Tape as Tape, Value as Value

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kinema.foundation import KinemaError
+
+from .blocks import Line
 from .functions import cos, select, sin
-from .program import Program, finish
+from .program import Program
+from .record import finish
 from .tape import Scalar, Tape, Value, add, divide, multiply, negate, subtract
 
 ADJOINT = "d_"
@@ -24,16 +28,20 @@ def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
     """The program that maps `d_<output>` to `d_<input>` for the named inputs, at the inputs' values.
 
     Its inputs are the program's own inputs and one array `d_y` for each output array y, the derivative of some cost
-    with respect to it; its outputs are the arrays `d_x`, of the extents that the program reads.
+    with respect to it; its outputs are the arrays `d_x`, of the extents that the program reads. Loops and conditions
+    have no gradient.
     """
+    if not program.is_straight or any(slot.index is not None for slot in program.line.slots()):
+        raise KinemaError("only straight lines of code have gradients: this program has loops or conditions")
+    line = program.line
     tape = Tape()
-    values = _replay(program, tape)
+    values = _replay(line, tape)
     adjoints: dict[int, Value] = {}
-    for store in program.stores:
+    for store in line.stores:
         if isinstance(store.value, int):
             seed = tape.input(ADJOINT + store.slot.array, store.slot.item)
             adjoints[store.value] = add(adjoints.get(store.value, 0.0), seed)
-    for instruction in reversed(program.instructions):
+    for instruction in reversed(line.instructions):
         d = adjoints.get(instruction.target, 0.0)
         if instruction.slot is not None or (not isinstance(d, Scalar) and d == 0.0):
             continue
@@ -43,17 +51,17 @@ def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
             if isinstance(a, int):
                 adjoints[a] = add(adjoints.get(a, 0.0), part)
     outputs: dict[str, list[Value]] = {ADJOINT + name: [0.0] * program.inputs.get(name, 0) for name in with_respect_to}
-    for instruction in program.instructions:
+    for instruction in line.instructions:
         if instruction.slot is not None and instruction.slot.array in with_respect_to:
             place = outputs[ADJOINT + instruction.slot.array]
             place[instruction.slot.item] = adjoints.get(instruction.target, 0.0)
     return finish(tape, outputs)
 
 
-def _replay(program: Program, tape: Tape) -> dict[int, Value]:
-    """The program's values as symbols of a new tape."""
+def _replay(line: Line, tape: Tape) -> dict[int, Value]:
+    """The line's values as symbols of a new tape."""
     values: dict[int, Value] = {}
-    for i in program.instructions:
+    for i in line.instructions:
         if i.slot is not None:
             values[i.target] = tape.input(i.slot.array, i.slot.item)
             continue

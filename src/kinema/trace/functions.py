@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 
-from .tape import Scalar, Tape, Value, multiply, negate, operand
-
-
-def _unary(op: str, x: Scalar) -> Scalar:
-    return x.tape.record(op, x.number)
+from .tape import Scalar, Value, multiply, negate, record
 
 
 def sqrt(x: Value) -> Value:
     """The square root."""
-    return _unary("sqrt", x) if isinstance(x, Scalar) else math.sqrt(x)
+    return record("sqrt", x) if isinstance(x, Scalar) else math.sqrt(x)
 
 
 def sin(x: Value) -> Value:
@@ -21,15 +17,15 @@ def sin(x: Value) -> Value:
     if not isinstance(x, Scalar):
         return math.sin(x)
     if x.tape.ops[x.number] == "neg":
-        return negate(_unary("sin", _inside(x)))
-    return _unary("sin", x)
+        return negate(record("sin", _inside(x)))
+    return record("sin", x)
 
 
 def cos(x: Value) -> Value:
     """The cosine of an angle [rad]; even, so that a sign vanishes."""
     if not isinstance(x, Scalar):
         return math.cos(x)
-    return _unary("cos", _inside(x) if x.tape.ops[x.number] == "neg" else x)
+    return record("cos", _inside(x) if x.tape.ops[x.number] == "neg" else x)
 
 
 def _inside(x: Scalar) -> Scalar:
@@ -40,27 +36,25 @@ def _inside(x: Scalar) -> Scalar:
 
 def absolute(x: Value) -> Value:
     """The absolute value."""
-    return _unary("abs", x) if isinstance(x, Scalar) else abs(x)
+    return record("abs", x) if isinstance(x, Scalar) else abs(x)
 
 
 def minimum(a: Value, b: Value) -> Value:
     """The smaller of two."""
-    tape = _tape(a, b)
-    if tape is None:
+    if not _symbolic(a, b):
         return min(a, b)  # type: ignore[type-var]
     if math.inf in (a, b):
         return b if a == math.inf else a
-    return tape.record("min", operand(a), operand(b))
+    return record("min", a, b)
 
 
 def maximum(a: Value, b: Value) -> Value:
     """The larger of two."""
-    tape = _tape(a, b)
-    if tape is None:
+    if not _symbolic(a, b):
         return max(a, b)  # type: ignore[type-var]
     if -math.inf in (a, b):
         return b if a == -math.inf else a
-    return tape.record("max", operand(a), operand(b))
+    return record("max", a, b)
 
 
 def clamp(x: Value, lower: Value, upper: Value) -> Value:
@@ -70,10 +64,9 @@ def clamp(x: Value, lower: Value, upper: Value) -> Value:
 
 def select(a: Value, b: Value, below: Value, otherwise: Value) -> Value:
     """`below` where a < b, else `otherwise`: both are computed, neither is branched to."""
-    tape = _tape(a, b, below, otherwise)
-    if tape is None or not (isinstance(a, Scalar) or isinstance(b, Scalar)):
+    if not _symbolic(a, b):
         return below if a < b else otherwise  # type: ignore[operator]
-    return tape.record("select", operand(a), operand(b), operand(below), operand(otherwise))
+    return record("select", a, b, below, otherwise)
 
 
 def square(x: Value) -> Value:
@@ -81,5 +74,5 @@ def square(x: Value) -> Value:
     return multiply(x, x)
 
 
-def _tape(*values: Value) -> Tape | None:
-    return next((v.tape for v in values if isinstance(v, Scalar)), None)
+def _symbolic(*values: Value) -> bool:
+    return any(isinstance(v, Scalar) for v in values)

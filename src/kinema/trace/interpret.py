@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .program import Instruction, Program
+from .blocks import SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Repeat, Slot
+from .program import Program
 
 _RUN: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
@@ -29,23 +30,129 @@ _RUN: dict[str, Callable[..., Any]] = {
 
 
 def interpret(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs, each of shape (items, n_envs), from inputs of shape (items, n_envs)."""
-    values: dict[int, Any] = {}
-    n_envs = next(iter(arrays.values())).shape[1] if arrays else 1
-    dtype = next(iter(arrays.values())).dtype if arrays else np.dtype(np.float64)
-    evaluate(program.instructions, arrays, values)
-    results = {name: np.zeros((count, n_envs), dtype) for name, count in program.outputs.items()}
-    for store in program.stores:
-        value = values[store.value] if isinstance(store.value, int) else store.value
-        results[store.slot.array][store.slot.item] = value
-    return results
+    """The outputs, each of shape (items, n_envs), from inputs of shape (items, n_envs), which stay as they are."""
+    some = next(iter(arrays.values())) if arrays else np.zeros((1, 1))
+    outputs = program.outputs
+    own = dict(arrays)
+    for name, count in outputs.items():
+        own[name] = np.zeros((max(count, len(arrays.get(name, ()))), some.shape[1]), some.dtype)
+        own[name][: len(arrays.get(name, ()))] = arrays.get(name, 0.0)
+    _Run(program, own, {}).run(program.blocks)
+    return {name: own[name][:count] for name, count in outputs.items()}
 
 
-def evaluate(instructions: Iterable[Instruction], arrays: Mapping[str, np.ndarray], values: dict[int, Any]) -> None:
-    """Run instructions, adding what they compute to the values known so far."""
-    dtype = next(iter(arrays.values())).dtype if arrays else np.dtype(np.float64)
-    for i in instructions:
-        if i.slot is not None:
-            values[i.target] = arrays[i.slot.array][i.slot.item]
-        else:
-            values[i.target] = _RUN[i.op](*(values[a] if isinstance(a, int) else dtype.type(a) for a in i.args))
+def interpret_in(
+    program: Program, arenas: Mapping[str, np.ndarray], places: Mapping[str, Place], runs: int = 1
+) -> None:
+    """Run in arenas of shape (rows, n_envs), which are written in place."""
+    for _ in range(runs):
+        _Run(program, arenas, places).run(program.blocks)
+
+
+class _Run:
+    def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], places: Mapping[str, Place]) -> None:
+        some = next(iter(arrays.values())) if arrays else np.zeros((1, 1))
+        self.dtype, self.n_envs = some.dtype, some.shape[1]
+        sizes = {**program.locals, SCRATCH: program.n_scratch}
+        self.arrays = {**arrays, **{name: np.zeros((n, self.n_envs), self.dtype) for name, n in sizes.items()}}
+        self.places = places
+        self.rows: list[tuple[Case, np.ndarray, np.ndarray]] = []
+        """The rows of tables that the run is in."""
+        self.turns: list[int] = []
+        self.active: np.ndarray | None = None
+        """Which environments take part; None for all."""
+
+    def run(self, blocks: Blocks) -> None:
+        for block in blocks:
+            match block:
+                case Line():
+                    self.line(block)
+                case Loop():
+                    for ints, floats, case in zip(block.ints, block.floats, block.case_of_row(), strict=True):
+                        self.rows.append((block.cases[int(case)], ints, floats))
+                        self.run(block.cases[int(case)].blocks)
+                        self.rows.pop()
+                case Count():
+                    self.count(block)
+                case Repeat():
+                    self.repeat(block)
+                case If():
+                    before = self.active
+                    if self._narrow(self.get(block.flag) > 0.5):
+                        self.run(block.body)
+                    self.active = before
+
+    def _narrow(self, mask: np.ndarray) -> bool:
+        """Only these environments from now on; whether there are any."""
+        self.active = mask if self.active is None else self.active & mask
+        return bool(self.active.any())
+
+    def count(self, block: Count) -> None:
+        before, counts = self.active, np.array(self.get(block.count))
+        self.turns.append(0)
+        while self._narrow(self.turns[-1] < counts):
+            self.run(block.body)
+            self.turns[-1] += 1
+        self.turns.pop()
+        self.active = before
+
+    def repeat(self, block: Repeat) -> None:
+        before = self.active
+        for _ in range(block.most):
+            self.run(block.body)
+            if not self._narrow(self.get(block.again) > 0.5):
+                break
+        self.active = before
+
+    def line(self, line: Line) -> None:
+        values: dict[int, Any] = {}
+        self.evaluate(line.instructions, values)
+        # copies: what was read is a view of memory that a store may change
+        results = [np.array(values[s.value] if isinstance(s.value, int) else s.value) for s in line.stores]
+        for store, result in zip(line.stores, results, strict=True):
+            self.put(store.slot, result, values)
+
+    def evaluate(self, instructions: Iterable[Instruction], values: dict[int, Any]) -> None:
+        """Run instructions, adding what they compute to the values known so far."""
+        for i in instructions:
+            if i.slot is not None:
+                values[i.target] = self.get(i.slot, values)
+            elif i.op == "turn":
+                values[i.target] = self.dtype.type(self.turns[-1])
+            else:
+                values[i.target] = _RUN[i.op](
+                    *(values[a] if isinstance(a, int) else self.dtype.type(a) for a in i.args)
+                )
+
+    def _find(self, slot: Slot) -> tuple[np.ndarray, int]:
+        for case, ints, floats in reversed(self.rows):
+            if slot in case.numbers:
+                return floats[:, None], case.numbers[slot]
+            if slot.array in case.arrays:
+                arena, column = case.arrays[slot.array]
+                return self.arrays[arena], int(ints[column]) + slot.item
+        if slot.array in self.places:
+            place = self.places[slot.array]
+            return self.arrays[place.arena], place.row + slot.item
+        return self.arrays[slot.array], slot.item
+
+    def get(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
+        array, row = self._find(slot)
+        if (array.shape[1] == 1 and self.n_envs > 1) or array.dtype != self.dtype:
+            return self.dtype.type(array[row, 0])
+        if slot.index is None:
+            return array[row]
+        return array[row + self._index(slot, values, len(array) - row), np.arange(self.n_envs)]
+
+    def _index(self, slot: Slot, values: Mapping[int, Any] | None, count: int) -> np.ndarray:
+        """Of environments that take no part, anything that is there."""
+        index = np.broadcast_to(np.asarray((values or {})[slot.index or 0], np.int64), (self.n_envs,))
+        return index if self.active is None else np.clip(index, 0, count - 1)
+
+    def put(self, slot: Slot, result: np.ndarray, values: Mapping[int, Any]) -> None:
+        array, row = self._find(slot)
+        every = np.arange(self.n_envs)
+        rows = row if slot.index is None else row + self._index(slot, values, len(array) - row)
+        if self.active is not None:
+            result = np.where(self.active, result, array[rows, every])
+        array[rows, every] = result

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from .program import Instruction, Program
+from .blocks import Instruction, Line, map_lines
+from .program import Program
 
 
-def fuse_multiply_add(program: Program) -> Program:
+def fuse_multiply_add(line: Line, kept: Sequence[int] = ()) -> Line:
     """A product that is used once, in a sum, is computed together with the sum: fma(a, b, c) = a b + c.
 
-    `fma`, `fms` (a b - c) and `fnma` (c - a b) are one instruction each on every processor that matters.
+    `fma`, `fms` (a b - c) and `fnma` (c - a b) are one instruction each on every processor that matters. Values that
+    are `kept` are wanted beside those that are stored.
     """
-    kept = [s.value for s in program.stores if isinstance(s.value, int)]
-    return Program(fuse_instructions(program.instructions, kept), program.stores)
-
-
-def fuse_instructions(instructions: Sequence[Instruction], kept: Sequence[int]) -> tuple[Instruction, ...]:
-    """The same for a list of instructions, of which some values are wanted beside."""
-    uses = Counter(a for i in instructions for a in i.args if isinstance(a, int))
+    uses = Counter(a for i in line.instructions for a in i.needs)
+    uses.update(line.roots)
     uses.update(kept)
-    made_by = {i.target: i for i in instructions}
+    made_by = {i.target: i for i in line.instructions}
 
     def product(argument: object) -> Instruction | None:
         if not isinstance(argument, int) or uses[argument] != 1:
@@ -31,7 +29,7 @@ def fuse_instructions(instructions: Sequence[Instruction], kept: Sequence[int]) 
 
     gone: set[int] = set()
     fused: list[Instruction] = []
-    for instruction in instructions:
+    for instruction in line.instructions:
         new = instruction
         if instruction.op in ("add", "sub"):
             a, b = instruction.args
@@ -44,25 +42,20 @@ def fuse_instructions(instructions: Sequence[Instruction], kept: Sequence[int]) 
             if new is not instruction:
                 gone.add(p.target)  # type: ignore[union-attr]
         fused.append(new)
-    return tuple(i for i in fused if i.target not in gone)
+    return Line(tuple(i for i in fused if i.target not in gone), line.stores)
 
 
-def schedule(program: Program) -> Program:
+def schedule(line: Line) -> Line:
     """An order with short live ranges: each value is computed shortly before it is first needed.
 
     Values are visited depth first from the outputs, the argument that needs more room first, so that it is done before
     others have to be held. The order of the tape is kept where that holds fewer values.
     """
-    candidates = [program, _depth_first(program)]
-    return min(candidates, key=lambda p: p.max_live())
+    candidates = [line, Line(depth_first(line.instructions, line.roots), line.stores)]
+    return min(candidates, key=lambda x: x.max_live())
 
 
-def _depth_first(program: Program) -> Program:
-    roots = [s.value for s in program.stores if isinstance(s.value, int)]
-    return Program(schedule_instructions(program.instructions, roots), program.stores)
-
-
-def schedule_instructions(instructions: Sequence[Instruction], roots: Sequence[int]) -> tuple[Instruction, ...]:
+def depth_first(instructions: Sequence[Instruction], roots: Sequence[int]) -> tuple[Instruction, ...]:
     """What the roots need of some instructions, depth first; arguments from elsewhere are taken as given."""
     made_by = {i.target: i for i in instructions}
     room = _room_needed(instructions)
@@ -88,10 +81,7 @@ def _visit(
             order.append(instruction)
             continue
         stack.append((number, True))
-        arguments = sorted(
-            {a for a in instruction.args if isinstance(a, int) and a in made_by and a not in done},
-            key=lambda a: (room[a], a),
-        )
+        arguments = sorted({a for a in instruction.needs if a in made_by and a not in done}, key=lambda a: (room[a], a))
         stack.extend((a, False) for a in arguments)
 
 
@@ -99,16 +89,17 @@ def _room_needed(instructions: Sequence[Instruction]) -> dict[int, int]:
     """For each value how many others have to be held while it is computed (Sethi and Ullman, as if it were a tree)."""
     room: dict[int, int] = {}
     for instruction in instructions:
-        needs = sorted((room.get(a, 1) for a in set(instruction.args) if isinstance(a, int)), reverse=True)
+        needs = sorted((room.get(a, 1) for a in set(instruction.needs)), reverse=True)
         room[instruction.target] = max([1, *(n + i for i, n in enumerate(needs))])
     return room
 
 
 def optimise(program: Program) -> Program:
-    """All passes, in order."""
+    """All passes, in order, on every line."""
+    blocks = program.blocks
     for improve in PASSES:
-        program = improve(program)
-    return program
+        blocks = map_lines(blocks, improve)
+    return replace(program, blocks=blocks)
 
 
-PASSES: Sequence = (fuse_multiply_add, schedule)
+PASSES: Sequence[Callable[[Line], Line]] = (fuse_multiply_add, schedule)

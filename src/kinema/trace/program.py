@@ -1,135 +1,141 @@
-"""A straight-line program: what is left of a tape when it is known which values are wanted."""
+"""Programs: blocks in order, and the memory that a run needs beside the arenas."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from .tape import Operand, Slot, Tape, Value, operand
+import numpy as np
+import numpy.typing as npt
 
-COST = {"input": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
-"""Floating-point operations an instruction stands for, where it is not one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """`target = op(args)`; an `int` argument is the target of an earlier instruction, a `float` a constant."""
-
-    target: int
-    op: str
-    args: tuple[Operand, ...]
-    slot: Slot | None = None
-    """Where an input is read from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """An output: a value, or a constant, and where it is written to."""
-
-    slot: Slot
-    value: Operand
+from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Slot, inner, lines, place_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """Instructions in an order in which they can run, then the stores."""
+    """Blocks in order, and the memory that a run needs beside the arenas."""
 
-    instructions: tuple[Instruction, ...]
-    stores: tuple[Store, ...]
+    blocks: Blocks
+    locals: Mapping[str, int] = field(default_factory=dict)
+    """Arrays of a run, by name: how many numbers each has."""
+    n_scratch: int = 0
+    """Rows of the arena `scratch`."""
+
+    @property
+    def line(self) -> Line:
+        """Its one line, if it is a straight line."""
+        if len(self.blocks) != 1 or not isinstance(self.blocks[0], Line):
+            raise TypeError("this program is not a straight line")
+        return self.blocks[0]
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether it is one line."""
+        return len(self.blocks) == 1 and isinstance(self.blocks[0], Line)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """All loops over tables, in the order of their text."""
+        return list(_loops(self.blocks))
 
     @property
     def inputs(self) -> dict[str, int]:
-        """Input array -> how many of its items are needed at least."""
-        return _extents(i.slot for i in self.instructions if i.slot is not None)
+        """Array -> how many of its items are read at least; not those of rows, and no locals."""
+        slots = (i.slot for line in _outside_loops(self.blocks) for i in line.instructions if i.slot is not None)
+        return self._extents(slots)
 
     @property
     def outputs(self) -> dict[str, int]:
-        """Output array -> how many items are written at least."""
-        return _extents(s.slot for s in self.stores)
+        """Array -> how many items are written at least; likewise."""
+        return self._extents(s.slot for line in _outside_loops(self.blocks) for s in line.stores)
+
+    def _extents(self, slots: Iterable[Slot]) -> dict[str, int]:
+        extents: dict[str, int] = {}
+        for slot in slots:
+            if slot.array not in self.locals and slot.array != SCRATCH:
+                extents[slot.array] = max(extents.get(slot.array, 0), slot.item + 1)
+        return extents
 
     @property
     def n_instructions(self) -> int:
-        """How long it is."""
-        return len(self.instructions)
+        """Instructions that have to be compiled."""
+        return sum(len(line.instructions) for line in lines(self.blocks))
 
     @property
     def n_operations(self) -> int:
-        """Floating-point operations, roughly."""
-        return sum(COST.get(i.op, 1) for i in self.instructions)
+        """Floating-point operations of a run, roughly: what turns an unknown number of times is counted once."""
+        return _operations(self.blocks)
 
     def counts(self) -> dict[str, int]:
         """How often each operation occurs."""
-        return dict(Counter(i.op for i in self.instructions))
+        return dict(Counter(i.op for line in lines(self.blocks) for i in line.instructions))
 
-    def max_live(self) -> int:
-        """The most values that are needed later at any one time: what registers would have to hold."""
-        last = last_uses(self)
-        expiring = Counter(last.values())
-        live = most = 0
-        for position, instruction in enumerate(self.instructions):
-            if instruction.target in last:
-                live += 1
-            most = max(most, live)
-            live -= expiring.get(position, 0)
-        return most
+    def tables(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """All tables of integers behind one header, and all tables of numbers."""
+        loops = self.loops
+        header: list[int] = []
+        start, first = HEADER * len(loops), 0
+        for loop in loops:
+            header += [len(loop.ints), start, first]
+            start, first = start + loop.ints.size, first + loop.floats.size
+        ints = [np.array([*header, 0], np.int32), *(loop.ints.ravel() for loop in loops)]
+        ints[0] = ints[0][: max(len(header), 1)]
+        return np.concatenate(ints), np.concatenate([*(loop.floats.ravel() for loop in loops), np.zeros(1)])
 
     def __str__(self) -> str:
-        lines = [f"v{i.target} = {_call(i)}" for i in self.instructions]
-        lines += [f"{s.slot.array}[{s.slot.item}] = {_show(s.value)}" for s in self.stores]
-        return "\n".join(lines)
+        return "\n".join(_text(self.blocks, ""))
 
 
-def last_uses(program: Program) -> dict[int, int]:
-    """Value -> position of the last instruction that needs it; stores come after all instructions."""
-    last: dict[int, int] = {}
-    for position, instruction in enumerate(program.instructions):
-        for a in instruction.args:
-            if isinstance(a, int):
-                last[a] = position
-    for store in program.stores:
-        if isinstance(store.value, int):
-            last[store.value] = len(program.instructions)
-    return last
+HEADER = 3
+"""Integers for each loop: how many rows it has, and where its integers and its numbers start."""
 
 
-def finish(tape: Tape, outputs: Mapping[str, Sequence[Value]]) -> Program:
-    """The program that computes the wanted outputs from the tape's inputs, without what they do not need."""
-    stores = tuple(
-        Store(Slot(array, item), operand(value))
-        for array, values in outputs.items()
-        for item, value in enumerate(values)
-    )
-    needed = _needed(tape, [s.value for s in stores if isinstance(s.value, int)])
-    instructions = tuple(
-        Instruction(n, tape.ops[n], tape.args[n], tape.slots.get(n)) for n in range(len(tape.ops)) if n in needed
-    )
-    return Program(instructions, stores)
+def _loops(blocks: Blocks) -> Iterator[Loop]:
+    for block in blocks:
+        if isinstance(block, Loop):
+            yield block
+        for body in inner(block):
+            yield from _loops(body)
 
 
-def _needed(tape: Tape, roots: Sequence[int]) -> set[int]:
-    needed: set[int] = set()
-    stack = list(roots)
-    while stack:
-        number = stack.pop()
-        if number not in needed:
-            needed.add(number)
-            stack.extend(a for a in tape.args[number] if isinstance(a, int))
-    return needed
+def _outside_loops(blocks: Blocks) -> Iterator[Line]:
+    for block in blocks:
+        if isinstance(block, Line):
+            yield block
+        elif not isinstance(block, Loop):
+            yield from _outside_loops(block.body)
 
 
-def _extents(slots: object) -> dict[str, int]:
-    extents: dict[str, int] = {}
-    for slot in slots:  # type: ignore[attr-defined]
-        extents[slot.array] = max(extents.get(slot.array, 0), slot.item + 1)
-    return extents
+def _operations(blocks: Blocks) -> int:
+    total = 0
+    for block in blocks:
+        if isinstance(block, Line):
+            total += block.n_operations
+        elif isinstance(block, Loop):
+            counts = np.bincount(block.case_of_row(), minlength=len(block.cases))
+            total += sum(int(n) * _operations(c.blocks) for n, c in zip(counts, block.cases, strict=True))
+        else:
+            total += _operations(block.body)
+    return total
 
 
-def _call(instruction: Instruction) -> str:
-    if instruction.slot is not None:
-        return f"{instruction.slot.array}[{instruction.slot.item}]"
-    return f"{instruction.op}({', '.join(_show(a) for a in instruction.args)})"
-
-
-def _show(operand_: Operand) -> str:
-    return f"v{operand_}" if isinstance(operand_, int) else repr(operand_)
+def _text(blocks: Blocks, indent: str) -> Iterator[str]:
+    for block in blocks:
+        match block:
+            case Line():
+                yield from (indent + line for line in str(block).splitlines())
+                continue
+            case Loop():
+                yield f"{indent}for {len(block.ints)} rows of {block.name}:"
+                for case in block.cases:
+                    yield f"{indent}  {case.kind}:"
+                    yield from _text(case.blocks, indent + "    ")
+                continue
+            case Count():
+                yield f"{indent}for {place_text(block.count)} turns of {block.name}:"
+            case Repeat():
+                yield f"{indent}repeat {block.name}, at most {block.most} times, while {place_text(block.again)}:"
+            case If():
+                yield f"{indent}if {place_text(block.flag)} ({block.name}):"
+        yield from _text(block.body, indent + "  ")

@@ -1,28 +1,32 @@
 """Symbolic scalars, recorded as they are computed.
 
-An algorithm written over plain numbers runs unchanged over `Scalar`s; what it did is then on the tape. Constants fold,
-zeros and ones vanish, signs move outwards, and a term that was computed before is not computed again.
+An algorithm written over plain numbers runs unchanged over `Scalar`s; what it did is then on a tape. Constants fold,
+zeros and ones vanish, signs move outwards, and a term that was computed before is not computed again. A tape is one
+line of a program; where the algorithm asks for a loop, the next line begins (`record.py`), and values that were made
+before are carried over to it when they are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-Operand = int | float
-"""An `int` is the number of a recorded value, a `float` a constant."""
+from .blocks import Operand, Slot
 
 COMMUTATIVE = frozenset({"add", "mul"})
 """Not min and max: which of two operands comes first decides what becomes of a NaN."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One number of an input or output array: an item of it, for every environment."""
+class Carrier(Protocol):
+    """Who has several tapes, and brings values of one to another."""
 
-    array: str
-    item: int
+    tape: Tape
+    """The one that is being recorded."""
+
+    def carry(self, value: Scalar) -> Scalar:
+        """A value of an earlier tape on the present one."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -33,19 +37,31 @@ class Tape:
     args: list[tuple[Operand, ...]] = field(default_factory=list)
     slots: dict[int, Slot] = field(default_factory=dict)
     """Value number of an input -> where it is read from."""
+    carrier: Carrier | None = None
     _known: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
-    def input(self, array: str, item: int) -> Scalar:
-        """The number that an item of an input array holds."""
-        key = ("input", array, item)
+    def input(self, array: str, item: int, index: Value | None = None) -> Scalar:
+        """The number that an item of an array holds, further on by an index where one is given."""
+        if isinstance(index, float | int):
+            item, index = item + int(index), None
+        key = ("input", array, item, None if index is None else self.operand(index))
         if key not in self._known:
             self._known[key] = self._append("input", ())
-            self.slots[self._known[key]] = Slot(array, item)
+            self.slots[self._known[key]] = Slot(array, item, key[3])  # type: ignore[arg-type]
         return Scalar(self, self._known[key])
 
     def inputs(self, array: str, count: int) -> list[Scalar]:
         """All items of an input array."""
         return [self.input(array, i) for i in range(count)]
+
+    def operand(self, value: Value) -> Operand:
+        """How a value stands on this tape; one of an earlier tape is carried over."""
+        if not isinstance(value, Scalar):
+            return float(value)
+        if value.tape is not self:
+            assert self.carrier is not None, "values of two tapes that have nothing to do with each other"
+            value = self.carrier.carry(value)
+        return value.number
 
     def record(self, op: str, *args: Operand) -> Scalar:
         """A value, the one recorded before if there is one."""
@@ -115,9 +131,12 @@ Value = Scalar | float
 """What algorithms compute with: a symbol, or a plain number."""
 
 
-def operand(value: Value) -> Operand:
-    """How a value stands on the tape."""
-    return value.number if isinstance(value, Scalar) else float(value)
+def record(op: str, *values: Value) -> Scalar:
+    """An operation on values of which at least one is a symbol, on the tape that is being recorded."""
+    tape = next(v.tape for v in values if isinstance(v, Scalar))
+    if tape.carrier is not None:
+        tape = tape.carrier.tape
+    return tape.record(op, *(tape.operand(v) for v in values))
 
 
 def _parts(value: Value, op: str) -> tuple[Value, ...] | None:
@@ -128,12 +147,9 @@ def _parts(value: Value, op: str) -> tuple[Value, ...] | None:
 
 
 def _same(a: Value, b: Value) -> bool:
-    return operand(a) == operand(b) and isinstance(a, Scalar) == isinstance(b, Scalar)
-
-
-def _binary(op: str, a: Value, b: Value) -> Scalar:
-    tape = a.tape if isinstance(a, Scalar) else b.tape  # type: ignore[union-attr]
-    return tape.record(op, operand(a), operand(b))
+    if isinstance(a, Scalar) and isinstance(b, Scalar):
+        return a.number == b.number and a.tape is b.tape
+    return not isinstance(a, Scalar) and not isinstance(b, Scalar) and a == b
 
 
 def add(a: Value, b: Value) -> Value:
@@ -150,7 +166,7 @@ def add(a: Value, b: Value) -> Value:
             return subtract(a, minus_b[0])
         if minus_a:
             return subtract(b, minus_a[0])
-        return _binary("add", a, b)
+        return record("add", a, b)
     return a + b
 
 
@@ -170,7 +186,7 @@ def subtract(a: Value, b: Value) -> Value:
             return add(a, minus_b[0])
         if minus_a:
             return negate(add(minus_a[0], b))
-        return _binary("sub", a, b)
+        return record("sub", a, b)
     return a - b
 
 
@@ -189,8 +205,8 @@ def multiply(a: Value, b: Value) -> Value:
     scaled_a, scaled_b = _scaled(a), _scaled(b)
     if scaled_a[1] != 1.0 or scaled_b[1] != 1.0:
         # constants move outwards, where they meet others
-        return _scale(_binary("mul", scaled_a[0], scaled_b[0]), scaled_a[1] * scaled_b[1])
-    return _binary("mul", a, b)
+        return _scale(record("mul", scaled_a[0], scaled_b[0]), scaled_a[1] * scaled_b[1])
+    return record("mul", a, b)
 
 
 def _scaled(a: Scalar) -> tuple[Scalar, float]:
@@ -214,7 +230,7 @@ def _scale(a: Scalar, factor: float) -> Value:
     inner, own = _scaled(a)
     if own != 1.0:
         return _scale(inner, own * factor)
-    return _binary("mul", a, factor)
+    return record("mul", a, factor)
 
 
 def divide(a: Value, b: Value) -> Value:
@@ -228,7 +244,7 @@ def divide(a: Value, b: Value) -> Value:
     if _same(a, b):
         return 1.0
     if _is(a, 1.0):
-        return b.tape.record("reciprocal", b.number)
+        return record("reciprocal", b)
     return multiply(a, divide(1.0, b))
 
 
@@ -242,7 +258,7 @@ def negate(a: Value) -> Value:
             result = rebuild(*parts)
             if result is not None:
                 return result
-    return a.tape.record("neg", a.number)
+    return record("neg", a)
 
 
 _NEGATED: dict[str, Callable[..., Value | None]] = {

@@ -70,6 +70,8 @@ KIND: Final = Setting("kinema:kind", "token")
 PITCH: Final = Setting("kinema:pitch", "double")
 REFERENCE: Final = Setting("kinema:reference", "double[]")
 REFERENCE_IS_FOLDED: Final = Setting("kinema:referenceIsFolded", "bool")
+STATE: Final = Setting("kinema:state", "double[]")
+"""Where a joint starts that is more than half a turn away from where its frames coincide."""
 
 IMPLIED: Final = Setting("kinema:implied", "token[]")
 """What the stage says only because USD needs to be told so; the next three."""

@@ -108,6 +108,17 @@ TARGET_VELOCITY: Final = "targetVelocity"
 TYPE: Final = "type"
 
 
+STATE_NAMESPACE: Final = "state:"
+"""Of `PhysicsJointStateAPI`, which is no part of the schema but written by many."""
+STATE_POSITION: Final = "position"
+STATE_VELOCITY: Final = "velocity"
+
+
+def state(axis: str, name: str) -> str:
+    """What is said of where an axis is, or of how it moves: `STATE_POSITION` or `STATE_VELOCITY`."""
+    return f"{STATE_NAMESPACE}{axis}:physics:{name}"
+
+
 def drive_api(axis: str) -> str:
     """The schema of the drive on an axis."""
     return f"{DRIVE_API}:{axis}"

@@ -42,6 +42,10 @@ LINK_FLAGS: Final = ("enable_wind", "must_be_base_link")
 VELOCITY_DECAY: Final = "velocity_decay"
 
 AXES: Final = ("axis", "axis2")
+INITIAL_POSITION: Final = "initial_position"
+OWN_INITIAL_POSITION: Final = "kinema:initial_position"
+"""Where a joint starts: SDFormat 1.9 took the element of that name away, and nobody ever put it to use."""
+OWN_NAMESPACE: Final = {"xmlns:kinema": "urn:kinema"}
 LIMIT_SETTINGS: Final = ("stiffness", "dissipation")
 TYPE: Final = "type"
 

@@ -15,6 +15,8 @@ import numpy as np
 from kinema.description import Axis, AxisMotion, Inertial, Joint
 from kinema.foundation import Pose, axis_angle_to_matrix
 
+NO_START = 1e-7
+"""What is less than this [m, rad] away from where a joint starts in a file anyway is rounding."""
 SMALL_MASS = 2e-6
 """Mass [kg] of a link that has to have one: between two joints of a chain, say.
 

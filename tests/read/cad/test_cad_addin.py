@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from addin import FOLDER, export, module
-from fake_adsk import FakeFusion
-from fake_fusion import FakeDesign
-from fake_math import Matrix3D, shift
-from test_cad_fusion import A_POSE, part, two_parts
 
 from kinema.read.cad import read_cad
-from support import ClaimedDiagnostics
+from kit.assets import ROOT
+from kit.cad.addin import export, module
+from kit.cad.fake_adsk import FakeFusion
+from kit.cad.fake_fusion import FakeDesign
+from kit.cad.fake_math import Matrix3D, shift
+from kit.diagnostics import ClaimedDiagnostics
 
-ADDIN = FOLDER / "KinemaExport"
+from .test_cad_fusion import A_POSE, part, two_parts
+
+ADDIN = ROOT / "integrations" / "fusion360" / "KinemaExport"
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from kinema.description import JointKind, Mesh, Robot, mesh_data
 from kinema.foundation import KinemaError, Pose
 from kinema.read.cad import from_build123d
 from kinema.read.cad.solids import pose_of
-from support import ROOT, ClaimedDiagnostics
+from kit.assets import ROOT
+from kit.diagnostics import ClaimedDiagnostics
 
 b = pytest.importorskip("build123d", reason="build123d is not installed (pip install 'kinema[cad]')")
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from addin import assembly_state, exported_robot
-from assembly_checks import assert_as_in_design, coordinates, drive, metres
-from fake_fusion import ComponentData, FakeDesign, LinkData, box_body
-from fake_joints import DIRECTIONS, JointData, X, Z, make_joint, unit
-from fake_math import shift, turn
 
 from kinema.description import Base, JointKind, joint_motion
-from support import ClaimedDiagnostics
+from kit.cad.addin import assembly_state, exported_robot
+from kit.cad.assembly_checks import assert_as_in_design, coordinates, drive, metres
+from kit.cad.fake_fusion import ComponentData, FakeDesign, LinkData, box_body
+from kit.cad.fake_joints import DIRECTIONS, JointData, X, Z, make_joint, unit
+from kit.cad.fake_math import shift, turn
+from kit.diagnostics import ClaimedDiagnostics
 
 MOVING = ["revolute", "slider", "cylindrical", "pin_slot", "planar", "ball"]
 KINDS = {

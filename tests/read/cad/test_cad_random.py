@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from addin import assembly_state, exported_robot
-from assembly_checks import assert_as_in_design, moved_along_each_joint
-from fake_fusion import FakeDesign
 from hypothesis import given, settings, strategies as st
-from random_designs import designs
 
 from kinema.check import check
 from kinema.foundation import Diagnostics, Severity
+from kit.cad.addin import assembly_state, exported_robot
+from kit.cad.assembly_checks import assert_as_in_design, moved_along_each_joint
+from kit.cad.fake_fusion import FakeDesign
+from kit.cad.random_designs import designs
 
 
 @settings(max_examples=40)

@@ -13,7 +13,8 @@ from kinema.description import JointKind, Robot
 from kinema.foundation import Pose
 from kinema.read.cad import read_cad
 from kinema.shapes import inertia_from_second_moment, second_moment_from_inertia
-from support import ClaimedDiagnostics, assets
+from kit.assets import assets
+from kit.diagnostics import ClaimedDiagnostics
 
 Extraction = dict[str, Any]
 

@@ -19,7 +19,9 @@ import kinema
 from kinema.description import JointKind, Robot
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.cad import read_cad
-from support import HANG, ROOT, ClaimedDiagnostics
+from kit.assets import ROOT
+from kit.diagnostics import ClaimedDiagnostics
+from kit.patience import HANG
 
 IDENTITY = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import mujoco
 import pytest
-from mjcf_files import BALL, INLINE, oracle, read_text, write
 
 from kinema.description import World, colliding_pairs
 from kinema.read.mjcf import read_mjcf
-from mujoco_pairs import mujoco_pairs
-from support import ClaimedDiagnostics, all_assets, asset_id
+from kit.assets import all_assets, asset_id
+from kit.diagnostics import ClaimedDiagnostics
+from kit.mjcf_texts import BALL, INLINE, read_text, write
+from kit.mujoco_models import load, mujoco_pairs
 
 FILTERS = f"""
 <mujoco>
@@ -62,7 +63,7 @@ def _kinema_pairs(path: Path, model: Any) -> set[frozenset[int]]:
 @pytest.mark.parametrize("path", all_assets("mjcf/**/*.xml"), ids=asset_id)
 def test_colliding_pairs_of_real_robots(path: Path) -> None:
     """The same pairs of geoms as MuJoCo's on every robot."""
-    model = oracle(path)
+    model = load(path)
     assert _kinema_pairs(path, model) == mujoco_pairs(model)
 
 
@@ -70,13 +71,13 @@ def test_colliding_pairs_of_real_robots(path: Path) -> None:
 def test_colliding_pairs_of_each_filter(tmp_path: Path, text: str) -> None:
     """Every filter by itself, with mocap bodies, welds and explicit pairs."""
     path = write(tmp_path, text)
-    model = oracle(path)
+    model = load(path)
     assert _kinema_pairs(path, model) == mujoco_pairs(model)
 
 
 def test_mujoco_finds_those_contacts(tmp_path: Path) -> None:
     """The oracle above is MuJoCo's own filter: with all geoms in one place, these are its contacts."""
-    model = oracle(write(tmp_path, FILTERS % "enable"))
+    model = load(write(tmp_path, FILTERS % "enable"))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     assert {frozenset(int(g) for g in pair) for pair in data.contact.geom} == mujoco_pairs(model)

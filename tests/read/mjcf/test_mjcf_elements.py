@@ -8,7 +8,6 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from mjcf_files import BALL, FREE_AND_MOCAP, in_body, oracle, read_text, write
 
 from kinema.description import (
     Approximation,
@@ -24,7 +23,9 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.read.mjcf import read_mjcf
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+from kit.mjcf_texts import BALL, FREE_AND_MOCAP, in_body, read_text, write
+from kit.mujoco_models import load
 
 TWO_BODIES = """
 <mujoco model="two">
@@ -341,7 +342,7 @@ def test_frames_that_constraints_hold_together(tmp_path: Path, diagnostics: Clai
         '<connect name="sites" site1="sa" site2="sb" active="false" solref=".1 1"/></equality>'
     )
     robot = _robot(tmp_path, text, diagnostics)
-    model = oracle(write(tmp_path, text))
+    model = load(write(tmp_path, text))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     poses: dict[str | None, Pose] = {None: Pose(), **robot.link_poses()}

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mjcf_files import BALL, STL, VERTICES, in_body, oracle, read_text, write
 
 from kinema.description import HeightField, Mesh, Robot, World
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.mjcf import read_mjcf
 from kinema.read.resolve import Resolver
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+from kit.mjcf_texts import BALL, STL, VERTICES, in_body, read_text, write
+from kit.mujoco_models import load
 
 MESH_BODY = '<worldbody><body name="b"><joint/><geom name="g" type="mesh" mesh="a"/></body></worldbody>'
 
@@ -64,7 +65,7 @@ def test_nested_includes_are_found_as_mujoco_finds_them(tmp_path: Path, place: s
         place: in_body(""),
     }
     main = _tree(tmp_path, files)
-    assert oracle(main).nbody == 2
+    assert load(main).nbody == 2
     assert len(read_mjcf(main).links) == 1
 
 
@@ -109,7 +110,7 @@ def test_attached_models(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> Non
     mesh = robot.link("left_b").shapes[0].geometry
     assert isinstance(mesh, Mesh)
     assert (mesh.uri, mesh.path) == ("a.stl", str(tmp_path / "sub/meshes/a.stl"))
-    np.testing.assert_allclose(oracle(main).body_mass[1:], [x.inertial.mass for x in robot.links if x.inertial])
+    np.testing.assert_allclose(load(main).body_mass[1:], [x.inertial.mass for x in robot.links if x.inertial])
 
 
 def test_missing_attached_model(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
@@ -150,7 +151,7 @@ def test_attached_urdf_is_refused(tmp_path: Path) -> None:
 def test_mesh_files_are_found_as_mujoco_finds_them(tmp_path: Path, main: str, place: str) -> None:
     """Folders of the compiler, stripped paths, backslashes."""
     path = _tree(tmp_path, {"main.xml": main, place: STL})
-    assert oracle(path).nmesh == 1
+    assert load(path).nmesh == 1
     robot = read_mjcf(path)
     mesh = robot.links[0].shapes[0].geometry
     assert isinstance(mesh, Mesh)
@@ -166,7 +167,7 @@ def test_mesh_beside_the_included_file(tmp_path: Path, diagnostics: ClaimedDiagn
         "sub/a.stl": STL,
     }
     main = _tree(tmp_path, files)
-    assert oracle(main).nmesh == 1
+    assert load(main).nmesh == 1
     mesh = read_mjcf(main, diagnostics=diagnostics).links[0].shapes[0].geometry
     assert isinstance(mesh, Mesh)
     assert mesh.path == str(tmp_path / "sub/a.stl")
@@ -291,7 +292,7 @@ def test_height_maps(tmp_path: Path, diagnostics: ClaimedDiagnostics, kind: str)
     assert isinstance(world, World)
     field = world.shapes[0].geometry
     assert isinstance(field, HeightField)
-    model = oracle(path)
+    model = load(path)
     np.testing.assert_allclose(field.heights, 3 * model.hfield_data.reshape(2, 3), atol=1e-9)
     assert field.path == str(tmp_path / f"h.{kind}")
 

@@ -9,7 +9,6 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mjcf_files import INLINE, configuration, oracle, random_positions, write
 
 from kinema.description import (
     Box,
@@ -28,7 +27,9 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Pose
 from kinema.read.mjcf import read_mjcf
-from support import all_assets, asset_id
+from kit.assets import all_assets, asset_id
+from kit.mjcf_texts import INLINE, configuration, write
+from kit.mujoco_models import load, random_positions
 
 N_CONFIGURATIONS = 20
 
@@ -46,7 +47,7 @@ def read_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path | str]
     def get(case: Path | str) -> Case:
         if case not in known:
             path = case if isinstance(case, Path) else write(tmp_path_factory.mktemp("m"), INLINE[case])
-            known[case] = oracle(path), read_mjcf(path)
+            known[case] = load(path), read_mjcf(path)
         return known[case]
 
     return get

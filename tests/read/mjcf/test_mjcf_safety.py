@@ -10,12 +10,13 @@ from pathlib import Path
 import mujoco
 import pytest
 from hypothesis import given, settings, strategies as st
-from mjcf_files import BALL, INLINE, in_body, read_text, write
 
 from kinema.description import Robot
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.mjcf import read_mjcf
-from support import HANG, ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+from kit.mjcf_texts import BALL, INLINE, in_body, read_text, write
+from kit.patience import HANG
 
 
 def _refused(path: Path, match: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.description import Joint, Robot, World
+from kinema.description import Robot, World
 from kinema.foundation import Diagnostics, Pose, quaternion_to_matrix
 from kinema.read import Resolver
 from kinema.read.sdf import read_sdf
@@ -290,12 +290,6 @@ class Writer:
 
 
 # -- comparison --------------------------------------------------------------------------------------------------------
-
-
-def random_coordinates(rng: np.random.Generator, joint: Joint) -> np.ndarray:
-    """Coordinates of a joint, without regard to its limits."""
-    q = rng.normal(size=joint.n_qs)
-    return q / np.linalg.norm(q) if joint.n_qs > joint.n_dofs else q
 
 
 def by_short_name(names: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from sdf_support import Writer, model, random_robot, read_robot, read_text
 
 from kinema.foundation import Diagnostics, KinemaError, ReadError
 from kinema.read.sdf import read_sdf
-from support import HANG, ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+from kit.patience import HANG
+
+from .sdf_support import Writer, model, random_robot, read_robot, read_text
 
 _DEEP = "<model name='m'><link name='l'/>" * 200 + "</model>" * 200
 

@@ -13,9 +13,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from sdf_support import read_world
 
 from kinema.foundation import Diagnostics
+
+from .sdf_support import read_world
 
 _VERSIONS = ("1.4", "1.5", "1.6", "1.7", "1.8", "1.9")
 _REFERENCES = {"relative_to", "attached_to", "canonical_link", "placement_frame", "expressed_in", "frame"}

@@ -7,23 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from sdf_support import (
+
+from kinema.description import Robot
+from kinema.foundation import Diagnostics, Pose
+from kit.diagnostics import ClaimedDiagnostics
+from kit.robots.configurations import joint_coordinates
+
+from .sdf_support import (
     N_COORDINATES,
     Writer,
     assert_close,
     by_short_name,
     model,
-    random_coordinates,
     random_pose,
     random_robot,
     read_robot,
     read_world,
     world,
 )
-
-from kinema.description import Robot
-from kinema.foundation import Diagnostics, Pose
-from support import ClaimedDiagnostics
 
 _KINDS = tuple(N_COORDINATES)
 
@@ -49,7 +50,7 @@ def test_every_way_to_write_a_robot_means_the_same(tmp_path_factory: pytest.Temp
     plain, fancy, rng = _both(tmp_path_factory.mktemp("sdf"), seed)
     assert sorted(x.name for x in plain.links) == sorted(x.name for x in fancy.links)
     assert sorted(x.name for x in plain.joints) == sorted(x.name for x in fancy.joints)
-    configuration = {j.name: random_coordinates(rng, j) for j in plain.joints if j.n_qs}
+    configuration = {j.name: joint_coordinates(j, rng) for j in plain.joints if j.n_qs}
     assert_close(plain.forward_kinematics(configuration), fancy.forward_kinematics(configuration))
     for link in plain.links:
         other = fancy.link(link.name)
@@ -106,7 +107,7 @@ def test_moving_the_model_moves_everything(tmp_path_factory: pytest.TempPathFact
     still = read_robot(folder, Writer(drawn).text())
     moved = read_robot(folder, Writer(drawn).text(pose=pose))
     assert moved.pose.is_close(pose, 1e-9)
-    configuration = {j.name: random_coordinates(rng, j) for j in still.joints if j.n_qs}
+    configuration = {j.name: joint_coordinates(j, rng) for j in still.joints if j.n_qs}
     expected = {name: pose.matrix @ m for name, m in still.forward_kinematics(configuration).items()}
     assert_close(moved.forward_kinematics(configuration), expected)
 
@@ -121,7 +122,7 @@ def test_the_order_of_elements_does_not_matter(tmp_path_factory: pytest.TempPath
     forwards = read_robot(folder, Writer(drawn).text())
     drawn.parts.reverse()
     backwards = read_robot(folder, Writer(drawn).text())
-    configuration = {j.name: random_coordinates(rng, j) for j in forwards.joints if j.n_qs}
+    configuration = {j.name: joint_coordinates(j, rng) for j in forwards.joints if j.n_qs}
     assert_close(forwards.forward_kinematics(configuration), backwards.forward_kinematics(configuration))
 
 

@@ -6,11 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from sdf_support import assert_close, model, read_robot, read_text, read_world, world
 
 from kinema.description import Base
 from kinema.foundation import Diagnostics
-from support import HANG, ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+from kit.patience import HANG
+
+from .sdf_support import assert_close, model, read_robot, read_text, read_world, world
 
 _PART = (
     '<sdf version="1.9"><model name="part"><pose>0 0 7 0 0 0</pose><link name="l"/>'

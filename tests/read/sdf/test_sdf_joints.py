@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from sdf_support import assert_close, model, read_robot, read_world, world
 
 from kinema.description import AxisMotion, Base, ConstraintKind, JointKind, Robot
 from kinema.foundation import Pose
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+
+from .sdf_support import assert_close, model, read_robot, read_world, world
 
 _LINKS = '<link name="a"/><link name="b"><pose>0 0 1 0 0 0</pose></link>'
 
@@ -147,12 +148,14 @@ def test_an_axis_without_meaning_is_noted(tmp_path: Path, diagnostics: ClaimedDi
     assert [(a.damping, a.friction) for a in ball.axes] == [(2, 3)] * 3
 
 
-def test_an_initial_position_is_only_kept(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
-    """No program ever used it."""
+def test_an_initial_position_is_where_the_joint_starts(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """The links are posed at zero, and the joint starts elsewhere."""
     robot = _read(tmp_path, diagnostics, "revolute", _axis("<initial_position>0.5</initial_position>"), "1.6")
-    assert robot.joint("j").attributes["sdf:axis_initial_position"] == 0.5
+    assert robot.joint("j").start == [0.5]
+    assert robot.joint("j").rest == [0.0]
     assert "sdf.initial-position" in diagnostics.codes()
-    assert_close(robot.link_poses()["b"].rotation, np.eye(3))
+    assert_close(robot.link_poses({"j": 0.0})["b"].rotation, np.eye(3))
+    assert_close(robot.link_poses()["b"].rotation, robot.link_poses({"j": 0.5})["b"].rotation)
 
 
 # -- screws ------------------------------------------------------------------------------------------------------------

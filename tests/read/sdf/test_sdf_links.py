@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from sdf_support import assert_close, model, pose_text, random_pose, read_robot
 
 from kinema.description import (
     Approximation,
@@ -27,7 +26,9 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.shapes import signed_volume
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+
+from .sdf_support import assert_close, model, pose_text, random_pose, read_robot
 
 _TETRAHEDRON = """solid t
 facet normal 0 0 0 outer loop vertex 0 0 0 vertex 0 1 0 vertex 1 0 0 endloop endfacet

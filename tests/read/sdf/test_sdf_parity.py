@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sdf_support import Writer, assert_close, random_coordinates, random_robot
 
-import oracles
 from kinema.description import Joint, JointKind, Robot, World
 from kinema.foundation import Pose, quaternion_to_matrix
 from kinema.foundation.spatial import matrix_to_rpy
 from kinema.read import Resolver
 from kinema.read.sdf import read_sdf
-from support import all_assets, asset_id, assets
+from kit import oracles
+from kit.assets import all_assets, asset_id, assets
+from kit.robots.configurations import joint_coordinates
+
+from .sdf_support import Writer, assert_close, random_robot
 
 _ASSETS = all_assets("sdf/**/*.sdf")
 _LOOPS_OR_GEARS = {"cassie_v2.sdf", "demo_joint_types.sdf", "joint_complete.sdf"}
@@ -279,7 +281,7 @@ def _configurations(described: Robot | World, seed: int = 0) -> Iterator[tuple[d
             for joint in robot.joints:
                 if not joint.n_qs:
                     continue
-                q = random_coordinates(rng, joint)
+                q = joint_coordinates(joint, rng)
                 ours[f"{robot.name}::{joint.name}" if isinstance(described, World) else joint.name] = q
                 if joint.kind is JointKind.SPHERICAL:
                     q = matrix_to_rpy(quaternion_to_matrix(q))

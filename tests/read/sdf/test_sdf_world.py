@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sdf_support import assert_close, model, read_robot, read_text, read_world, world
 
 from kinema.description import Base, Robot, World
 from kinema.foundation import ReadError
-from support import ClaimedDiagnostics, all_assets, asset_id
+from kit.assets import all_assets, asset_id
+from kit.diagnostics import ClaimedDiagnostics
+
+from .sdf_support import assert_close, model, read_robot, read_text, read_world, world
 
 _ONE = '<model name="{}"><pose>{} 0 0 0 0 0</pose><link name="l"/></model>'
 

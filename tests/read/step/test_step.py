@@ -20,7 +20,7 @@ from kinema.read.cad.elements import Snapshot
 from kinema.read.cad.solids import SolidOptions, pose_of
 from kinema.read.step import read_step
 from kinema.read.step.kernel import load_parts
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
 
 b = pytest.importorskip("build123d", reason="build123d is not installed (pip install 'kinema[cad]')")
 pytest.importorskip("yaml", reason="PyYAML is not installed (pip install 'kinema[cad]')")

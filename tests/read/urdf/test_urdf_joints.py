@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from urdf_files import LIMIT, LINKS, joint, read_text
 
 from kinema.description import AxisMotion, Joint, JointKind
 from kinema.foundation import Severity
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+
+from .urdf_files import LIMIT, LINKS, joint, read_text
 
 
 def _read(tmp_path: Path, inside: str, diagnostics: ClaimedDiagnostics, version: str = "1.0") -> Joint:

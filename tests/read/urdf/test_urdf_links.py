@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from urdf_files import read_text, write
 
 from kinema.description import Approximation, Base, Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere
 from kinema.foundation import Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+
+from .urdf_files import read_text, write
 
 INERTIA = '<inertia ixx="1" ixy="0.1" ixz="0.2" iyy="2" iyz="0.3" izz="3"/>'
 

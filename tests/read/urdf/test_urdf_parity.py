@@ -7,15 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from urdf_files import LIMIT, write
-from urdf_oracles import Mujoco, Pinocchio, Refused, random_coordinates, without_declaration
 
 from kinema.description import Robot
 from kinema.foundation import Diagnostics, Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
-from oracles import OracleMissing, drake
-from support import EXAMPLES, all_assets, asset_id, assets
+from kit.assets import EXAMPLES, all_assets, asset_id, assets
+from kit.oracles import OracleMissing, drake
+from kit.robots.configurations import random_coordinates
+from kit.urdf_oracles import Mujoco, Pinocchio, Refused, without_declaration
+
+from .urdf_files import LIMIT, write
 
 TOLERANCE = 1e-9
 CONFIGURATIONS = 20
@@ -96,7 +98,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def _agree(robot: Robot, judge: Pinocchio | Mujoco) -> None:
     random = np.random.default_rng(7)
     for _ in range(CONFIGURATIONS):
-        coordinates = random_coordinates(robot, random)
+        coordinates = random_coordinates(robot, random, follow=False)
         ours, theirs = robot.forward_kinematics(coordinates), judge.poses(robot, coordinates)
         for name, pose in theirs.items():
             np.testing.assert_allclose(ours[name], pose, rtol=0, atol=TOLERANCE, err_msg=name)
@@ -138,7 +140,7 @@ def test_followers_follow(file: Path) -> None:
     followers = {j.name: j.axes[0].mimic for j in robot.joints if j.axes and j.axes[0].mimic}
     if not followers:
         return
-    coordinates = random_coordinates(robot, np.random.default_rng(3))
+    coordinates = random_coordinates(robot, np.random.default_rng(3), follow=False)
     for _ in followers:  # enough rounds for the longest chain
         for name, mimic in followers.items():
             assert mimic is not None

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from urdf_files import write
-from urdf_oracles import Pinocchio, random_coordinates
 
 from kinema.description import Robot
 from kinema.foundation import Diagnostics, Pose
 from kinema.read.urdf import read_urdf
+from kit.robots.configurations import random_coordinates
+from kit.urdf_oracles import Pinocchio
+
+from .urdf_files import write
 
 _numbers = st.floats(-3.0, 3.0, allow_nan=False).map(lambda x: round(x, 6))
 _vectors = st.tuples(_numbers, _numbers, _numbers)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from urdf_files import LIMIT, joint, read_text, write
 
 from kinema.foundation import Diagnostics, ReadError, Severity
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
-from support import EXAMPLES, HANG, ClaimedDiagnostics
+from kit.assets import EXAMPLES
+from kit.diagnostics import ClaimedDiagnostics
+from kit.patience import HANG
+
+from .urdf_files import LIMIT, joint, read_text, write
 
 # -- files that cannot be read ----------------------------------------------------------------------------------------
 

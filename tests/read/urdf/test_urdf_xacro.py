@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from urdf_files import write
 
 from kinema.description import Mesh, Robot
 from kinema.foundation import ReadError
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf, xacro_expand, xacro_worker
 from kinema.read.urdf.xacro_expression import RefusedExpression, evaluate
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+
+from .urdf_files import write
 
 XMLNS = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
 

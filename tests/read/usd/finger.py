@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kinema.foundation import Pose
-from usd_stages import placed, prim
+from kit.usd_stages import placed, prim
 
 Quaternion = tuple[float, float, float, float]
 Vector = tuple[float, float, float]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinema.foundation import Array, quaternion_to_matrix
-from usd_stages import open_fresh
+from kit.usd_stages import open_fresh
 
 
 def parse(file: Path, root: str = "/World") -> dict[str, dict[str, Any]]:

@@ -11,8 +11,8 @@ import pytest
 from kinema.description import Joint, JointKind, Link, Mesh, Robot, World, colliding_pairs
 from kinema.foundation import Array, axis_angle_to_matrix
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import OTHER, SI, placed, prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import OTHER, SI, placed, prim, write_stage
 
 BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
 WEIGHT = "float physics:mass = 1\nfloat3 physics:diagonalInertia = (1, 1, 1)\npoint3f physics:centerOfMass = (0, 0, 0)"

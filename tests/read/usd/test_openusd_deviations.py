@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from openusd_oracle import mass_properties, parse, validate
 
 from kinema.description import Box, Ellipsoid, Joint, Link, Mesh, Robot, World, colliding_pairs
 from kinema.foundation import axis_angle_to_matrix
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import open_fresh, placed, prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import open_fresh, placed, prim, write_stage
+
+from .openusd_oracle import mass_properties, parse, validate
 
 BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
 WEIGHT = """float physics:mass = 1

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from finger import EXACT, PROPOSAL, Segment, flat, mjcf, nested, world_poses
 
 from kinema.description import Base, JointKind, Robot
 from kinema.read.mjcf import read_mjcf
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import open_fresh, placed, prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import open_fresh, placed, prim, write_stage
+
+from .finger import EXACT, PROPOSAL, Segment, flat, mjcf, nested, world_poses
 
 NAMES = [s.name for s in PROPOSAL]
 FORMS = ("flat", "nested", "nested with resetXformStack", "mjcf")

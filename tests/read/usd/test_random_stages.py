@@ -10,7 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from random_stages import (
+
+from kinema import shapes
+from kinema.description import Box, Capsule, Cone, Cylinder, Ellipsoid, Joint, Link, Mesh, Robot, Shape, Sphere, World
+from kinema.foundation import Array, Diagnostics, Pose
+from kinema.read.usd import read_usd
+
+from .random_stages import (
     MESH_COUNTS,
     MESH_INDICES,
     End,
@@ -28,12 +34,7 @@ from random_stages import (
     unit_quaternion,
     write_plan,
 )
-from stage_oracle import Map, Oracle, quaternion_matrix
-
-from kinema import shapes
-from kinema.description import Box, Capsule, Cone, Cylinder, Ellipsoid, Joint, Link, Mesh, Robot, Shape, Sphere, World
-from kinema.foundation import Array, Diagnostics, Pose
-from kinema.read.usd import read_usd
+from .stage_oracle import Map, Oracle, quaternion_matrix
 
 TOLERANCE = 1e-9
 many = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bad_stages import BALL, stage
 
 from kinema.foundation import Diagnostics
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
+from kit.diagnostics import ClaimedDiagnostics
+
+from .bad_stages import BALL, stage
 
 HEAD = '#usda 1.0\n(\n    defaultPrim = "World"\n    metersPerUnit = 1\n    upAxis = "Z"{range}\n)\n'
 RANGE = "\n    startTimeCode = 10\n    endTimeCode = 20"

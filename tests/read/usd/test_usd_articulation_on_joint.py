@@ -8,8 +8,8 @@ import pytest
 
 from kinema.description import colliding_pairs
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import placed, prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import placed, prim, write_stage
 
 BODY, COLLIDER, ROOT = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsArticulationRootAPI"
 

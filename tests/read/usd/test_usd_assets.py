@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stage_masses import openusd_mass
 
 from kinema.apps.cli.find_robots import find_robots
 from kinema.description import AxisState, Joint, JointKind, Link, Robot, World
 from kinema.foundation import Array, Diagnostics, Pose, collect
 from kinema.read import read
 from kinema.read.usd import read_usd
-from support import all_assets, asset_id, assets
+from kit.assets import all_assets, asset_id, assets
+
+from .stage_masses import openusd_mass
 
 FOLDER = all_assets("usd")
 STAGES = find_robots(FOLDER[0]) if FOLDER else []

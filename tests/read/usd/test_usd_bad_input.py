@@ -10,7 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bad_stages import (
+
+from kinema.description import Mesh
+from kinema.foundation import ReadError
+from kinema.read.usd import read_usd
+from kinema.read.usd.layers import MAX_LAYER_BYTES
+from kit.diagnostics import ClaimedDiagnostics
+
+from .bad_stages import (
     BALL,
     error_of,
     link_names,
@@ -18,12 +25,6 @@ from bad_stages import (
     nothing_takes_long,  # noqa: F401
     stage,
 )
-
-from kinema.description import Mesh
-from kinema.foundation import ReadError
-from kinema.read.usd import read_usd
-from kinema.read.usd.layers import MAX_LAYER_BYTES
-from support import ClaimedDiagnostics
 
 # -- files that are no stages -----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuzz_harness import Case, run
+from kit.fuzz import Case, run
 
 N_CASES = 120
 STAGE = """#usda 1.0

@@ -7,7 +7,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from bad_stages import (
+
+from kinema.description import Robot, World
+from kinema.foundation import Diagnostics
+from kinema.read.resolve import Resolver
+from kinema.read.usd import read_usd
+from kit.diagnostics import ClaimedDiagnostics
+
+from .bad_stages import (
     BALL,
     HEAD,
     error_of,
@@ -16,12 +23,6 @@ from bad_stages import (
     nothing_takes_long,  # noqa: F401
     stage,
 )
-
-from kinema.description import Robot, World
-from kinema.foundation import Diagnostics
-from kinema.read.resolve import Resolver
-from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
 
 # -- references -------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import prim, write_stage
 
 BOX = prim('Cube "box"', "double size = 1", apis=["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
 

@@ -11,8 +11,8 @@ from kinema.check import check
 from kinema.description import Robot, World, colliding_pairs
 from kinema.foundation import Array
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import open_fresh, placed, prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import open_fresh, placed, prim, write_stage
 
 BODY, COLLIDER, ROOT = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsArticulationRootAPI"
 HINGE = (

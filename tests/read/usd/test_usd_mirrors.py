@@ -9,8 +9,8 @@ import pytest
 
 from kinema.description import Robot
 from kinema.read.usd import read_usd
-from support import ClaimedDiagnostics
-from usd_stages import placed, prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import placed, prim, write_stage
 
 MIRRORS = {"X": (-1, 1, 1), "Y": (1, -1, 1), "Z": (1, 1, -1)}
 KINDS = {

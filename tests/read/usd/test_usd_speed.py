@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from support import ROOT
-
-sys.path.insert(0, str(ROOT / "tools"))
-speed: Any = import_module("usd_speed")
+import usd_speed as speed
 
 
 @pytest.mark.parametrize("layout", speed.LAYOUTS)

@@ -9,7 +9,7 @@ import pytest
 from kinema.check import check
 from kinema.foundation import collect
 from kinema.read import openusd_validation, read
-from usd_stages import placed, prim, write_stage
+from kit.usd_stages import placed, prim, write_stage
 
 BODY, COLLIDER, MASS = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"
 ROOT = "PhysicsArticulationRootAPI"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bad_stages import error_of
 
 from kinema.read.usd import read_usd
 from kinema.read.usd.validators import openusd_validation
-from support import ClaimedDiagnostics
-from usd_stages import prim, write_stage
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_stages import prim, write_stage
+
+from .bad_stages import error_of
 
 BODY, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI"
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from addin import assembly_state, exported_robot
-from assembly_checks import drive, metres, moved_along_each_joint
-from fake_fusion import FakeDesign
 from hypothesis import strategies as st
 
 from kinema.description import Robot
 from kinema.foundation import Array, Diagnostics, Pose, Severity
+from kit.cad.addin import assembly_state, exported_robot
+from kit.cad.assembly_checks import drive, metres, moved_along_each_joint
+from kit.cad.fake_fusion import FakeDesign
 
 
 @dataclass(frozen=True)

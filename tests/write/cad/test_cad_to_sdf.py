@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_fusion import FakeDesign
 from hypothesis import given, settings, strategies as st
-from random_designs import designs
-from sdf_judges import Written, agree, drake_positions, libsdformat_accepts, model_names
-from stations import Station, at_zero, robot_of, stations
 
 from kinema.foundation import Array
-from oracles import OracleMissing, drake
+from kit.cad.fake_fusion import FakeDesign
+from kit.cad.random_designs import designs
+from kit.oracles import OracleMissing, drake
+from kit.robots.same import agree
+from kit.written.sdf import Written, drake_positions, libsdformat_accepts, model_names
+
+from .stations import Station, at_zero, robot_of, stations
 
 TOLERANCE = 1e-9
 

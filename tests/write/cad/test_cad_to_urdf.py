@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_fusion import FakeDesign
 from hypothesis import given, settings, strategies as st
-from random_designs import designs
-from stations import Station, robot_of, stations
-from urdf_judges import Written, agree, check_urdf, mujoco_poses, pinocchio_poses
 
 from kinema.foundation import Array
-from oracles import OracleMissing, drake
+from kit.cad.fake_fusion import FakeDesign
+from kit.cad.random_designs import designs
+from kit.oracles import OracleMissing, drake
+from kit.robots.same import agree
+from kit.written.urdf import Written, check_urdf, mujoco_poses, pinocchio_poses
+
+from .stations import Station, robot_of, stations
 
 TOLERANCE = 1e-9
 OF_YOURDFPY = 1e-7
@@ -88,9 +90,9 @@ def test_drake(design: FakeDesign, data: st.DataObject) -> None:
 
 def test_the_judges_can_object(tmp_path: Path) -> None:
     """A joint whose frame is off by 0.1 mm is found: the tests above can fail."""
-    from fake_fusion import box_body
-    from fake_joints import make_joint
-    from fake_math import shift
+    from kit.cad.fake_fusion import box_body
+    from kit.cad.fake_joints import make_joint
+    from kit.cad.fake_math import shift
 
     design = FakeDesign("one joint")
     part = design.component("part", box_body("body", (1.0, 2.0, 3.0), np.eye(4), density=0.0027))

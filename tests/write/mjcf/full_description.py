@@ -208,7 +208,7 @@ def _main_joints() -> list[Joint]:
     shoulder.friction_solver = SolverParameters(solref=(0.04, 0.8))
     wrist = rotation((0.0, 0.0, 1.0))
     wrist.mimic = Mimic(joint="shoulder", multiplier=2.0, offset=0.5, reference=0.25)
-    elbow = translation((1.0, 0.0, 0.0), lower=-1.0)
+    elbow = translation((1.0, 0.0, 0.0), lower=-1.0, reference=0.2)
     elbow.drive = Drive(stiffness=50.0, type=DriveType.ACCELERATION)
     return [
         Joint(
@@ -219,7 +219,7 @@ def _main_joints() -> list[Joint]:
             parent_pose=POSE,
             child_pose=OTHER,
             axes=[shoulder],
-            initial=np.array([0.3]),
+            state=np.array([0.1]),
             break_force=10.0,
             break_torque=20.0,
             attributes={"urdf:calibration": {"rising": 1.0}},
@@ -231,7 +231,14 @@ def _main_joints() -> list[Joint]:
         Joint(
             name="wrist", kind=JointKind.CONTINUOUS, parent="lower", child="hand", axes=[wrist], collision_enabled=True
         ),
-        Joint(name="ghostly", kind=JointKind.REVOLUTE, parent="hand", child="ghost", axes=[rotation((1.0, 0.0, 0.0))]),
+        Joint(
+            name="ghostly",
+            kind=JointKind.REVOLUTE,
+            parent="hand",
+            child="ghost",
+            axes=[rotation((1.0, 0.0, 0.0))],
+            initial=np.array([0.3]),
+        ),
         Joint(name="oddly", kind=JointKind.FIXED, parent="hand", child="odd", parent_pose=OTHER),
     ]
 

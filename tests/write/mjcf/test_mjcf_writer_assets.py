@@ -6,20 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mujoco_judge import (
+
+from kinema.foundation import collect
+from kinema.read import read
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.written.mjcf import (
     Written,
     assert_collisions,
     assert_joints,
     assert_mass_matrix,
     assert_masses,
     assert_poses,
+    assert_start,
     random_coordinates,
     write,
 )
-
-from kinema.foundation import collect
-from kinema.read import read
-from support import EXAMPLES, all_assets, asset_id
 
 FILES = [
     *sorted(p for p in EXAMPLES.glob("**/*") if p.suffix in (".urdf", ".sdf", ".xml", ".usda") and p.stem != "package"),
@@ -38,6 +39,7 @@ def test_mujoco_has_the_same_robot(file: Path, tmp_path: Path) -> None:
         assert_poses(written, random_coordinates(written, generator))
     assert_masses(written)
     assert_joints(written)
+    assert_start(written)
     assert_collisions(written)
     if n_entries(written) < 20_000:  # the mass matrix by differences takes long for more
         assert_mass_matrix(written, values)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from mujoco_judge import Written, assert_collisions, write
 
 from kinema.description import (
     Base,
@@ -26,6 +25,7 @@ from kinema.description import (
     rotation,
 )
 from kinema.write.mjcf.masks import collide, cover
+from kit.written.mjcf import Written, assert_collisions, write
 
 
 def ball(name: str) -> Shape:

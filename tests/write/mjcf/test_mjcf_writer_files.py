@@ -10,7 +10,6 @@ import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from mujoco_judge import assert_masses, load, write
 
 import kinema
 from kinema.description import (
@@ -38,6 +37,8 @@ from kinema.foundation import Pose, WriteError, collect
 from kinema.read import read
 from kinema.shapes import box
 from kinema.write.mjcf.numbers import degrees_text, direction_text, proper_range, quaternion_text
+from kit.mujoco_models import load
+from kit.written.mjcf import assert_masses, write
 
 ARM = """\
 <mujoco model="arm">

@@ -9,7 +9,6 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from mujoco_judge import Written, assert_poses, positions, quiet, write
 
 from kinema.description import (
     Axis,
@@ -32,6 +31,8 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Array, Pose
+from kit.mujoco_models import quiet
+from kit.written.mjcf import Written, assert_poses, positions, write
 
 Z = (0.0, 0.0, 1.0)
 FRAME = Pose.from_rpy((0.3, -0.1, 0.2), (0.4, -0.5, 0.6))
@@ -250,8 +251,8 @@ def test_drives_of_a_ball_act_on_its_rotation(tmp_path: Path) -> None:
 # -- states -----------------------------------------------------------------------------------------------------------
 
 
-def test_initial_states_are_in_a_keyframe(tmp_path: Path) -> None:
-    """Coordinates and velocities that MuJoCo does not start from."""
+def test_mujoco_starts_where_the_description_does(tmp_path: Path) -> None:
+    """Coordinates are in the reference configuration, velocities, which have no place there, in a keyframe."""
     joint = hinge("j", "a", "b")
     joint.initial = np.array([0.25])
     robot = Robot(name="r", links=[link("a"), link("b")], joints=[joint], base=Base.FREE, pose=FRAME)
@@ -260,10 +261,11 @@ def test_initial_states_are_in_a_keyframe(tmp_path: Path) -> None:
     written = write(robot, tmp_path)
     model, data = written.model, mujoco.MjData(written.model)
     assert mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_KEY, 0) == "initial"
+    assert model.qpos0[7] == 0.25
     mujoco.mj_resetDataKeyframe(model, data, 0)
     mujoco.mj_forward(model, data)
     assert data.qpos[7] == 0.25
     velocity = np.zeros(6)
     mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_XBODY, 1, velocity, 0)
     np.testing.assert_allclose(velocity, [0.1, 0.2, 0.3, 1.0, 2.0, 3.0], atol=1e-12)
-    assert {x.name for x in written.report.extensions} == {"j", "a"}
+    assert {x.name for x in written.report.extensions} == {"a"}

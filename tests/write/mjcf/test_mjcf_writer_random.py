@@ -6,22 +6,22 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings, strategies as st
-from mjcf_random_robots import robot, world
-from mujoco_judge import (
+from hypothesis import given, settings
+
+from kinema.description import Robot, World
+from kinema.read.mjcf import read_mjcf
+from kit.robots.random_robots import random_robot, random_world, seeds
+from kit.robots.variety import MJCF
+from kit.written.mjcf import (
     assert_collisions,
     assert_joints,
     assert_mass_matrix,
     assert_masses,
     assert_poses,
+    assert_start,
     random_coordinates,
     write,
 )
-
-from kinema.description import Robot, World
-from kinema.read.mjcf import read_mjcf
-
-seeds = st.integers(min_value=0, max_value=2**32 - 1)
 
 
 def _judge(described: Robot | World, seed: int) -> None:
@@ -33,6 +33,7 @@ def _judge(described: Robot | World, seed: int) -> None:
         assert_poses(written, random_coordinates(written, generator))
         assert_masses(written)
         assert_joints(written)
+        assert_start(written)
         assert_collisions(written)
         assert_mass_matrix(written, values)
         again = read_mjcf(written.path)
@@ -44,11 +45,11 @@ def _judge(described: Robot | World, seed: int) -> None:
 @settings(max_examples=120)
 def test_a_random_robot_is_the_same(seed: int) -> None:
     """MuJoCo has the same poses, masses, mass matrix, limits and colliding pairs."""
-    _judge(robot(seed), seed)
+    _judge(random_robot(seed, MJCF), seed)
 
 
 @given(seeds)
 @settings(max_examples=30)
 def test_a_random_world_is_the_same(seed: int) -> None:
     """Several robots of the same names in one world, each in its place."""
-    _judge(world(seed), seed)
+    _judge(random_world(seed, MJCF), seed)

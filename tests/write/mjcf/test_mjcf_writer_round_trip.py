@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from mjcf_zoo import ZOO
-from mjmodel_compare import differences
-from mujoco_judge import load, write
 
 from kinema.description import Robot, World, colliding_pairs
 from kinema.foundation import collect
 from kinema.read import read
-from support import EXAMPLES, all_assets, asset_id
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.mjcf_texts import INLINE, configuration
+from kit.mujoco_models import load, random_positions
+from kit.written.mjcf import write
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "read" / "mjcf"))
-from mjcf_files import INLINE, configuration, random_positions  # pyright: ignore[reportMissingImports]
+from .mjcf_zoo import ZOO
+from .mjmodel_compare import differences
 
 FILES = [EXAMPLES / "quadruped" / "quadruped.xml", *all_assets("mjcf/**/*.xml")]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import numpy as np
-from sdf_judges import random_coordinates
 
-from kinema.description import Axis, Joint, Robot, Shape, World, colliding_pairs, tessellate
-from kinema.foundation import Pose
+from kinema.description import Axis, Joint, Shape, tessellate
+from kit.robots.same import assert_same_pose
 
 _NUMBERS = ("lower", "upper", "velocity", "effort", "stiffness", "spring_reference", "damping", "friction")
 _SURFACE = (
@@ -17,26 +15,6 @@ _SURFACE = (
     *("contact_stiffness", "contact_damping"),
 )
 _LOOK = ("color", "texture", "emission", "specular", "metallic", "roughness")
-
-
-def colliding_links(described: Robot | World) -> Counter[frozenset[str]]:
-    """How many pairs of shapes may collide, by the names of their links."""
-    return Counter(frozenset((str(a.link), str(b.link))) for a, b in colliding_pairs(described))
-
-
-def assert_same_pose(a: Pose, b: Pose, tolerance: float, what: str) -> None:
-    metres, radians = a.distance(b)
-    assert max(metres, radians) <= tolerance, f"{what}: {metres} m, {radians} rad"
-
-
-def assert_same_motion(a: Robot, b: Robot, tolerance: float) -> None:
-    """The same place of every link at 20 random configurations."""
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        q = random_coordinates(a, rng)
-        first, second = a.forward_kinematics(q), b.forward_kinematics(q)
-        for name, pose in first.items():
-            np.testing.assert_allclose(second[name], pose, rtol=0, atol=tolerance, err_msg=name)
 
 
 def assert_same_joint(a: Joint, b: Joint, tolerance: float) -> None:

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sdf_judges import (
+
+import kinema
+from kinema.description import Link
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.written.sdf import (
     Written,
     drake_agrees,
     drake_refuses,
@@ -14,10 +18,6 @@ from sdf_judges import (
     own_reader_agrees,
     stands_where_it_stood,
 )
-
-import kinema
-from kinema.description import Link
-from support import EXAMPLES, all_assets, asset_id
 
 FILES = [
     *all_assets("urdf/**/*.urdf", "mjcf/**/*.xml", "sdf/**/*.sdf"),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sdf_judges import Written, libsdformat_accepts, own_reader_agrees
 
 from kinema.description import (
     Axis,
@@ -26,6 +25,7 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose, WriteError
+from kit.written.sdf import Written, libsdformat_accepts, own_reader_agrees
 
 
 def _robot(*joints: Joint, links: str = "abc") -> Robot:

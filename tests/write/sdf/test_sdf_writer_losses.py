@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sdf_judges import Written
 
 from kinema.description import (
     Actuator,
@@ -49,6 +48,7 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.shapes import box
+from kit.written.sdf import Written
 
 PLACED = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 SOLVER = SolverParameters(solref=(0.01, 0.9))

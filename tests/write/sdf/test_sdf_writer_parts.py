@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sdf_judges import Written, libsdformat_accepts
 
 import kinema
 from kinema.description import (
@@ -38,6 +37,7 @@ from kinema.description import (
 from kinema.foundation import Pose, WriteError
 from kinema.shapes import box
 from kinema.write.meshes import obj_text
+from kit.written.sdf import Written, libsdformat_accepts
 
 
 def _link(name: str, *shapes: Shape) -> Link:

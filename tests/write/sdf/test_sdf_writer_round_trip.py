@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sdf_judges import Written
-from sdf_same import assert_same_joint, assert_same_motion, assert_same_pose, assert_same_shape, colliding_links
 
 import kinema
 from kinema.description import Extra, Node, Robot, World
 from kinema.foundation import Severity
-from support import EXAMPLES, all_assets, asset_id
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.robots.same import assert_same_motion, assert_same_pose, colliding_links
+from kit.written.sdf import Written
+
+from .sdf_same import assert_same_joint, assert_same_shape
 
 FILES = [*all_assets("sdf/**/*.sdf"), *sorted(EXAMPLES.glob("*/*.sdf"))]
 TIGHT = 1e-12

@@ -7,19 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from urdf_judges import (
-    Written,
-    agree,
-    check_urdf,
-    mujoco_poses,
-    pinocchio_poses,
-    random_coordinates,
-    yourdfpy_poses,
-)
 
 import kinema
 from kinema.description import JointKind, Link, Robot, World, colliding_pairs
-from support import EXAMPLES, all_assets, asset_id
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.robots.configurations import random_coordinates
+from kit.robots.same import agree
+from kit.written.urdf import Written, check_urdf, mujoco_poses, pinocchio_poses, yourdfpy_poses
 
 FILES = [
     *all_assets("urdf/**/*.urdf", "mjcf/**/*.xml", "sdf/**/*.sdf"),

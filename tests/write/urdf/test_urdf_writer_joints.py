@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from urdf_judges import Written, agree, check_urdf
-from urdf_robots import body
 
 import kinema
 from kinema.description import (
@@ -29,6 +27,9 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose, WriteError
+from kit.robots.same import agree
+from kit.robots.small_robots import body
+from kit.written.urdf import Written, check_urdf
 
 
 def _pair(joint: Joint, **settings: object) -> Robot:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from urdf_differences import differences
-from urdf_full_robot import full_robot
-from urdf_judges import Written, check_urdf
 
 import kinema
 from kinema.description import Axis, CollisionRules, Joint, JointKind, Link, Mesh, Node, Robot, Shape, VisualMaterial
+from kit.written.urdf import Written, check_urdf
+
+from .urdf_differences import differences
+from .urdf_full_robot import full_robot
 
 OTHERWISE = {
     "Node.name_is_generated": "every element of URDF has a name",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from urdf_differences import differences
-from urdf_judges import Written
 
 import kinema
 from kinema.description import Link, Robot, colliding_pairs
 from kinema.foundation import Diagnostics
 from kinema.read.resolve import Resolver
 from kinema.read.urdf import read_urdf
-from support import EXAMPLES, all_assets, asset_id
+from kit.assets import EXAMPLES, all_assets, asset_id
+from kit.written.urdf import Written
+
+from .urdf_differences import differences
 
 FILES = [*all_assets("urdf/**/*.urdf"), *sorted(EXAMPLES.glob("*/*.urdf"))]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from urdf_judges import Written, check_urdf
 
 import kinema
 from kinema.description import (
@@ -28,6 +27,7 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.shapes import box, mesh_quality
+from kit.written.urdf import Written, check_urdf
 
 TETRAHEDRON = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 TILTED = Pose.from_rpy((1, 2, 3), (0.4, 0.5, 0.6))

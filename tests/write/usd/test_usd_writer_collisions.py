@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from usd_same_robot import colliding_links
 
 from kinema.description import (
     Base,
@@ -28,6 +27,7 @@ from kinema.description import (
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import LossReport, write
+from kit.robots.same import colliding_links
 
 masks = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=7)
 

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from usd_random_robots import random_robot
-from usd_same_robot import assert_same_robot
 
 from kinema.description import Base, Box, Inertial, Joint, JointKind, Link, Mesh, Robot, Shape, World, rotation
 from kinema.foundation import Pose, WriteError, collect
 from kinema.read import read
 from kinema.shapes import box
 from kinema.write import LossReport, write
+from kit.robots.random_robots import random_robot
+from kit.robots.variety import USD
+
+from .usd_same_robot import assert_same_robot
 
 
 def arm() -> Robot:
@@ -117,7 +119,7 @@ def test_an_empty_robot_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["usda", "usdc", "usd", "usdz"])
 def test_every_kind_of_file_comes_back(tmp_path: Path, suffix: str) -> None:
     """Text, crate, either, and a package; one file each."""
-    robot = random_robot(7)
+    robot = random_robot(7, USD)
     file = tmp_path / f"robot.{suffix}"
     report = write(robot, file)
     assert isinstance(report, LossReport)
@@ -222,7 +224,7 @@ def test_all_of_openusds_validators_are_content(tmp_path: Path, layout: str) -> 
     context = UsdValidation.ValidationContext([v for v in validators if v])
     for seed in range(6):
         file = tmp_path / f"{seed}.usda"
-        write(random_robot(seed), file, layout=layout)
+        write(random_robot(seed, USD), file, layout=layout)
         errors = context.Validate(Usd.Stage.Open(str(file)))
         assert [(e.GetName(), e.GetMessage()) for e in errors] == []
 

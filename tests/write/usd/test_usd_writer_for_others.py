@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from usd_random_robots import random_robot
 
 from kinema.description import AxisState, Base, JointKind, Robot
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import write
+from kit.robots.random_robots import random_robot
+from kit.robots.variety import USD
 
 SINGLE = 2e-5
 """OpenUSD's parser works in single precision."""
@@ -39,7 +40,7 @@ def gf_pose(position: Any, turn: Any) -> Pose:
 @pytest.mark.parametrize("seed", range(12))
 def test_openusds_parser_sees_the_same_robot(tmp_path: Path, seed: int, layout: str) -> None:
     """Bodies where the links are, and every joint's frames on both of them, as the description has them."""
-    robot = random_robot(seed)
+    robot = random_robot(seed, USD)
     file = tmp_path / "robot.usda"
     write(robot, file, layout=layout)
     back = read(file, policy=collect)
@@ -66,7 +67,7 @@ def test_openusds_parser_sees_the_same_robot(tmp_path: Path, seed: int, layout: 
 def test_limits_and_drives_in_degrees(tmp_path: Path, layout: str) -> None:
     """OpenUSD reports raw values: degrees, and gains per degree."""
     for seed in range(20):
-        robot = random_robot(seed)
+        robot = random_robot(seed, USD)
         file = tmp_path / f"robot_{seed}.usda"  # OpenUSD remembers layers by name
         write(robot, file, layout=layout)
         back = read(file, policy=collect)
@@ -85,7 +86,7 @@ def test_limits_and_drives_in_degrees(tmp_path: Path, layout: str) -> None:
 @pytest.mark.parametrize("base", [Base.FIXED, Base.FREE])
 def test_the_articulation_has_the_tree_of_the_robot(tmp_path: Path, layout: str, base: Base) -> None:
     """OpenUSD finds one articulation, rooted at the joint to the world or at the root link."""
-    robots = [random_robot(seed) for seed in range(40)]
+    robots = [random_robot(seed, USD) for seed in range(40)]
     robot = next(r for r in robots if len(r.links) > 4 and len(r.tree().roots) == 1 and not r.tree().loops)
     robot.base = base
     file = tmp_path / "robot.usda"

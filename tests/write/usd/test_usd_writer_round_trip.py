@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from usd_random_robots import numbers, random_joint, random_robot
-from usd_same_robot import assert_same_motion, assert_same_robot, colliding_links
 
 from kinema.description import (
     Approximation,
@@ -41,7 +39,14 @@ from kinema.foundation import Pose, ReadError, Severity, collect
 from kinema.read import openusd_validation, read
 from kinema.shapes import box
 from kinema.write import write
-from support import ClaimedDiagnostics, all_assets, asset_id
+from kit.assets import all_assets, asset_id
+from kit.diagnostics import ClaimedDiagnostics
+from kit.robots.parts import random_joint
+from kit.robots.random_robots import random_robot, seeds
+from kit.robots.same import assert_same_motion, colliding_links
+from kit.robots.variety import USD
+
+from .usd_same_robot import assert_same_robot
 
 LAYOUTS = ("nested", "flat")
 
@@ -52,7 +57,7 @@ def rewritten(described: Robot | World, folder: Path, layout: str = "nested", su
     write(described, file, layout=layout)
     result = read(file, policy=collect)
     said = [str(d) for d in result.diagnostics if d.severity is not Severity.NOTE]
-    assert not said
+    assert not said, said
     return result
 
 
@@ -63,20 +68,20 @@ def rewritten_robot(robot: Robot, folder: Path, layout: str = "nested", suffix: 
 
 
 @settings(max_examples=40)
-@given(seed=numbers)
+@given(seed=seeds)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_random_robots_come_back(tmp_path: Path, seed: int, layout: str) -> None:
     """Tree, frames, motion, limits, drives, masses, shapes and colliding pairs, to 1e-9; OpenUSD has no complaint."""
-    robot = random_robot(seed)
+    robot = random_robot(seed, USD)
     assert_same_robot(robot, rewritten_robot(robot, tmp_path, layout))
     assert openusd_validation(tmp_path / f"robot_{layout}.usda") == []
 
 
 @settings(max_examples=15)
-@given(seed=numbers)
+@given(seed=seeds)
 def test_flat_to_nested_to_flat_is_the_identity(tmp_path: Path, seed: int) -> None:
     """What is read from a flat stage, from its nested form and from that one's flat form is the same to 1e-9."""
-    flat = rewritten_robot(random_robot(seed), tmp_path, "flat")
+    flat = rewritten_robot(random_robot(seed, USD), tmp_path, "flat")
     nested = rewritten_robot(flat, tmp_path, "nested")
     again = rewritten_robot(nested, tmp_path, "flat")
     assert_same_robot(flat, nested)
@@ -87,16 +92,16 @@ def test_flat_to_nested_to_flat_is_the_identity(tmp_path: Path, seed: int) -> No
 
 
 @settings(max_examples=10)
-@given(seed=numbers)
+@given(seed=seeds)
 def test_without_exact_numbers_the_schema_rounds(tmp_path: Path, seed: int) -> None:
     """Without exact numbers motion is right to single precision, and the file has none of them."""
-    robot = random_robot(seed)
+    robot = random_robot(seed, USD)
     file = tmp_path / "plain.usda"
     write(robot, file, exact=False)
     assert "kinema:exact" not in file.read_text()
     back = read(file, policy=collect)
     assert isinstance(back, Robot)
-    assert_same_motion(robot, back, tolerance=2e-5)
+    assert_same_motion(robot, back, 2e-5, 3)
 
 
 @pytest.mark.parametrize("path", all_assets("usd/*/*.usda", "usd/*/*.usdc", "usd/**/joints/*.usda"), ids=asset_id)
@@ -158,7 +163,7 @@ def test_every_kind_of_joint_comes_back(tmp_path: Path, kind: JointKind, layout:
     """Twenty random joints of each kind, with frames and axes in any direction."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        robot = two_links(random_joint(rng, "joint", kind, "a", "b"))
+        robot = two_links(random_joint(rng, "joint", kind, "a", "b", USD))
         if kind is JointKind.FREE:
             robot.joints[0].initial = np.array([1.0, 2.0, 3.0, 1.0, 0.0, 0.0, 0.0])
         assert_same_robot(robot, rewritten_robot(robot, tmp_path, layout))

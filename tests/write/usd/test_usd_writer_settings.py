@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from usd_random_robots import random_robot
 
 from kinema.foundation import InternalError, ReadError, collect
 from kinema.read import read
 from kinema.write import write
+from kit.robots.random_robots import random_robot
+from kit.robots.variety import USD
 
 _SETTING = re.compile(r"^(\s*)custom \S+ (kinema:[\w:]+) = .*$")
 _NONSENSE = (
@@ -49,7 +50,7 @@ def test_settings_with_wrong_types_and_values_are_ignored(tmp_path: Path, seed: 
     """The stage is still read; whatever comes out, it is not a defect of ours."""
     rng = np.random.default_rng(seed)
     file = tmp_path / "robot.usda"
-    write(random_robot(seed), file, layout="flat" if seed % 2 else "nested")
+    write(random_robot(seed, USD), file, layout="flat" if seed % 2 else "nested")
     file.write_text(spoiled(file.read_text(), rng, share=0.3))
     try:
         described = read(file, policy=collect)
@@ -63,7 +64,7 @@ def test_settings_with_wrong_types_and_values_are_ignored(tmp_path: Path, seed: 
 def test_a_stage_of_strangers_has_no_settings(tmp_path: Path) -> None:
     """Without the stamp the same attributes mean nothing."""
     file = tmp_path / "robot.usda"
-    robot = random_robot(3)
+    robot = random_robot(3, USD)
     write(robot, file)
     text = re.sub(r"dictionary kinema = \{.*?\}", "", file.read_text(), count=1, flags=re.DOTALL)
     file.write_text(text)

@@ -15,7 +15,7 @@ from kinema.description import Actuator, Robot, Transmission, World
 from kinema.foundation import KinemaError
 from kinema.model import Model
 from kinema.read import read
-from kinema.sim import Control, Integrator, Settings, pivots
+from kinema.sim import Integrator, Settings, dof_inertias
 from kinema.write import write
 
 STEPS = 20
@@ -62,10 +62,12 @@ def load_ours(file: Path, dt: float = 0.002) -> tuple[str, Model, Settings]:
 
 
 def _prepared(file: Path) -> Robot | World:
-    """The robot without its shapes; where nothing drives its joints, they get servos."""
+    """The robot without its shapes and its file's simulation settings; where nothing drives its joints, with servos."""
     described = read(file)
     robots = described.robots if isinstance(described, World) else [described]
+    described.options = {}
     for robot in robots:
+        robot.options = {}
         for link in robot.links:
             link.shapes = []
     if isinstance(described, World):
@@ -78,13 +80,12 @@ def _prepared(file: Path) -> Robot | World:
 
 def _compiled(file: Path, described: Robot | World, dt: float) -> tuple[str, Model, Settings]:
     model = compile_model([Part(name=described.name, description=described)])
-    impossible = pivots(model, model.qpos0).impossible()
+    impossible = dof_inertias(model, model.qpos0).impossible()
     if impossible:
         raise KinemaError(
             f"{file}: {model.dofs.names[impossible[0]]!r} has no inertia to move, and cannot be simulated"
         )
-    control = tuple(Control.ACTUATOR for _ in range(model.n_dofs))
-    return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT, control=control)
+    return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT)
 
 
 def _actuators(described: Robot | World) -> list[Actuator]:

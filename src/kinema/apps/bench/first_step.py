@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-CACHE = "WARP_CACHE_PATH"
+CACHE = "KINEMA_CACHE"
 
 
 def first_step(file: Path, device: str, n_envs: int) -> dict[str, float]:

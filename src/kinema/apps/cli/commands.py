@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +47,13 @@ Variant = Annotated[
         help="Choose a variant of a USD stage instead of the one it selects. May be given several times.",
     ),
 ]
+
+
+def _some_time(value: float) -> float:
+    """A time that is more than none."""
+    if not (math.isfinite(value) and value > 0.0):
+        raise typer.BadParameter(f"{value!r} is not a time in seconds of more than 0")
+    return value
 
 
 @app.command()
@@ -225,7 +233,7 @@ def bench(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Robots to measure with, of any format.")],
     envs: Annotated[str, typer.Option(help="Numbers of environments, separated by commas.")] = "4096",
     device: Annotated[str, typer.Option(help="cpu, cuda:0, or auto for a GPU where there is one.")] = "auto",
-    seconds: Annotated[float, typer.Option(help="How long each measurement takes.")] = 1.0,
+    seconds: Annotated[float, typer.Option(callback=_some_time, help="How long each measurement takes.")] = 1.0,
     json: Json = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw a chart.")] = None,
     startup: Annotated[bool, typer.Option(help="Also measure the first step of a new process.")] = True,
@@ -240,11 +248,20 @@ def bench(
     """
     from .bench import bench as run
 
+    counts = _counts(envs)
+    raise typer.Exit(run(files, counts, device, seconds=seconds, json=json, plot=plot, startup=startup))
+
+
+def _counts(envs: str) -> list[int]:
+    """Numbers of environments from `1024,4096`."""
     try:
-        numbers = [int(n) for n in envs.split(",")]
+        counts = [int(n) for n in envs.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{envs!r} is not a list of numbers such as 1024,4096", param_hint="--envs") from None
-    raise typer.Exit(run(files, numbers, device, seconds=seconds, json=json, plot=plot, startup=startup))
+        counts = []
+    if not counts or min(counts) < 1:
+        message = f"{envs!r} is not a list of numbers of at least 1, such as 1024,4096"
+        raise typer.BadParameter(message, param_hint="--envs")
+    return counts
 
 
 @app.command()

@@ -71,10 +71,17 @@ def run(
 ) -> int:
     """Simulate a file and print a summary; the exit status."""
     try:
+        scene = Scene(
+            dt=options.dt,
+            device=options.device,
+            precision=options.precision,
+            integrator=options.integrator,
+            quiet=options.json,
+        )
         began = time.perf_counter()
         with Status("reading", console=Console(stderr=True)):
             described = read_file(file, format, search_paths, variants)
-        result = _simulate(described, options, time.perf_counter() - began)
+        result = _simulate(scene, described, options, time.perf_counter() - began)
     except ReadError as error:
         return report_unreadable(error, options.json)
     except KinemaError as error:
@@ -98,14 +105,7 @@ def _report_refusal(error: KinemaError, as_json: bool) -> int:
     return HAS_ERRORS if error.diagnostics else UNREADABLE
 
 
-def _simulate(described: Robot | World, options: Options, read_seconds: float) -> Result:
-    scene = Scene(
-        dt=options.dt,
-        device=options.device,
-        precision=options.precision,
-        integrator=options.integrator,
-        quiet=options.json,
-    )
+def _simulate(scene: Scene, described: Robot | World, options: Options, read_seconds: float) -> Result:
     entity = scene.add(described)
     scene.build(options.envs)
     driver = _Driver(entity, options)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kinema.description import Assembly, Axis, Constraint, ConstraintKind, Mimic, Robot, SolverParameters
+import numpy as np
+
+from kinema.description import Assembly, Constraint, ConstraintKind, Joint, Mimic, Robot, SolverParameters
 from kinema.words import mjcf
 
 PREFIX = mjcf.MIMIC
@@ -29,16 +31,19 @@ def _is_mimic(robot: Robot, constraint: Constraint) -> bool:
         return False
     if not constraint.active or constraint.solver != SolverParameters() or constraint.b is None:
         return False
-    follower, leader = _axis(robot, constraint.a), _axis(robot, constraint.b)
-    if follower is None or leader is None or follower is leader or follower.mimic is not None:
+    follower, leader = _simple_joint(robot, constraint.a), _simple_joint(robot, constraint.b)
+    if follower is None or leader is None or follower is leader or follower.axes[0].mimic is not None:
         return False
     # MuJoCo counts both coordinates from their references
-    follower.mimic = Mimic(
-        joint=constraint.b, multiplier=factor, offset=offset + follower.reference, reference=leader.reference
+    axis = follower.axes[0]
+    axis.mimic = Mimic(
+        joint=constraint.b, multiplier=factor, offset=offset + axis.reference, reference=leader.axes[0].reference
     )
+    if offset:
+        follower.state = np.array([axis.reference])  # MuJoCo starts both at their references all the same
     return True
 
 
-def _axis(robot: Robot, joint: str | None) -> Axis | None:
-    found = next((j for j in robot.joints if j.name == joint), None)
-    return found.axes[0] if found is not None and found.n_qs == len(found.axes) == 1 else None
+def _simple_joint(robot: Robot, name: str | None) -> Joint | None:
+    found = next((j for j in robot.joints if j.name == name), None)
+    return found if found is not None and found.n_qs == len(found.axes) == 1 else None

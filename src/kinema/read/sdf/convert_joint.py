@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +77,7 @@ class JointConverter:
         if kind is JointKind.SCREW:
             joint.pitch = element.pitch
         joint.axes = self._axes(node, element, kind)
+        joint.initial = _initial(element, joint)
         for tag, axis in zip(sdf.AXES, (element.axis, element.axis2), strict=True):
             if axis is not None:
                 joint.attributes |= prefixed({sdf.of_axis(tag, name): value for name, value in axis.settings.items()})
@@ -180,6 +182,36 @@ def find_joint(scope: Scope, name: str) -> FrameNode | None:
         return scope.joints[name]
     found = scope.find(name)
     return found if found is not None and isinstance(found.element, JointElement) else None
+
+
+def _initial(element: JointElement, joint: Joint) -> Array | None:
+    """The coordinates that the file says the joint starts at."""
+    axes = (element.axis, element.axis2)
+    said = [None if a is None else a.initial_position for a in axes[: joint.n_dofs]]
+    if joint.kind is JointKind.SPHERICAL or all(value is None for value in said):
+        return None
+    return np.array([value or 0.0 for value in said])
+
+
+def show_followers(joints: Sequence[Joint]) -> None:
+    """Say that followers stand where the file poses their links, whatever they follow would have them do.
+
+    Not where something that they follow starts elsewhere: then they go with it.
+    """
+    followers: dict[str, list[Joint]] = {}
+    for joint in joints:
+        for leader in {a.mimic.joint for a in joint.moving_axes if a.mimic is not None}:
+            followers.setdefault(leader, []).append(joint)
+    moved = {joint.name for joint in joints if joint.initial is not None}
+    waiting = list(moved)
+    while waiting:
+        new = [j.name for j in followers.get(waiting.pop(), ()) if j.name not in moved]
+        moved.update(new)
+        waiting += new
+    for joint in (j for led in followers.values() for j in led):
+        mimics = [a.mimic for a in joint.moving_axes if a.mimic is not None]
+        if joint.name not in moved and any(m.offset - m.multiplier * m.reference for m in mimics):
+            joint.state = np.zeros(joint.n_qs)
 
 
 def _ball_axes(element: AxisElement | None) -> list[Axis]:

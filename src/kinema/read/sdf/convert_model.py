@@ -9,7 +9,7 @@ from kinema.description import Base, CollisionGroup, Extra, Frame, Joint, JointK
 from kinema.foundation import Diagnostics, Pose, unique_name
 from kinema.words import sdf
 
-from .convert_joint import End, JointConverter
+from .convert_joint import End, JointConverter, show_followers
 from .convert_link import LinkConverter
 from .convert_shape import ShapeConverter, prefixed
 from .elements import MODEL_FRAME, SCOPE, WORLD, JointElement, LinkElement, ModelElement
@@ -173,6 +173,7 @@ class RobotBuilder:
             sensors.joint_sensors(node, element.sensors, name, self.robot)
         for node, joint in made:
             converter.mimics(node, joint, self.names)
+        show_followers(self.robot.joints)
 
     def _ends(self, node: FrameNode, element: JointElement) -> tuple[End, End] | None:
         """Both ends of a joint, or None, with an error, where it does not connect two bodies."""

@@ -236,6 +236,8 @@ class AxisElement:
     velocity: float = math.inf
     damping: float = 0.0
     friction: float = 0.0
+    initial_position: float | None = None
+    """Where the joint starts; None for where the links are posed."""
     spring_reference: float = 0.0
     spring_stiffness: float = 0.0
     mimic: MimicElement | None = None

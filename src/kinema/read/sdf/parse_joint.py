@@ -125,10 +125,13 @@ def _parse_axis(cursor: Cursor, context: Context, owner: str) -> AxisElement:
         _parse_limit(limit, context, axis)
     if mimic is not None:
         axis.mimic = _parse_mimic(mimic, context)
-    initial = cursor.child("initial_position")
+    initial, own = cursor.child(sdf.INITIAL_POSITION), cursor.child(sdf.OWN_INITIAL_POSITION)
     if initial is not None:
-        axis.settings["initial_position"] = number(initial, 0.0)
-        initial.note("initial-position", f"<initial_position> of {owner} was never put to use and is only kept")
+        axis.initial_position = number(initial, 0.0)
+        message = f"<initial_position> of {owner} says where it starts; libsdformat and Gazebo never put it to use"
+        initial.note("initial-position", message)
+    if own is not None:
+        axis.initial_position = number(own, 0.0)
     context.close(cursor)
     return axis
 

@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinema.description import AxisMotion, Joint, JointKind
 from kinema.foundation import (
     Array,
     Pose,
     axis_angle_to_matrix,
-    matrix_to_quaternion,
     quaternion_to_matrix,
 )
 from kinema.words import physics, usd
@@ -270,69 +268,3 @@ def _quaternion(value: Any) -> Array:
         return _ONE
     # a Gf vector is iterated over far slower than it is copied
     return quaternion_to_matrix([value.GetReal(), *np.array(value.GetImaginary()).tolist()])
-
-
-# -- do the two sides meet? -------------------------------------------------------------------------------------------
-
-
-def settle(index: StageIndex, joint: Joint, gap: Pose) -> None:
-    """Find the coordinates at which the stage shows the joint; say how far its sides are apart beyond them."""
-    state, metres, radians = _explain(joint, gap)
-    joint.state = state
-    if metres > 1e-5 or radians > 1e-4:
-        index.diagnostics.warning(
-            "usd.joint-frames-apart",
-            f"the two frames of joint {joint.name!r} are {metres:.3g} m and {math.degrees(radians):.3g} degrees apart",
-            hint="make localPos/localRot of both sides agree with where the bodies are",
-            origin=joint.origin,
-        )
-
-
-def _explain(joint: Joint, gap: Pose) -> tuple[Array | None, float, float]:
-    """The joint's coordinates that explain the gap best, and what is left of it: metres and radians."""
-    if joint.kind is JointKind.DISTANCE:
-        return None, 0.0, 0.0
-    if joint.kind is JointKind.SPHERICAL:
-        return gap.quaternion, float(np.linalg.norm(gap.position)), 0.0
-    left_position, left_rotation = gap.position.copy(), gap.rotation
-    state: list[float] = []
-    turns = [a for a in joint.moving_axes if a.motion is AxisMotion.ROTATION]
-    for axis in joint.moving_axes:
-        if axis.motion is AxisMotion.TRANSLATION:
-            value = float(axis.direction @ left_position)
-            left_position -= value * axis.direction
-            state.append(value + axis.reference)
-    if len(turns) == 3:
-        state += list(_xyz_angles(left_rotation))
-        angle = 0.0
-    else:
-        q = matrix_to_quaternion(left_rotation).tolist()
-        for axis in turns:
-            value, q = _untwist(q, axis.direction.tolist())
-            state.append(value + axis.reference)
-        angle = 2 * math.atan2(math.hypot(*q[1:]), abs(q[0]))
-    if joint.kind is JointKind.CYLINDRICAL:
-        state.reverse()  # it turns first, then slides
-    return (np.array(state) if state else None), math.sqrt(float(left_position @ left_position)), angle
-
-
-def _untwist(q: list[float], axis: list[float]) -> tuple[float, list[float]]:
-    """The angle about an axis that takes most of a rotation away, and the quaternion that is left after it."""
-    w, x, y, z = q
-    a, b, d = axis
-    along = a * x + b * y + d * z
-    half = math.atan2(along, w)
-    c, s = math.cos(half), math.sin(half)
-    # the inverse twist (c, -s axis) times q
-    left = [
-        c * w + s * along,
-        c * x - s * (a * w + b * z - d * y),
-        c * y - s * (b * w + d * x - a * z),
-        c * z - s * (d * w + a * y - b * x),
-    ]
-    return 2 * half, left
-
-
-def _xyz_angles(r: Array) -> tuple[float, float, float]:
-    """Angles of R = Rx Ry Rz."""
-    return (math.atan2(-r[1, 2], r[2, 2]), math.asin(max(-1.0, min(1.0, r[0, 2]))), math.atan2(-r[0, 1], r[0, 0]))

@@ -23,7 +23,8 @@ from kinema.description import (
 from kinema.words import physics
 
 from . import pxr
-from .joint_frames import AXES, JointTargetError, Side, Sides, read_sides, settle
+from .joint_frames import AXES, JointTargetError, Side, Sides, read_sides
+from .joint_states import settle
 from .mimic import NEWTON_MIMIC
 from .own_joints import restore_joint
 from .schemas import instances
@@ -98,7 +99,7 @@ def _joint(
     _drives(index, prim, joint, kind, main or 0)
     _complain_of_limits(index, prim, joint, kind)
     apply_joint_settings(index, prim, joint, {*NEWTON_MIMIC})
-    settle(index, joint, restore_joint(index, prim, joint, gap))
+    settle(index, prim, joint, restore_joint(index, prim, joint, gap))
     return joint
 
 

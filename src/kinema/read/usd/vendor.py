@@ -13,14 +13,22 @@ from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
 from kinema.description import Axis, AxisMotion, Extra, Joint, Link, Mesh, Node, Shape, SolverParameters
-from kinema.words import mjc, newton, physx, usd
+from kinema.words import mjc, newton, physics, physx, usd
 
 from . import pxr
 from .own_extras import keep_for_writing
 from .stage_index import StageIndex
 from .units import DEGREE, Units
 
-PREFIXES = (newton.NAMESPACE, mjc.NAMESPACE, physx.NAMESPACE, "drake:", usd.URDF_NAMESPACE, "state:", "isaac")
+PREFIXES = (
+    newton.NAMESPACE,
+    mjc.NAMESPACE,
+    physx.NAMESPACE,
+    "drake:",
+    usd.URDF_NAMESPACE,
+    physics.STATE_NAMESPACE,
+    "isaac",
+)
 """Namespaces whose attributes are kept where they have no meaning here."""
 
 

@@ -45,15 +45,15 @@ class _Plan:
     writing: Writing
     robot: Robot
     tree: KinematicTree
-    values: dict[str, Array] = field(default_factory=dict)
+    starts: dict[str, Array] = field(default_factory=dict)
+    """Where the joints start, by name."""
 
     def make(self) -> None:
         robot = self.robot
         is_own = robot.format == mjcf.FORMAT
         for link in robot.links:
             self.writing.names.add(mjcf.BODY, link, robot, shown=not (link.name_is_generated and is_own))
-        if robot.static:
-            self.values = coordinates(robot.joints, {})
+        self.starts = coordinates(robot.joints, {})
         by_name = {link.name: link for link in robot.links}
         order = {link.name: i for i, link in enumerate(robot.links)}
         hanging = [(order[root], self._root(by_name[root])) for root in self.tree.roots]
@@ -102,9 +102,7 @@ class _Plan:
 
     def _hang(self, link: Link, edge: TreeEdge, parent: BodyPlan | None) -> BodyPlan:
         """The body of a link; what is given back is the outermost, where it takes several to carry its joints."""
-        pose, parts = edge_parts(edge)
-        if self.robot.static:
-            pose, parts = edge.pose(self.values), []
+        pose, parts = (edge.pose(self.starts), []) if self.robot.static else edge_parts(edge, self.starts)
         base = self.robot.pose if parent is None else None
         if parts and parent is None and len(edge.joints) == 1 and edge.joints[0].kind is JointKind.FREE:
             pose, parts = self._free(edge)
@@ -141,7 +139,7 @@ class _Plan:
         if edge.reversed:
             before, after = self.robot.pose @ joint.child_pose, joint.parent_pose.inverse()
         placed = FreePose(before, after, edge.reversed)
-        return placed.at(joint.rest), [JointPart(joint, "free", 0, free_pose=placed)]
+        return placed.at(self.starts[joint.name]), [JointPart(joint, "free", 0, free_pose=placed)]
 
     def _kinematic(self, link: Link, body: BodyPlan, parent: BodyPlan | None) -> None:
         if not link.kinematic or self.robot.static:
@@ -204,7 +202,7 @@ def part_name(writing: Writing, part: JointPart) -> str:
 
 def carrier(writing: Writing, robot: Robot, joint: Joint) -> BodyPlan:
     """A body that hangs by a joint on the joint's parent, in the place of the joint's child."""
-    pose, parts = joint_parts([joint])
+    pose, parts = joint_parts([joint], {joint.name: joint.start})
     links = {link.name: link for link in robot.links}
     parent = None if joint.parent is None else writing.body_of[id(links[joint.parent])]
     body = BodyPlan(robot, None, pose if parent is not None else robot.pose @ pose, parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from kinema.description import (
     Assembly,
@@ -13,6 +14,7 @@ from kinema.description import (
     Frame,
     Joint,
     Robot,
+    Tendon,
     TreeEdge,
 )
 from kinema.foundation import Pose
@@ -173,8 +175,18 @@ def _between_joints(writing: Writing, home: Assembly, constraint: Constraint) ->
     assert first is not None  # it is simple
     element = Element(mjcf.JOINT, {"joint1": part_name(writing, first)})
     element.set({"joint2": None if second is None else part_name(writing, second)})
-    element.set({"polycoef": _polynomial_text(constraint.polynomial)})
+    moved = _moved(constraint.polynomial, 0.0 if second is None else second.shift, first.shift)
+    element.set({"polycoef": _polynomial_text(moved)})
     _add(writing, home, constraint, element)
+
+
+def _moved(polynomial: Sequence[float], leader: float, follower: float) -> tuple[float, ...]:
+    """A polynomial between coordinates that are counted from further along: p(x + leader) - follower."""
+    if not (leader or follower):
+        return tuple(polynomial)
+    shifted = Polynomial(list(polynomial))(Polynomial([leader, 1.0])).coef
+    shifted[0] -= follower
+    return tuple(float(c) for c in (*shifted, *[0.0] * (len(polynomial) - len(shifted))))
 
 
 def _is_simple(part: JointPart | None) -> bool:
@@ -191,9 +203,25 @@ def _between_tendons(writing: Writing, home: Assembly, constraint: Constraint) -
     if first is None or (constraint.b is not None and second is None):
         writing.drop(constraint, "the constraint", "a tendon that it names is not written")
         return
+    shifts = [0.0 if name is None else _lengthened(writing, home, name) for name in (constraint.a, constraint.b)]
+    if None in shifts:
+        how = "MuJoCo counts it from where the robot starts"
+        writing.approximate(constraint, "from where the length of its tendons counts", how)
+    moved = _moved(constraint.polynomial, shifts[1] or 0.0, shifts[0] or 0.0)
     element = Element(mjcf.TENDON, {"tendon1": first})
-    element.set({"tendon2": second, "polycoef": _polynomial_text(constraint.polynomial)})
+    element.set({"tendon2": second, "polycoef": _polynomial_text(moved)})
     _add(writing, home, constraint, element)
+
+
+def _lengthened(writing: Writing, home: Assembly, name: str) -> float | None:
+    """How much longer a tendon is where the joints start than where their frames coincide; None where that is open."""
+    entry = writing.names.find(mjcf.TENDON, name, home)
+    tendon = None if entry is None else entry.node
+    if not isinstance(tendon, Tendon) or not tendon.is_fixed:
+        moved = any(part.shift for parts in writing.parts_of.values() for part in parts)
+        return None if moved else 0.0
+    parts = [(item.coefficient, joint_part(writing, item.target, home)) for item in tendon.path]
+    return sum(coefficient * part.shift for coefficient, part in parts if part is not None)
 
 
 def _distance(writing: Writing, home: Assembly, constraint: Constraint) -> None:
@@ -243,7 +271,8 @@ def _gear(writing: Writing, home: Assembly, constraint: Constraint) -> None:
         return
     (first, sign_a), (second, sign_b) = (t for t in turns if t is not None)
     element = Element(mjcf.JOINT, {"joint1": part_name(writing, second), "joint2": part_name(writing, first)})
-    element.set({"polycoef": numbers([0, -constraint.ratio * sign_a * sign_b, 0, 0, 0])})
+    ratio = -constraint.ratio * sign_a * sign_b
+    element.set({"polycoef": numbers(_moved((0.0, ratio, 0.0, 0.0, 0.0), first.shift, second.shift))})
     _add(writing, home, constraint, element)
     how = f"the joint {part_name(writing, second)!r} follows {part_name(writing, first)!r}"
     writing.approximate(constraint, "a gear", how)
@@ -293,8 +322,8 @@ def _follow(writing: Writing, robot: Robot, joint: Joint) -> None:
                 writing.drop(joint, "that it follows another joint", f"the joint {mimic.joint!r} cannot be followed")
                 continue
             # MuJoCo counts both coordinates from their references
-            start = leader.axis.reference - mimic.reference
-            offset = mimic.multiplier * start + mimic.offset - part.axis.reference
+            start = leader.reference - mimic.reference
+            offset = mimic.multiplier * start + mimic.offset - part.reference
             element = _couple(writing, part, leader, (offset, mimic.multiplier))
             element.attributes = {
                 "name": writing.names.new(mjcf.EQUALITY, mjcf.MIMIC + joint.name),

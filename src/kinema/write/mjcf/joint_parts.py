@@ -9,14 +9,16 @@ B is the pose of the body at the reference configuration and A1, A2, ... are the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind, TreeEdge
-from kinema.foundation import Array, Pose, quaternion_to_matrix
+from kinema.foundation import Array, Pose, axis_angle_to_matrix, quaternion_to_matrix
+
+from ..chains import NO_START
 
 MAX_DOFS = 6
 """Of one body of MuJoCo's."""
@@ -45,6 +47,16 @@ class JointPart:
     """Its name in the file; empty where it has none."""
     free_pose: FreePose | None = None
     """Of a free joint."""
+    reference: float = 0.0
+    """Of a hinge or slide: its coordinate at the reference configuration, MuJoCo's `ref`. It is where the joint starts:
+    MuJoCo starts there."""
+
+    @property
+    def shift(self) -> float:
+        """How far the reference configuration is from where the joint's frames coincide."""
+        if self.axis is None:
+            return self.reference
+        return self.reference - self.axis.reference
 
     @property
     def n_dofs(self) -> int:
@@ -149,13 +161,64 @@ def _atoms(joint: Joint) -> list[_Atom]:
     ]
 
 
-def edge_parts(edge: TreeEdge) -> tuple[Pose, list[JointPart]]:
-    """The pose of an edge's child in its parent at the reference configuration, and the joints that move it."""
-    return joint_parts(edge.joints, backwards=edge.reversed)
+def edge_parts(edge: TreeEdge, starts: Mapping[str, Array]) -> tuple[Pose, list[JointPart]]:
+    """The pose of an edge's child in its parent at the reference configuration, and the joints that move it.
+
+    Args:
+        edge: the edge.
+        starts: where the joints start, by name.
+    """
+    return joint_parts(edge.joints, starts, backwards=edge.reversed)
 
 
-def joint_parts(joints: Sequence[Joint], *, backwards: bool = False) -> tuple[Pose, list[JointPart]]:
+def joint_parts(
+    joints: Sequence[Joint], starts: Mapping[str, Array], *, backwards: bool = False
+) -> tuple[Pose, list[JointPart]]:
     """The same for joints between two links; `backwards` where the body that hangs is their parent link."""
+    pose, parts = _unmoved(joints, backwards=backwards)
+    for part in parts:
+        part.reference = _reference(part, starts.get(part.joint.name))
+    # B C1 m1 C2 m2 ..., with constant motions C up to the start, is B C1 C2 ... m1' m2' ... in frames moved by those C
+    after = Pose()
+    for part in reversed(parts):
+        if part.shift and part.direction is not None:
+            back = after.inverse()
+            constant = _moved(part)
+            part.place, part.direction = back @ part.place, back.rotation @ part.direction
+            after = constant @ after
+        elif not _is_identity(after):
+            back = after.inverse()
+            part.place = back @ part.place
+            part.direction = None if part.direction is None else back.rotation @ part.direction
+    return (pose if _is_identity(after) else pose @ after), parts
+
+
+def _reference(part: JointPart, start: Array | None) -> float:
+    """The coordinate of a hinge or slide where its joint starts, if that is not where its frames coincide anyway."""
+    here = 0.0 if part.axis is None else part.axis.reference
+    if part.kind not in ("hinge", "slide") or start is None:
+        return here
+    if start.shape != (part.joint.n_qs,) or not np.isfinite(start).all():
+        return here
+    wanted = part.positions(start)[0]
+    return wanted if abs(wanted - here) > NO_START else here
+
+
+def _moved(part: JointPart) -> Pose:
+    """The motion of a hinge or slide from where its frames coincide to the reference configuration, in its body."""
+    assert part.direction is not None  # hinges and slides have one
+    if part.kind == "slide":
+        return Pose.translation(part.shift * part.direction)
+    around = Pose.translation(part.place.position)
+    return around @ Pose(rotation=axis_angle_to_matrix(part.direction, part.shift)) @ around.inverse()
+
+
+def _is_identity(pose: Pose) -> bool:
+    return not pose.position.any() and bool((pose.rotation == np.eye(3)).all())
+
+
+def _unmoved(joints: Sequence[Joint], *, backwards: bool) -> tuple[Pose, list[JointPart]]:
+    """Parts and pose where the frames of all joints coincide."""
     first = joints[0]
     pose = first.parent_pose @ first.child_pose.inverse()
     parts: list[JointPart] = []

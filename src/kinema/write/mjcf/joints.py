@@ -57,6 +57,7 @@ def _placed(writing: Writing, part: JointPart, element: Element) -> None:
         _ball(writing, part, element)
     else:
         element.set({"axis": direction_text(_direction(writing, part))})
+        element.set({"ref": text_or_none(part.reference)})
         if part.axis is not None:
             _one_axis(writing, part, part.axis, element)
         elif part.joint.kind is JointKind.FREE:
@@ -78,7 +79,7 @@ def _direction(writing: Writing, part: JointPart) -> Array:
 
 
 def _one_axis(writing: Writing, part: JointPart, axis: Axis, element: Element) -> None:
-    element.set({"range": limit_text(writing, part.joint, axis.lower, axis.upper), "ref": text_or_none(axis.reference)})
+    element.set({"range": limit_text(writing, part.joint, axis.lower, axis.upper)})
     element.set({**_dynamics(axis), "springref": text_or_none(axis.spring_reference)})
     element.set({"actuatorfrcrange": _force_range(writing, part, axis.effort)})
 

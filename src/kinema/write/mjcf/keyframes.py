@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kinema.description import Assembly, Joint, JointKind, Keyframe, Node
+from kinema.description import Assembly, Keyframe, Node
 from kinema.foundation import Array, Pose
 from kinema.words import mjcf
 
+from ..chains import NO_START
 from ..report import Action
 from ..text import Element, numbers
 from .bodies import all_bodies
@@ -74,8 +75,8 @@ def _state(
     v: list[float] = []
     for part in (p for body in bodies for p in body.parts):
         key = id(part.joint)
-        here = np.atleast_1d(positions.get(key, reference(part.joint)))
-        q += part.positions(here)
+        here = np.atleast_1d(positions.get(key, part.joint.start))
+        q += part.positions(here) if key in positions else _at_reference(part)
         if speeds is not None and key in speeds:
             v += speeds[key]
         else:
@@ -83,13 +84,11 @@ def _state(
     element.set({"qpos": vector_text(q) if q else None, "qvel": vector_text(v) if any(v) else None})
 
 
-def reference(joint: Joint) -> Array:
-    """The coordinates of a joint at MuJoCo's reference configuration."""
-    if joint.kind is JointKind.SPHERICAL:
-        return np.array([1.0, 0.0, 0.0, 0.0])
-    if joint.kind is JointKind.FREE:
-        return joint.rest if joint.parent is None or joint.child is None else np.array([0.0] * 3 + [1.0] + [0.0] * 3)
-    return np.array([axis.reference for axis in joint.moving_axes])
+def _at_reference(part: JointPart) -> list[float]:
+    """MuJoCo's coordinates of a part at its reference configuration."""
+    if part.kind == "ball":
+        return [1.0, 0.0, 0.0, 0.0]
+    return part.positions(part.joint.start) if part.kind == "free" else [part.reference]
 
 
 def _controls(writing: Writing, home: Assembly, keyframe: Keyframe, element: Element) -> None:
@@ -159,12 +158,12 @@ def _report(writing: Writing, node: Node | tuple[str, str], what: str) -> None:
 
 
 def _start(part: JointPart) -> Array | None:
-    """Where a joint starts, if MuJoCo starts it elsewhere."""
-    joint = part.joint
-    wanted = joint.initial if joint.initial is not None else joint.state
-    if part.kind == "free" or wanted is None or wanted.shape != (joint.n_qs,) or not np.isfinite(wanted).all():
+    """Where a joint starts, if MuJoCo starts it elsewhere: a ball, whose reference is no choice."""
+    start = part.joint.start
+    if part.kind != "ball" or not np.isfinite(start).all():
         return None
-    return None if np.allclose(wanted, reference(joint), rtol=0.0, atol=1e-12) else wanted
+    q = part.positions(start)
+    return start if max(abs(x) for x in q[1:]) > NO_START else None
 
 
 def _speed(writing: Writing, body: BodyPlan, speeds: dict[int, list[float]]) -> None:

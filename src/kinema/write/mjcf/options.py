@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS
 from kinema.words import mjcf
 
 from ..text import Element, number, numbers
@@ -14,41 +15,12 @@ from .collisions import parents_collide
 from .writing import Writing
 
 _EARTH = (0.0, 0.0, -9.81)
-_DEFAULTS: dict[str, Any] = {
-    "timestep": 0.002,
-    "integrator": "euler",
-    "cone": "pyramidal",
-    "jacobian": "auto",
-    "solver": "newton",
-    "iterations": 100,
-    "tolerance": 1e-8,
-    "ls_iterations": 50,
-    "ls_tolerance": 0.01,
-    "noslip_iterations": 0,
-    "noslip_tolerance": 1e-6,
-    "ccd_iterations": 35,
-    "ccd_tolerance": 1e-6,
-    "sdf_iterations": 10,
-    "sdf_initpoints": 40,
-    "sleep_tolerance": 1e-3,
-    "impratio": 1.0,
-    "wind": (0.0, 0.0, 0.0),
-    "magnetic": (0.0, -0.5, 0.0),
-    "density": 0.0,
-    "viscosity": 0.0,
-    "o_margin": 0.0,
-    "o_solref": (0.02, 1.0),
-    "o_solimp": (0.9, 0.95, 0.001, 0.5, 2.0),
-    "o_friction": (1.0, 1.0, 0.005, 0.0001, 0.0001),
-}
-"""What MuJoCo has, and what it takes where a file says nothing."""
 _WORDS = {
     "integrator": {"euler": "Euler", "rk4": "RK4"},
     "jacobian": {},
     "cone": {},
     "solver": {"pgs": "PGS", "cg": "CG", "newton": "Newton"},
 }
-_OFF_BY_DEFAULT = {"override", "energy", "fwdinv", "invdiscrete", "sleep", "diagexact", "ipc", "speculative"}
 
 
 def write_options(writing: Writing) -> None:
@@ -57,7 +29,7 @@ def write_options(writing: Writing) -> None:
     whole = writing.described
     table = whole.options
     flags: Mapping[str, bool] = writing.take_from(table, mjcf.FLAGS, {})
-    for name, default in _DEFAULTS.items():
+    for name, default in OPTION_DEFAULTS.items():
         if name in table:
             value = writing.take_from(table, name)
             if name in _WORDS:
@@ -94,7 +66,7 @@ def _disabled_groups(writing: Writing, table: Mapping[str, Any], element: Elemen
 def _flags(writing: Writing, flags: Mapping[str, bool], element: Element) -> None:
     given = dict(flags)
     given["filterparent"] = not parents_collide(writing)
-    changed = {name: on for name, on in given.items() if on != (name not in _OFF_BY_DEFAULT)}
+    changed = {name: on for name, on in given.items() if on != FLAG_DEFAULTS.get(name, True)}
     if changed:
         flag = element.child("flag")
         flag.set({name: "enable" if on else "disable" for name, on in changed.items()})

@@ -48,8 +48,11 @@ def add_joint(writing: Writing, names: Names, model: Element, joint: Joint) -> E
     if joint.kind is JointKind.SPHERICAL:
         _ball(writing, element, joint)
     else:
-        for tag, axis in zip(("axis", "axis2"), joint.axes, strict=False):
-            _axis(names, element, tag, joint, axis)
+        for number_of_axis, (tag, axis) in enumerate(zip(sdf.AXES, joint.axes, strict=False)):
+            made = _axis(names, element, tag, joint, axis)
+            if joint.initial is not None:
+                start = finite(float(joint.initial[number_of_axis]), owner, "initial position")
+                made.child(sdf.OWN_INITIAL_POSITION, number(start))
     if joint.closes_loop and not any("must_be_loop_joint" in e.text for e in joint.extras):
         element.child("physics").child("simbody").child("must_be_loop_joint", "true")
     give_back(writing, joint, element, said=_SAID)
@@ -84,7 +87,7 @@ def _ball(writing: Writing, element: Element, joint: Joint) -> None:
 _NOT_OF_A_BALL = ("lower", "upper", "effort", "velocity", "stiffness", "spring_reference")
 
 
-def _axis(names: Names, element: Element, tag: str, joint: Joint, axis: Axis) -> None:
+def _axis(names: Names, element: Element, tag: str, joint: Joint, axis: Axis) -> Element:
     owner = f'joint "{joint.name}"'
     made = element.child(tag)
     made.child("xyz", numbers(_unit(axis.direction.tolist(), owner)))
@@ -113,6 +116,7 @@ def _axis(names: Names, element: Element, tag: str, joint: Joint, axis: Axis) ->
         mimic.child("multiplier", number(finite(axis.mimic.multiplier, owner, "mimic")))
         mimic.child("offset", number(finite(axis.mimic.offset, owner, "mimic")))
         mimic.child("reference", number(finite(axis.mimic.reference, owner, "mimic")))
+    return made
 
 
 def add_gear(writing: Writing, names: Names, model: Element, constraint: Constraint, poses: dict[str, Pose]) -> Element:

@@ -19,10 +19,12 @@ from kinema.description import (
     Link,
     Mimic,
     Robot,
+    coordinates,
 )
 from kinema.foundation import Pose, unique_name
 
-from ..chains import SMALL_MASS, motion_along, small_inertial
+from ..chains import NO_START, SMALL_MASS, motion_along, small_inertial
+from ..report import Action
 from .constraints import joints_of_constraints
 from .lowered import Lowered
 from .pieces import Chain, Piece, chain_of, coordinate_between, inverse_of
@@ -72,7 +74,7 @@ class _Lowering:
             robot.links += [*self.between.get(link.name, ()), placed]
         self._follow()
         joints_of_constraints(self.writing, self.source, self.result, self.poses, self.joint_names)
-        self._report_start()
+        self._say_start()
         return self.result
 
     # -- joints ---------------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class _Lowering:
         made.name, made.kind, (made.parent, made.child) = name, kind, ends
         made.child_pose = in_child
         made.parent_pose = self._pose(ends[0]).inverse() @ self._pose(ends[1]) @ in_child
-        made.stacked, made.axes = False, []
+        made.stacked, made.axes, made.initial, made.state = False, [], None, None
         if self.result.chains.get(source.name):
             made.extras, made.attributes = [], {}  # they go with the first one of a chain
         self.result.chains.setdefault(source.name, []).append(name)
@@ -226,10 +228,37 @@ class _Lowering:
         how = f"its frames are {metres:.3g} m and {radians:.3g} rad apart where the links stand, and meet there"
         self.writing.approximate(joint, "where it is on its parent", how)
 
-    def _report_start(self) -> None:
+    # -- where it starts ------------------------------------------------------------------------------------------
+
+    def _say_start(self) -> None:
+        """Where joints start, in the file's coordinates; the file shows them all at zero."""
+        made = {joint.name: joint for joint in self.result.robot.joints}
+        starts = coordinates(self.source.joints, {})
+        loops = {id(j) for j in self.tree.loops}
         for joint in self.source.joints:
-            if joint.kind is not JointKind.FREE and joint.initial is not None:
-                self.writing.drop(joint, "the coordinates it starts at")
+            if id(joint) in loops or joint.kind is JointKind.FREE or joint.name not in self.result.chains:
+                continue
+            if joint.kind is JointKind.SPHERICAL:
+                if np.abs(starts[joint.name][1:]).max() > NO_START:
+                    self.writing.drop(joint, "the coordinates it starts at", "a ball has no axis to put them on")
+                continue
+            for number, (name, axis) in self.result.coordinates.get(joint.name, {}).items():
+                value = float(starts[joint.name][number]) - self.result.offsets.get((joint.name, number), 0.0)
+                self._starts_at(joint, made[name], axis, value)
+        for joint in made.values():
+            leaders = [made[a.mimic.joint] for a in joint.axes if a.mimic is not None]
+            is_led = any(leader.initial is not None for leader in leaders)
+            if is_led and joint.initial is None and self.result.source_of[joint.name].is_shown:
+                joint.initial = np.zeros(len(joint.axes))  # without a word it would go with its leader
+
+    def _starts_at(self, source: Joint, made: Joint, axis: int, value: float) -> None:
+        if abs(value) <= NO_START:
+            return
+        if made.initial is None:
+            made.initial = np.zeros(len(made.axes))
+            how = "it is in kinema:initial_position; others start at zero, where the links are posed"
+            self.writing.lose(Action.EXTENSION, source, "the coordinates it starts at", how)
+        made.initial[axis] = value
 
     # -- what nothing holds ---------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinema.description import AxisMotion, Constraint, Joint, JointKind, KinematicTree, Robot
+from kinema.description import AxisMotion, Constraint, Joint, JointKind, KinematicTree, Robot, coordinates
 from kinema.foundation import Array, Pose
 
 CLOSED = 1e-9
@@ -17,7 +17,7 @@ def start_of(robot: Robot, tree: KinematicTree) -> dict[str, Array]:
     joined = [c for c in robot.constraints if c.active and c.kind.value in ("connect", "weld")]
     if not (tree.loops or joined):
         return zero
-    candidates = [zero, _references(robot), _states(robot)]
+    candidates = [zero, _references(robot), _starts(robot)]
     gaps = [_gap(robot, tree, c, joined) for c in candidates]
     return candidates[next((i for i, gap in enumerate(gaps) if gap <= CLOSED), 0)]
 
@@ -27,8 +27,9 @@ def _references(robot: Robot) -> dict[str, Array]:
     return {name: q for name, q in found.items() if q.any()}
 
 
-def _states(robot: Robot) -> dict[str, Array]:
-    return {j.name: j.state for j in robot.joints if j.state is not None and _is_plain(j) and j.state.any()}
+def _starts(robot: Robot) -> dict[str, Array]:
+    starts = coordinates(robot.joints, {})
+    return {j.name: starts[j.name] for j in robot.joints if _is_plain(j) and starts[j.name].any()}
 
 
 def _is_plain(joint: Joint) -> bool:
@@ -66,4 +67,4 @@ def _value(joint: Joint, start: dict[str, Array]) -> Array:
         return start[joint.name]
     if joint.kind is JointKind.SPHERICAL:
         return np.array([1.0, 0.0, 0.0, 0.0])
-    return joint.rest if joint.kind is JointKind.FREE else np.zeros(joint.n_qs)
+    return joint.start if joint.kind is JointKind.FREE else np.zeros(joint.n_qs)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from kinema.description import Assembly, Axis, Joint, JointKind, Link, Robot, Shape, World
+import numpy as np
 
+from kinema.description import Assembly, Axis, Joint, Link, Robot, Shape, World, coordinates, zero_coordinates
+from kinema.foundation import Array
+
+from ..chains import NO_START
 from ..losing import AXIS_FIELDS, JOINT_FIELDS, Fields, differing, named_shape
 from .lower import Lowered
 from .writing import Writing
@@ -117,6 +121,7 @@ def _joints(writing: Writing, lowered: Lowered) -> None:
     loops = {id(j) for j in tree.loops}
     dangling = {id(j) for j in tree.dangling}
     in_tree = {id(j) for e in tree.edges for j in e.joints}
+    start, zero = coordinates(writing.robot.joints, {}), zero_coordinates(writing.robot.joints)
     for joint in writing.robot.joints:
         if id(joint) in loops:
             writing.drop(joint, f"the {joint.kind.value} joint", "it closes a loop, and URDF has only trees")
@@ -125,13 +130,17 @@ def _joints(writing: Writing, lowered: Lowered) -> None:
         elif id(joint) not in in_tree:
             writing.drop(joint, f"the {joint.kind.value} joint", "it is disabled, and URDF has no disabled joints")
         else:
-            _joint(writing, joint)
+            _joint(writing, joint, starts_elsewhere=_differ(start[joint.name], zero[joint.name]))
     _shown(writing, writing.robot)
 
 
-def _joint(writing: Writing, joint: Joint) -> None:
+def _differ(start: Array, zero: Array) -> bool:
+    return start.shape != zero.shape or bool((np.abs(start - zero) > NO_START).any())
+
+
+def _joint(writing: Writing, joint: Joint, *, starts_elsewhere: bool) -> None:
     unsaid = differing(joint, _JOINT)
-    if joint.initial is not None and joint.kind not in (JointKind.FREE, JointKind.SPHERICAL):
+    if starts_elsewhere:
         unsaid.append("the coordinates it starts at")
     if joint.collision_enabled:
         unsaid.append("that the links it joins may collide")
@@ -155,7 +164,7 @@ def _shown(writing: Writing, robot: Robot) -> None:
     """Poses at which the file shows links away from where they are at zero."""
     if not any(link.pose is not None for link in robot.links):
         return
-    zero = robot.link_poses()
+    zero = robot.link_poses(zero_coordinates(robot.joints))
     for link in robot.links:
         if link.pose is not None and not (robot.pose @ link.pose).is_close(zero[link.name], 1e-6):
             x, y, z = link.pose.position.tolist()

@@ -137,6 +137,7 @@ def _kind(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> Non
     elif joint.kind is not JointKind.FIXED:
         _general(writing, joint, prim, axes)
     _references(writing, joint, prim)
+    _turns(joint, prim)
 
 
 def _one_axis(joint: Joint, prim: PrimDraft, axes: UsdAxes) -> None:
@@ -244,6 +245,16 @@ def _drive(axis: Axis, prim: PrimDraft, token: str) -> None:
     for name, value in settings.items():
         if value != (math.inf if name == physics.MAX_FORCE else 0.0):
             prim.number(physics.drive(token, name), "float", value)
+
+
+def _turns(joint: Joint, prim: PrimDraft) -> None:
+    """Where the joint starts, if it is more than half a turn away: poses do not tell how often it has turned."""
+    start = joint.start
+    if joint.kind is JointKind.SPHERICAL or start.shape != (joint.n_dofs,) or not np.isfinite(start).all():
+        return
+    turned = [s - a.reference for s, a in zip(start, joint.moving_axes, strict=True) if a.motion is AxisMotion.ROTATION]
+    if any(abs(angle) > math.pi for angle in turned):
+        prim.keep(ours.STATE, start.tolist())
 
 
 def _references(writing: Writing, joint: Joint, prim: PrimDraft) -> None:

@@ -149,21 +149,26 @@ def _place_joints(plan: Plan, parts: RobotPlan) -> None:
 
 
 def shown_poses(robot: Robot, tree: KinematicTree) -> dict[str, Pose]:
-    """Poses in the robot's frame, at the configuration its file shows: authored ones, else as the joints say."""
+    """Poses in the robot's frame where it starts: as authored, else as the joints say."""
     by_name: dict[str, Link] = {link.name: link for link in robot.links}
     values = coordinates(robot.joints, {})
-    values |= {j.name: j.state for j in robot.joints if j.state is not None and _is_shown_at(j, j.state)}
+    values |= {j.name: j.rest for j in robot.joints if not _is_sound(j, values[j.name])}
     poses: dict[str, Pose] = {}
     for root in tree.roots:
         poses[root] = by_name[root].pose or Pose()
+    moved: set[str | None] = set()
+    """Links that start elsewhere than the file poses them."""
     for edge in tree.edges:
         own = by_name[edge.child].pose
-        poses[edge.child] = own if own is not None else _carried(edge, poses) @ edge.pose(values)
+        if edge.parent in moved or any(j.initial is not None and j.kind is not JointKind.FREE for j in edge.joints):
+            moved.add(edge.child)
+        shown = own is not None and edge.child not in moved
+        poses[edge.child] = own if shown and own is not None else _carried(edge, poses) @ edge.pose(values)
     return poses
 
 
-def _is_shown_at(joint: Joint, state: Array) -> bool:
-    return state.shape == (joint.n_qs,) and bool(np.isfinite(state).all())
+def _is_sound(joint: Joint, start: Array) -> bool:
+    return start.shape == (joint.n_qs,) and bool(np.isfinite(start).all())
 
 
 def is_free(edge: TreeEdge) -> bool:

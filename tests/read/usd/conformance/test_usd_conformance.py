@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cases_bodies import body
-from cases_joints import joint
-from cases_shapes import BALLS
-from conformance_case import Case, agrees, read_sample, read_text
-from conformance_cases import CASES
-from conformance_table import TABLE_FILE, table
-from schema_registry import schema_properties
 
 from kinema.description import Robot
-from support import ClaimedDiagnostics
-from usd_stages import prim
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_conformance.bodies import body
+from kit.usd_conformance.case import Case, agrees, read_sample, read_text
+from kit.usd_conformance.cases import CASES
+from kit.usd_conformance.joints import joint
+from kit.usd_conformance.schema import schema_properties
+from kit.usd_conformance.shapes import BALLS
+from kit.usd_conformance.table import TABLE_FILE, table
+from kit.usd_stages import prim
 
 SAMPLES = [(case, name) for case in CASES for name in case.samples()]
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conformance_case import agrees, read_text
 
 from kinema.description import Mesh, SolverParameters, TendonPathKind, Transmission, colliding_pairs
 from kinema.read.usd.vendor import AXIS_SETTINGS, MATERIAL_SETTINGS
-from support import ClaimedDiagnostics, assets
-from usd_stages import OTHER, SI, placed, prim
+from kit.assets import assets
+from kit.diagnostics import ClaimedDiagnostics
+from kit.usd_conformance.case import agrees, read_text
+from kit.usd_stages import OTHER, SI, placed, prim
 
 BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
 PER_DEGREE = 180 / math.pi

@@ -1,0 +1,153 @@
+"""Machine code for the host: compiled by LLVM in a process beside this one, kept on disk, loaded into this one."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import hashlib
+import os
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kinema.foundation import InternalError
+from kinema.trace import ENTRY
+
+from .files import cache_folder, keep
+from .processor import processor_key
+
+_WORKER = Path(__file__).with_name("llvm_worker.py")
+_POINTERS, _INTEGERS = 7, 5
+HostFunction = Callable[..., None]
+
+
+class _Workers:
+    """Compiling processes that wait for work; each serves one caller at a time."""
+
+    def __init__(self) -> None:
+        self._idle: list[subprocess.Popen[bytes]] = []
+        self._all: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def _take(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._pid != os.getpid():  # a fork: the parent's processes answer the parent
+                self._idle, self._all, self._pid = [], [], os.getpid()
+            if self._idle:
+                return self._idle.pop()
+            worker = subprocess.Popen(
+                [sys.executable, str(_WORKER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            )
+            self._all.append(worker)
+            return worker
+
+    def warm_up(self) -> None:
+        """Start a process now, which will be wanted soon."""
+        worker = self._take()
+        with self._lock:
+            self._idle.append(worker)
+
+    def compile(self, text: str) -> bytes:
+        """Object code; an interrupt ends the process that is compiling."""
+        worker = self._take()
+        try:
+            return self._ask(worker, text)
+        except BaseException:
+            end(worker)
+            raise
+        finally:
+            with self._lock:
+                if worker.returncode is None:
+                    self._idle.append(worker)
+                elif worker in self._all:
+                    self._all.remove(worker)
+
+    @staticmethod
+    def _ask(worker: subprocess.Popen[bytes], text: str) -> bytes:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        source = text.encode()
+        with contextlib.suppress(BrokenPipeError):  # the answer, or that there is none, says more
+            worker.stdin.write(struct.pack("<I", len(source)) + source)
+            worker.stdin.flush()
+        head = worker.stdout.read(5)
+        if len(head) < 5:
+            raise InternalError(f"the compiler's process ended with status {worker.wait()}")
+        worked, size = struct.unpack("<?I", head)
+        payload = worker.stdout.read(size)
+        if not worked:
+            raise InternalError(f"LLVM refused a program: {payload.decode(errors='replace')}")
+        return payload
+
+    def close(self) -> None:
+        """End all of them, whatever they are doing."""
+        with self._lock:
+            workers, self._idle, self._all = self._all, [], []
+        if self._pid == os.getpid():
+            for worker in workers:
+                end(worker)
+
+
+def end(worker: subprocess.Popen[bytes]) -> None:
+    """Stop a process, whatever it is doing."""
+    worker.kill()
+    for stream in (worker.stdin, worker.stdout):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+    worker.wait()
+
+
+WORKERS = _Workers()
+atexit.register(WORKERS.close)
+
+
+def compile_host(text: str) -> HostFunction:
+    """The function of a module's text, from the disk cache if it was compiled before."""
+    key = hashlib.sha256(f"{processor_key()} {_WORKER.read_text(encoding='utf-8')} {text}".encode()).hexdigest()[:32]
+    file = cache_folder() / "host" / f"{key}.o"
+    code = _kept(file)
+    if code is None:
+        code = WORKERS.compile(text)
+        keep(file, hashlib.sha256(code).digest() + code)
+    return _load(code)
+
+
+def _kept(file: Path) -> bytes | None:
+    """Code that was kept, if it is still what it was."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:32], content[32:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+_loading = threading.Lock()
+_engines: list[Any] = []
+"""What holds loaded code; it stays as long as the process, as launches may."""
+
+
+def _load(code: bytes) -> HostFunction:
+    import llvmlite.binding as llvm
+
+    with _loading:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault", jit=True)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        address = engine.get_function_address(ENTRY)
+        _engines.append(engine)
+    types = [ctypes.c_void_p] * _POINTERS + [ctypes.c_int64] * _INTEGERS
+    return ctypes.CFUNCTYPE(None, *types)(address)

@@ -1,0 +1,64 @@
+"""What users hand to a scene: numbers and words that can be meant, or one sentence that says what is wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from kinema.foundation import Array, KinemaError
+
+from .batches import as_array
+
+_DEVICE = re.compile(r"cpu|auto|cuda(:\d+)?")
+
+
+def whole(value: Any, what: str, noun: str) -> int:
+    """How many of something there are: at least one; NumPy's integers are fine."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral) or value < 1:
+        raise KinemaError(f"{what}: expected a whole number, at least one {noun}, not {value!r}")
+    return int(value)
+
+
+def duration(value: Any, what: str) -> float:
+    """A time that is more than none [s]."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise KinemaError(f"{what}: expected a time in seconds, not {value!r}")
+    seconds = float(value)
+    if not (math.isfinite(seconds) and seconds > 0.0):
+        raise KinemaError(f"{what}: a step takes some time, not {value!r} s")
+    return seconds
+
+
+def choice(value: Any, what: str, words: Iterable[str]) -> str:
+    """One of some words."""
+    known = list(words)
+    if not isinstance(value, str) or value not in known:
+        raise KinemaError(f"{what}: {value!r} is none of {', '.join(known)}")
+    return str(getattr(value, "value", value))
+
+
+def device_name(value: Any) -> str:
+    """The name of a device; whether there is one is another question."""
+    if not isinstance(value, str) or _DEVICE.fullmatch(value) is None:
+        raise KinemaError(f"device: {value!r} is none of cpu, cuda, cuda:0, cuda:1, ..., auto")
+    return value
+
+
+def flag(value: Any, what: str) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool | np.bool_):
+        raise KinemaError(f"{what}: expected True or False, not {value!r}")
+    return bool(value)
+
+
+def numbers(value: Any, what: str, count: str) -> Array:
+    """Some finite numbers: `count` says how many in words, three or four of them."""
+    array = as_array(value, np.float64, what)
+    if array.shape != ({"three": 3, "four": 4}[count],) or not np.isfinite(array).all():
+        raise KinemaError(f"{what}: expected {count} finite numbers, not {value!r}")
+    return array

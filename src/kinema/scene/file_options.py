@@ -1,0 +1,82 @@
+"""Simulation settings of files that the scene decides itself, or that nothing follows: said among the diagnostics.
+
+What the arrays of a model can say, `kinema.compile` has done: gravity, springs, dampers, limits, friction, controls.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kinema.compile import Part, all_options
+from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, is_switched_on
+from kinema.foundation import Diagnostics
+
+OF_CONSTRAINTS = (
+    *("cone", "jacobian", "solver", "iterations", "tolerance", "ls_iterations", "ls_tolerance", "impratio"),
+    *("noslip_iterations", "noslip_tolerance", "ccd_iterations", "ccd_tolerance", "sdf_iterations", "sdf_initpoints"),
+)
+"""How contacts are found and constraints solved."""
+OVERRIDES = ("o_margin", "o_solref", "o_solimp", "o_friction")
+"""Of all contacts, where the flag `override` is on."""
+FLAGS_OF_CONSTRAINTS = (
+    *("warmstart", "filterparent", "refsafe", "midphase", "nativeccd", "multiccd", "island"),
+    *("override", "diagexact", "ipc", "speculative"),
+)
+WITHOUT_MOTION = ("magnetic", "energy", "fwdinv", "invdiscrete", "sensor", "autoreset")
+"""What changes only what is measured, or what becomes of a simulation that has failed."""
+
+
+def report_options(part: Part, diagnostics: Diagnostics, *, dt: float, integrator: str) -> None:
+    """Say which settings of a file the scene does not follow.
+
+    Args:
+        part: what was added.
+        diagnostics: where to say it.
+        dt: the time of one step of the scene [s].
+        integrator: the scene's.
+    """
+    options, origin = all_options(part.description), part.description.origin
+    step = options.get("timestep")
+    if isinstance(step, float) and not math.isclose(step, dt, rel_tol=1e-6):
+        message = f'the file of "{part.name}" steps by {step:g} s, the scene by {dt:g} s'
+        diagnostics.note("scene.timestep", message, hint=f"Scene(dt={step:g}) to step as the file", origin=origin)
+    asked = str(options.get("integrator", integrator)).lower()
+    if asked != integrator:
+        message = f'the file of "{part.name}" asks for the integrator {asked}, the scene uses {integrator}'
+        known = asked in ("euler", "implicitfast", "rk4")
+        hint = f'Scene(integrator="{asked}") to step as the file' if known else "which is the nearest that there is"
+        diagnostics.note("scene.integrator", message, hint=hint, origin=origin)
+    medium = [name for name in ("density", "viscosity") if options.get(name)]
+    if medium:
+        wind = ["wind"] if np.any(options.get("wind", 0.0)) else []
+        message = f"there is no air or water in this simulation: {_shown(options, [*medium, *wind])} has no effect"
+        diagnostics.warning("sim.fluid", message, origin=origin)
+    if is_switched_on(options, "sleep"):
+        message = f'nothing of "{part.name}" falls asleep in this simulation, though its file switches sleep on'
+        diagnostics.warning("sim.sleep", message, origin=origin)
+    concerned = [n for n in OF_CONSTRAINTS if n in options and not _is_default(n, options[n])]
+    if is_switched_on(options, "override"):
+        concerned += [n for n in OVERRIDES if n in options and not _is_default(n, options[n])]
+    flags = [n for n in FLAGS_OF_CONSTRAINTS if is_switched_on(options, n) != FLAG_DEFAULTS[n]]
+    if concerned or flags:
+        listed = ", ".join(filter(None, [_shown(options, concerned), *(f"the flag {n}" for n in flags)]))
+        message = f"{listed}: only contacts and constraints would follow that, which are not simulated yet"
+        diagnostics.note("sim.solver-options", message, origin=origin)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = OPTION_DEFAULTS[name]
+    if isinstance(default, str):
+        return str(value).lower() == default
+    return bool(np.array_equal(value, default))
+
+
+def _shown(options: dict[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name} {_text(options[name])}" for name in names)
+
+
+def _text(value: Any) -> str:
+    return " ".join(f"{v:g}" for v in value) if isinstance(value, tuple | list) else str(value)

@@ -1,0 +1,186 @@
+"""What cannot be simulated: refused with the place in the file, or said among the diagnostics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from kinema.compile import switches_of
+from kinema.description import Joint, Link, Robot, World
+from kinema.foundation import NOWHERE, Diagnostic, Diagnostics, KinemaError, Origin, Severity
+from kinema.model import Model
+from kinema.sim import Inertias, dof_inertias, perturbed
+
+SINGLE_LEFT = 1e-6
+"""A share of its inertia below which a degree of freedom is at the mercy of single precision."""
+
+Descriptions = Sequence[Robot | World]
+
+
+def refuse_impossible(
+    model: Model, parts: Descriptions, diagnostics: Diagnostics, *, precision: str, adjustable: bool
+) -> Inertias:
+    """Raise for degrees of freedom without inertia, all of them named; otherwise the inertia at the start.
+
+    Args:
+        model: what is to be simulated.
+        parts: the descriptions of its entities.
+        diagnostics: where problems go.
+        precision: `single` or `double`.
+        adjustable: whether masses or armatures differ between environments and may still be set: then problems are
+            warnings.
+    """
+    at_start = dof_inertias(model, model.qpos0)
+    found: dict[int, str] = {}
+    for where, state in (("at its start", at_start), ("", dof_inertias(model, perturbed(model)))):
+        for dof in state.impossible():
+            found[dof] = where if found.get(dof, where) else ""
+    problems = [_without_inertia(model, parts, dof, where, adjustable) for dof, where in sorted(found.items())]
+    for problem in problems:
+        diagnostics.report(problem)
+    if problems and not adjustable:
+        more = f" (and {len(problems) - 1} more like this)" if len(problems) > 1 else ""
+        raise KinemaError(f"{problems[0]}{more}", problems)
+    if model.n_dofs and not problems and precision == "single":
+        _warn_of_rounding(model, parts, at_start, diagnostics)
+    return at_start
+
+
+def _without_inertia(model: Model, parts: Descriptions, dof: int, where: str, adjustable: bool) -> Diagnostic:
+    joint, link, origin = _owner(model, parts, dof)
+    massless = not np.isfinite(model.links.inertial_mass).all() or _carries_nothing(model, dof)
+    code = "sim.massless" if massless else "sim.singular"
+    what = "has no mass or inertia to move" if massless else "moves nothing that other joints do not move as well"
+    return Diagnostic(
+        Severity.WARNING if adjustable else Severity.ERROR,
+        code,
+        f'joint "{joint}" of link "{link}" cannot be simulated: it {what}' + (f", {where}" if where else ""),
+        f'give "{link}" a mass and inertia, or "{joint}" an armature, or fix the joint',
+        origin,
+    )
+
+
+def _carries_nothing(model: Model, dof: int) -> bool:
+    """Whether all links that a degree of freedom moves are without mass and inertia."""
+    carried = {int(model.dofs.frame_idx[dof])}
+    for frame, parent in enumerate(model.frames.parent_idx):  # parents come first
+        if int(parent) in carried:
+            carried.add(frame)
+    links = [i for i, frame in enumerate(model.links.frame_idx) if int(frame) in carried]
+    return not (model.links.inertial_mass[links].any() or model.links.inertial_i[links].any())
+
+
+def _warn_of_rounding(model: Model, parts: Descriptions, state: Inertias, diagnostics: Diagnostics) -> None:
+    dof, share = state.worst()
+    if share < SINGLE_LEFT:
+        joint, link, origin = _owner(model, parts, dof)
+        diagnostics.warning(
+            "sim.ill-conditioned",
+            f'joint "{joint}" of link "{link}" has little inertia of its own ({share:.0e} of what it carries): single '
+            "precision may lose it",
+            hint='use precision="double", or give the joint an armature',
+            origin=origin,
+        )
+
+
+def _owner(model: Model, parts: Descriptions, dof: int) -> tuple[str, str, Origin]:
+    """The joint of a degree of freedom, the link it moves, and where the joint is in its file."""
+    number = next(j for j in range(len(model.joints.names)) if dof < model.joints.dof_end[j])
+    name, index = model.joints.names[number], int(model.joints.link_idx[number])
+    link = model.links.names[index]
+    joint, body = _described(parts[int(model.links.entity_idx[index])], name, link)
+    origin = NOWHERE
+    if joint is not None and str(joint.origin):
+        origin = joint.origin
+    elif body is not None:
+        origin = body.origin
+    return name, link, origin
+
+
+def _described(description: Robot | World, joint: str, link: str) -> tuple[Joint | None, Link | None]:
+    if isinstance(description, World):
+        named = ((r, x) for n, r, x in description.named_links() if n == link)
+    else:
+        named = ((description, x) for x in description.links if x.name == link)
+    robot, body = next(named, (None, None))
+    return next((j for j in robot.joints if j.name == joint), None) if robot else None, body
+
+
+def report_missing(
+    model: Model, parts: Descriptions, diagnostics: Diagnostics, *, contacts: bool, limits: bool
+) -> None:
+    """Say what the descriptions ask for and the simulation does not have yet."""
+    n_geoms = int(model.links.geom_end[-1]) if model.n_links else 0
+    if contacts and n_geoms and model.options.contact:
+        diagnostics.warning(
+            "sim.contacts",
+            f"contacts are not simulated yet: {n_geoms} collision shapes pass through each other",
+            hint="Scene(contacts=False) to say that this is meant",
+        )
+    limited = _names(model, np.isfinite(model.dofs.lower) | np.isfinite(model.dofs.upper))
+    if limits and limited:
+        diagnostics.warning(
+            "sim.limits",
+            f"joint limits are not simulated yet: {_listed(limited)} may go beyond",
+            hint="Scene(limits=False) to say that this is meant",
+        )
+    rubbing = _names(model, model.dofs.frictionloss != 0.0)
+    if rubbing:
+        diagnostics.warning("sim.friction", f"dry friction in joints is not simulated yet: {_listed(rubbing)}")
+    for description in parts:
+        _report_couplings(description, diagnostics)
+
+
+def _names(model: Model, mask: np.ndarray) -> list[str]:
+    return [model.dofs.names[i] for i in np.flatnonzero(mask)]
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(f'"{n}"' for n in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _report_couplings(description: Robot | World, diagnostics: Diagnostics) -> None:
+    for joint in description.joints:
+        for axis in joint.axes:
+            if axis.mimic is not None:
+                diagnostics.warning(
+                    "sim.mimic",
+                    f'joint "{joint.name}" does not follow "{axis.mimic.joint}": that is not simulated yet',
+                    origin=joint.origin,
+                )
+            drive = axis.drive
+            if drive is not None and drive.stiffness != 0.0 and drive.target_velocity != 0.0:
+                diagnostics.warning(
+                    "sim.drive-velocity",
+                    f'the drive of joint "{joint.name}" wants a position and a velocity: the velocity is left out',
+                    origin=joint.origin,
+                )
+        if any(
+            np.any(joint.attributes.get(name, 0.0))
+            for name in ("mjcf:stiffnesspoly", "mjcf:dampingpoly", "mjcf:springyield")
+        ):
+            diagnostics.warning(
+                "sim.polynomial",
+                f'the spring and damper of joint "{joint.name}" are taken to be linear',
+                origin=joint.origin,
+            )
+        if joint.break_force < math.inf or joint.break_torque < math.inf:
+            diagnostics.warning(
+                "sim.breaking", f'joint "{joint.name}" never breaks in this simulation', origin=joint.origin
+            )
+    owners = [description, *(description.robots if isinstance(description, World) else [])]
+    held = [c for owner in owners for c in owner.constraints if c.active]
+    for constraint in held if switches_of(description).equality else ():
+        diagnostics.warning(
+            "sim.constraint",
+            f'constraint "{constraint.name}" ({constraint.kind.value}) is not simulated yet',
+            origin=constraint.origin,
+        )
+    for link in description.links:
+        if link.linear_velocity.any() or link.angular_velocity.any():
+            diagnostics.warning(
+                "sim.first-velocity", f'link "{link.name}" starts at rest, not as its file says', origin=link.origin
+            )

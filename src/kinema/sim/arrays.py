@@ -1,0 +1,141 @@
+"""The one list of arrays that a step reads and writes: whose they are, where they lie, and when there are any."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.foundation import Array
+from kinema.model import Model
+from kinema.trace import UNIFORM
+
+from .settings import Control, Integrator, Settings
+
+
+class Owner(enum.Enum):
+    """What the items of an array belong to."""
+
+    ENVIRONMENT = "environment"
+    COORDINATE = "coordinate"
+    DOF = "degree of freedom"
+    LINK = "link"
+    ACTUATOR = "actuator"
+    ROLE = "role"
+
+
+class Use(enum.Enum):
+    """What an array is for, which decides where it lies."""
+
+    STATE = "state"
+    """Carried from step to step."""
+    TOLD = "told"
+    """What a step may be told anew."""
+    INPUT = "input"
+    """A number that may change at any time: one for all environments, unless it is asked to differ between them."""
+    CONSTANT = "constant"
+    """A number of the model that is folded into the program, unless it is asked to differ between environments."""
+
+
+Start = Callable[[Model, Settings], "Array | float"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """One array."""
+
+    name: str
+    owner: Owner
+    use: Use
+    width: int = 1
+    """Numbers to an item."""
+    start: Start = lambda model, settings: 0.0
+    """What it holds to begin with."""
+    when: Callable[[Settings], bool] = lambda settings: True
+    """Whether there is such an array."""
+    asked_as: tuple[str, ...] = ()
+    """The parameters that make it differ between environments, if not its own name."""
+
+    def differs(self, settings: Settings) -> bool:
+        """Whether environments have their own."""
+        return bool(settings.per_env & set(self.asked_as or (self.name,)))
+
+    def arena(self, settings: Settings) -> str | None:
+        """Where it lies; None for constants."""
+        if not self.when(settings):
+            return None
+        match self.use:
+            case Use.STATE:
+                return "state"
+            case Use.TOLD:
+                return "told"
+            case Use.INPUT:
+                return "state" if self.differs(settings) else UNIFORM
+            case Use.CONSTANT:
+                return "state" if self.differs(settings) else None
+
+    def count(self, model: Model, settings: Settings) -> int:
+        """How many items it has."""
+        return {
+            Owner.ENVIRONMENT: 1,
+            Owner.COORDINATE: model.n_qs,
+            Owner.DOF: model.n_dofs,
+            Owner.LINK: model.n_links,
+            Owner.ACTUATOR: model.n_actuators,
+            Owner.ROLE: settings.roles,
+        }[self.owner]
+
+
+def _of_dofs(name: str) -> Start:
+    return lambda model, _: getattr(model.dofs, name)
+
+
+def _in_stages(settings: Settings) -> bool:
+    return settings.integrator is Integrator.RK4
+
+
+def _pushed(settings: Settings) -> bool:
+    return settings.external_forces
+
+
+GAINS = ("gain_command", "gain_position", "gain_velocity")
+"""What commands mean: force = gain_command command - gain_position position - gain_velocity velocity."""
+
+ARRAYS = [
+    ArrayInfo("qpos", Owner.COORDINATE, Use.STATE, start=lambda model, _: model.qpos0),
+    ArrayInfo("vel", Owner.DOF, Use.STATE),
+    ArrayInfo("error", Owner.ROLE, Use.STATE),
+    ArrayInfo("phase", Owner.ENVIRONMENT, Use.STATE, when=_in_stages),
+    ArrayInfo("stage_qpos", Owner.COORDINATE, Use.STATE, when=_in_stages),
+    *(ArrayInfo(f"stage_{x}", Owner.DOF, Use.STATE, when=_in_stages) for x in ("vel", "shift", "sum_vel", "sum_acc")),
+    ArrayInfo("command", Owner.DOF, Use.TOLD),
+    ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
+    ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),
+    ArrayInfo("dt", Owner.ENVIRONMENT, Use.INPUT, start=lambda _, settings: settings.dt),
+    ArrayInfo("gravity", Owner.ENVIRONMENT, Use.INPUT, 3, start=lambda model, _: model.gravity),
+    *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("kp", "kv")),
+    *(ArrayInfo(name, Owner.DOF, Use.INPUT, asked_as=("kp", "kv")) for name in GAINS),
+    *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("force_lower", "force_upper")),
+    ArrayInfo("actuator_on", Owner.ACTUATOR, Use.INPUT, start=lambda *_: 1.0),
+    *(ArrayInfo(name, Owner.DOF, Use.CONSTANT, start=_of_dofs(name)) for name in ("armature", "damping")),
+    ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),
+    ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),
+    *(ArrayInfo(f"cfrc_applied_{x}", Owner.LINK, Use.STATE, 3, when=_pushed) for x in ("ang", "vel")),
+]
+"""State, commands and parameters, in the order in which they lie."""
+
+BY_NAME = {info.name: info for info in ARRAYS}
+
+
+def arrays_of(arena: str, model: Model, settings: Settings) -> list[tuple[str, int]]:
+    """The arrays of an arena, and how many numbers each has."""
+    own = (info for info in ARRAYS if info.arena(settings) == arena)
+    return [(info.name, info.width * info.count(model, settings)) for info in own]
+
+
+def start_of(info: ArrayInfo, model: Model, settings: Settings) -> Array:
+    """What an array holds to begin with, (numbers, 1)."""
+    count = info.width * info.count(model, settings)
+    return np.broadcast_to(np.asarray(info.start(model, settings), dtype=np.float64).reshape(-1), (count,))[:, None]

@@ -1,0 +1,293 @@
+"""Fields on demand: any array of the contract, computed when it is read after something changed.
+
+A group of fields is one program, traced and compiled when the first of them is read, and run again when one is read
+after a step or a setter. What nobody reads costs nothing. Where a step is loops over tables, so are its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import numpy as np
+
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, synchronise
+from kinema.foundation import KinemaError
+from kinema.model import Model
+from kinema.trace import Place
+
+from ..arrays import Owner
+from ..lower.plan import field_program
+from ..settings import Settings
+from .groups import GROUPS, JACOBIAN, Situation, link_jacobian
+from .info import dofs_info, links_info
+from .names import SPACES, FieldInfo
+
+OUT = "new "
+"""What the names of results start with in programs: the state has some arrays of the same names."""
+DRIVEN = {"loads", "forces"}
+"""Groups that depend on what the step listens to."""
+
+
+class Host(Protocol):
+    """What fields need of the engine that they are computed for."""
+
+    model: Model
+    settings: Settings
+    n_envs: int
+    device: Device
+    precision: str
+    lanes: int | None
+    threads: int | None
+    is_rolled: bool
+    state: Arena
+    told: Arena
+    uniform: Arena
+    places: dict[str, Place]
+
+    @property
+    def version(self) -> object:
+        """Another one whenever anything may have changed."""
+        ...
+
+    @property
+    def progress(self) -> Callable[[str], AbstractContextManager[None]]:
+        """Says what is being done, while it is."""
+        ...
+
+
+class Quantity:
+    """A field: items by environments, and each a number, vector or matrix. It always shows the present state."""
+
+    def __init__(self, rows: Field, shape: tuple[int, ...], batch: int, refresh: Callable[[], None]) -> None:
+        self._rows = rows
+        self._stored = shape
+        """As it lies in memory, environments last."""
+        self._batch = batch
+        """Where the environments are among the axes."""
+        self._refresh = refresh
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Such as (n_links, n_envs, 3)."""
+        inner = self._stored[:-1]
+        return (*inner[: self._batch], self._stored[-1], *inner[self._batch :])
+
+    def numpy(self) -> np.ndarray:
+        """As NumPy: a view of the memory on a CPU, a copy from a GPU."""
+        self._refresh()
+        return np.moveaxis(self._rows.numpy().reshape(self._stored), -1, self._batch)
+
+    def to_torch(self) -> Any:
+        """As a PyTorch tensor on the same memory; it changes when the field is read again after a step."""
+        self._refresh()
+        return self._rows.to_torch().unflatten(0, (*self._stored[:-1], 1)).squeeze(-2).movedim(-1, self._batch)
+
+    @property
+    def warp(self) -> Any:
+        """The rows that it lies in as a Warp array (numbers, environments), without a copy."""
+        self._refresh()
+        return self._rows.warp
+
+    def __repr__(self) -> str:
+        return f"Quantity{self.shape}"
+
+
+class Space:
+    """The fields of links, of degrees of freedom, of constraints, or of everything."""
+
+    def __init__(self, fields: Fields, name: str) -> None:
+        self._fields = fields
+        self._name = name
+        self._known = {info.name: info for info in SPACES[name]}
+
+    def __getattr__(self, name: str) -> Quantity:
+        info = self.__dict__["_known"].get(name)
+        if info is None:
+            raise AttributeError(f"{self._name} has no field {name!r}; it has: {', '.join(self._known)}")
+        return self._fields.quantity(self._name, info)
+
+    def __dir__(self) -> list[str]:
+        return list(self._known)
+
+
+class _Group:
+    """One program, where its results lie, and for which version of the state they are."""
+
+    def __init__(
+        self, engine: Host, name: str, run: Callable[[Situation], None], outputs: Mapping[str, tuple[Owner, int, int]]
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._run = run
+        self._outputs = outputs
+        """Array -> what it belongs to, numbers to an item, and numbers in all."""
+        self._version: object = None
+        self._launches: dict[object, Callable[[], None]] = {}
+        layout = Layout.of("out", [(f"{OUT}{array}", size) for array, (_, _, size) in outputs.items()])
+        self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
+        self._launch()
+
+    def _launch(self) -> Callable[[], None]:
+        engine = self._engine
+        key = engine.settings.drive if self._name in DRIVEN else None
+        if key not in self._launches:
+            with engine.progress(f"compiling the fields of group {self._name}"):
+                self._launches[key] = self._compile()
+        return self._launches[key]
+
+    def _compile(self) -> Callable[[], None]:
+        engine = self._engine
+        owners = {f"{OUT}{array}": (owner, width) for array, (owner, width, _) in self._outputs.items()}
+        places = {**engine.places, **self.arena.layout.places()}
+        program = field_program(
+            engine.model,
+            engine.settings,
+            places,
+            lambda sweeps, articulated: self._run(Situation(sweeps, articulated)),
+            owners,
+            rolled=engine.is_rolled,
+            prefix=OUT,
+        )
+        kernel = Kernel(program, places, engine.device, engine.precision, lanes=engine.lanes)
+        arguments = Arguments(engine.state, engine.told.data, self.arena, engine.uniform, threads=engine.threads)
+        return kernel.record(arguments)
+
+    def field(self, name: str, count: int = 1) -> Field:
+        """Where one of its fields lies, with those that follow it."""
+        start, size = self.arena.layout.rows[f"{OUT}{name}"]
+        return Field(self.arena.data[start : start + count * size], self.arena.n_envs)
+
+    def refresh(self) -> None:
+        """Run, if anything changed."""
+        if self._version != self._engine.version:
+            self.run()
+
+    def run(self) -> None:
+        """Compute all fields of the group from the present state."""
+        self._launch()()
+        synchronise(self._engine.device)
+        self._version = self._engine.version
+
+
+class Fields:
+    """All fields of an engine, by namespace."""
+
+    def __init__(self, engine: Host) -> None:
+        self._engine = engine
+        self._groups: dict[object, _Group] = {}
+        self._zeros: Arena | None = None
+        self._previous: _Group | None = None
+        self.links_state = self.links = Space(self, "links_state")
+        self.dofs_state = self.dofs = Space(self, "dofs_state")
+        self.constraints = Space(self, "constraints")
+        self.system = Space(self, "system")
+
+    @property
+    def links_info(self) -> SimpleNamespace:
+        """What does not change of links: NumPy arrays."""
+        return links_info(self._engine.model)
+
+    @property
+    def dofs_info(self) -> SimpleNamespace:
+        """What does not change of degrees of freedom: NumPy arrays."""
+        return dofs_info(self._engine.model)
+
+    def jacobian(self, link: int) -> Quantity:
+        """Velocity of a link's origin by each joint velocity, (6, n_dofs, n_envs): linear, then angular rows."""
+        engine = self._engine
+        n = engine.model.n_dofs
+        if not 0 <= link < engine.model.n_links:
+            raise KinemaError(f"there is no link number {link}; there are {engine.model.n_links}")
+        if n == 0:
+            raise KinemaError("nothing moves, so there is no Jacobian")
+        key = ("jacobian", link)
+        if key not in self._groups:
+            outputs = dict.fromkeys(JACOBIAN, (Owner.DOF, 1, n))
+            name = f"jacobian of {engine.model.links.names[link]}"
+            self._groups[key] = _Group(engine, name, link_jacobian(link), outputs)
+        group = self._groups[key]
+        return Quantity(group.field(JACOBIAN[0], len(JACOBIAN)), (6, n, engine.n_envs), 2, group.refresh)
+
+    def quantity(self, space: str, info: FieldInfo) -> Quantity:
+        """A field of a namespace."""
+        engine = self._engine
+        n = self._count(space)
+        if n == 0:
+            raise KinemaError(f"nothing moves, so there is no {space}.{info.name}")
+        rows, refresh = self._rows(space, info)
+        if space == "system":
+            return Quantity(rows, (*info.item, engine.n_envs), 0 if not info.item else 1, refresh)
+        if info.item == (-1,):
+            return Quantity(rows, (n, n, engine.n_envs), 2, refresh)
+        return Quantity(rows, (n, *info.item, engine.n_envs), 1, refresh)
+
+    def _count(self, space: str) -> int:
+        model = self._engine.model
+        return {"links_state": model.n_links, "system": 1}.get(space, model.n_dofs)
+
+    def _rows(self, space: str, info: FieldInfo) -> tuple[Field, Callable[[], None]]:
+        """Where a field lies, and what brings it up to date."""
+        engine = self._engine
+        name = "vel" if info.name == "vel_next" else info.name
+        if info.group == "state" and name in engine.state.layout.rows:
+            return engine.state.field(name), _nothing
+        if info.group in ("state", "zeros"):
+            return self._zero_rows(space, info), _nothing
+        if info.group == "previous":
+            return self._kept().field("vel_prev"), _nothing
+        if info.group not in self._groups:
+            self._groups[info.group] = _Group(engine, info.group, GROUPS[info.group], self._outputs(info.group))
+        group = self._groups[info.group]
+        return group.field(info.name), group.refresh
+
+    def _outputs(self, group: str) -> dict[str, tuple[Owner, int, int]]:
+        owners = {"links_state": Owner.LINK, "system": Owner.ENVIRONMENT}
+        result = {}
+        for space, infos in SPACES.items():
+            n = self._count(space)
+            for info in infos:
+                if info.group == group:
+                    width = n if info.item == (-1,) else int(np.prod(info.item))
+                    result[info.name] = (owners.get(space, Owner.DOF), width, n * width)
+        return result
+
+    def _zero_rows(self, space: str, info: FieldInfo) -> Field:
+        if self._zeros is None:
+            engine = self._engine
+            arrays = [
+                (f"{s} {f.name}", self._count(s) * int(np.prod(f.item)))
+                for s in ("links_state", "dofs_state")
+                for f in SPACES[s]
+                if f.group in ("zeros", "state")
+            ]
+            self._zeros = Arena(Layout.of("zeros", arrays), engine.n_envs, engine.device, engine.precision)
+        return self._zeros.field(f"{space} {info.name}")
+
+    def _kept(self) -> _Group:
+        if self._previous is None:
+            n = self._engine.model.n_dofs
+            self._previous = _Group(self._engine, "previous", _present_velocity, {"vel_prev": (Owner.DOF, 1, n)})
+            self._previous.run()
+        return self._previous
+
+    @property
+    def keeps_previous(self) -> bool:
+        """Whether somebody has asked for velocities before a step."""
+        return self._previous is not None
+
+    def keep_previous(self) -> None:
+        """Remember the velocities: called before a step."""
+        if self._previous is not None:
+            self._previous.run()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _present_velocity(now: Situation) -> None:
+    s = now.s
+    s.each_frame("velocities", lambda node: s.write("vel_prev", node, s.of("vel", node)))

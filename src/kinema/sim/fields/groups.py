@@ -1,0 +1,305 @@
+"""What the fields are computed by: one function for each group, which writes its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kinema import trace
+from kinema.model import Motion
+from kinema.trace import Value
+
+from ..force import cords, joints
+from ..force.links import applied, no_wrenches, spare_weight
+from ..rigid import links
+from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, twist_at, twists, velocities
+from ..rigid.maths import ZERO, Vector, add, cross, dot, matrix_quaternion, product, rotate, rotation_vector, scale, sub
+from ..rigid.rnea import Wrench, joint_forces, momentum
+from ..rigid.sweeps import Cord, Pull, Quantity
+from ..rigid.tree import WORLD, Forest, Link, Node, Ref
+from ..settings import Control
+from ..step import Step
+
+
+@dataclass(eq=False)
+class Situation(Step):
+    """One state, and what several fields need of it beside what a step needs."""
+
+    @cached_property
+    def velocity(self) -> Quantity[Twist]:
+        """How each frame moves, in its own axes."""
+        return velocities(self.s, self.where)
+
+    @cached_property
+    def bodies(self) -> Quantity[links.LinkBody]:
+        """The links."""
+        return links.link_bodies(self.s, self.frames)
+
+    @cached_property
+    def centers(self) -> Quantity[Vector]:
+        """The point of com-based quantities, by root link."""
+        return links.tree_centers(self.s, self.bodies)
+
+    def twist(self, frame: Ref, point: Vector) -> Twist:
+        """The velocity of a frame at a point of the world."""
+        return twist_at(self.frames[frame], self.velocity[frame], point)
+
+
+def _flat(rows: Sequence[Sequence[Value]]) -> list[Value]:
+    return [x for row in rows for x in row]
+
+
+def poses(now: Situation) -> None:
+    """Where links and their joints are."""
+    s, frames = now.s, now.frames
+
+    def body(link: Link) -> None:
+        own = link_pose(link, frames)
+        joint = own if link.moved_by is None else frames[link.moved_by]
+        for prefix, pose in (("", own), ("j_", joint)):
+            s.write(f"{prefix}pos", link, pose.position)
+            s.write(f"{prefix}quat", link, matrix_quaternion(pose.rotation))
+
+    s.each_link("poses of links", body)
+
+
+def inertia(now: Situation) -> None:
+    """Masses and where they are."""
+    s, bodies, centers = now.s, now.bodies, now.centers
+
+    def body(link: Link) -> None:
+        own, center = bodies[link.here], centers[link.root]
+        s.write("i_pos", link, own.center)
+        s.write("cinr_inertial", link, _flat(links.inertia_at(own, center)))
+        s.write("cinr_mass", link, [own.mass])
+        s.write("cinr_pos", link, sub(own.center, center))
+        s.write("cinr_quat", link, matrix_quaternion(product(own.pose.rotation, link.principal)))
+        s.write("root_COM", link, center)
+
+    s.each_link("inertias of links", body)
+
+
+def link_velocities(now: Situation) -> None:
+    """How links move."""
+    s, frames, centers, _ = now.s, now.frames, now.centers, now.velocity
+
+    def body(link: Link) -> None:
+        at_origin = now.twist(link.frame, link_pose(link, frames).position)
+        com_based = now.twist(link.frame, centers[link.root])
+        of_joint = Twist(ZERO, ZERO)
+        if link.moved_by is not None:
+            anchor = frames[link.moved_by].position
+            above, own = now.twist(link.above_frame, anchor), now.twist(link.moved_by, anchor)
+            of_joint = Twist(sub(own.angular, above.angular), sub(own.linear, above.linear))
+        for prefix, twist in (("", at_origin), ("cdd_", com_based), ("j_", of_joint)):
+            s.write(f"{prefix}vel", link, twist.linear)
+            s.write(f"{prefix}ang", link, twist.angular)
+
+    s.each_link("velocities of links", body)
+
+
+def loads(now: Situation) -> None:
+    """How links accelerate, and what their parents have to bear for it."""
+    s, frames, bodies, centers, _ = now.s, now.frames, now.bodies, now.centers, now.velocity
+    felt: Quantity[Moving] = accelerations(s, now.where, now.acceleration)
+
+    def own(link: Link) -> Wrench:
+        at, body, center = frames[link.frame], bodies[link.here], centers[link.root]
+        there = links.acceleration_at(at, felt[link.frame], center)
+        com_based = links.spatial_acceleration(there, now.twist(link.frame, center))
+        s.write("cacc_ang", link, com_based.angular)
+        s.write("cacc_lin", link, com_based.linear)
+        of_mass = links.acceleration_at(at, felt[link.frame], body.center)
+        wrench = links.newton_euler(body, of_mass, now.twist(link.frame, body.center).angular, center)
+        if s.settings.external_forces:
+            given = (s.of(f"cfrc_applied_{x}", link) for x in ("ang", "vel"))
+            moved = links.moved_wrench(sub(body.center, center), *given)
+            wrench = Wrench(sub(wrench.torque, moved.torque), sub(wrench.force, moved.force))
+        return wrench
+
+    borne = s.links_inward("loads", own)
+
+    def body(link: Link) -> None:
+        s.write("cfrc_ang", link, borne[link.here].torque)
+        s.write("cfrc_vel", link, borne[link.here].force)
+
+    s.each_link("loads of links", body)
+
+
+def coordinates(now: Situation) -> None:
+    """A coordinate for each degree of freedom."""
+    s = now.s
+
+    def body(node: Node) -> None:
+        q = s.of("qpos", node)
+        s.write("pos", node, list(rotation_vector(q)) if node.motion == Motion.BALL else q)
+
+    s.each_frame("coordinates", body)
+
+
+def forces(now: Situation) -> None:
+    """What acts on each degree of freedom."""
+    s = now.s
+    spared, thrust, user = (no_wrenches(s, name) for name in ("spared weight", "thrust", "the user's"))
+    spare_weight(s, now.frames, spared)
+    applied(s, now.frames, user)
+    cords.actuators(s, thrust)
+
+    def pulled(name: str, wrenches: Quantity[Wrench]) -> Quantity[list[Value]]:
+        return joint_forces(s, name, now.where, lambda node: wrenches[node.here])
+
+    lifted, pushed, moved = pulled("spared weight", spared), pulled("thrust", thrust), pulled("applied", user)
+    acceleration, force, bias, parts = now.acceleration, now.force, now.bias, now.forces
+
+    def body(node: Node) -> None:
+        passive, tendons, control_, actuators = parts[node.here]
+        s.write("acc", node, acceleration[node.here])
+        s.write("force", node, force[node.here])
+        s.write("qf_bias", node, bias[node.here])
+        s.write("qf_passive", node, _sums(passive, tendons, lifted[node.here]))
+        s.write("qf_actuator", node, _sums(control_, actuators, pushed[node.here]))
+        s.write("qf_applied", node, moved[node.here])
+        s.write("qf_control", node, _sums(control_, actuators, [0.0] * len(node.dofs)))
+
+    s.each_frame("forces of joints", body)
+
+
+def _sums(a: Sequence[Pull], b: Sequence[Pull], c: Sequence[Value]) -> list[Value]:
+    return [x.force + y.force + z for x, y, z in zip(a, b, c, strict=True)]
+
+
+def control(now: Situation) -> None:
+    """What each degree of freedom is told."""
+    s = now.s
+
+    def body(node: Node) -> None:
+        modes, told = s.of("ctrl_mode", node), s.of("command", node)
+        s.write("ctrl_mode", node, modes)
+        for name, kind in (("force", Control.FORCE), ("vel", Control.VELOCITY), ("pos", Control.POSITION)):
+            near = (trace.absolute(mode - float(kind)) for mode in modes)
+            s.write(f"ctrl_{name}", node, [trace.select(x, 0.5, y, 0.0) for x, y in zip(near, told, strict=True)])
+
+    s.each_frame("control", body)
+
+
+def axes(now: Situation) -> None:
+    """Each degree of freedom as a motion at the centre of mass of its tree."""
+    s, where, centers, frames, _ = now.s, now.where, now.centers, now.frames, now.velocity
+
+    def body(node: Node) -> None:
+        center, v = centers[node.root], s.of("vel", node)
+        own = [twist_at(frames[node.here], twist, center) for twist in twists(node, where[node.here])]
+        carried = now.twist(node.above, center)
+        changes = [links.motion_change(carried, twist) for twist in own]
+        moving = [Twist(scale(x, t.angular), scale(x, t.linear)) for x, t in zip(v, own, strict=True)]
+        for name, twists_ in (("cdof", own), ("cdofvel", moving), ("cdofd", changes)):
+            s.write(f"{name}_ang", node, _flat([t.angular for t in twists_]))
+            s.write(f"{name}_vel", node, _flat([t.linear for t in twists_]))
+
+    s.each_frame("axes", body)
+
+
+def mass(now: Situation) -> None:
+    """The joint-space inertia and its factors."""
+    matrix = now.mass
+    matrix.store("mass_mat")
+    matrix.factorised().store("mass_mat_L", "mass_mat_D_inv")
+    now.s.each_frame("awake", lambda node: now.s.write("mass_mat_mask", node, [1.0] * len(node.dofs)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What is conserved where nothing acts."""
+
+    mass: Value
+    moment: Vector
+    kinetic: Value
+    springs: Value
+    linear: Vector
+    angular: Vector
+
+
+def system(now: Situation) -> None:
+    """Energies, momenta and the centre of mass."""
+    s, frames, velocity, bodies = now.s, now.frames, now.velocity, now.bodies
+
+    def own(node: Node) -> Sums:
+        at, motion, inertia_ = frames[node.here], velocity[node.here], node.inertia
+        carried = momentum(inertia_, motion)
+        kinetic = 0.5 * (dot(motion.angular, carried.torque) + dot(motion.linear, carried.force))
+        for speed, rotor in zip(s.of("vel", node), s.of("armature", node), strict=True):
+            kinetic = kinetic + (0.5 * rotor) * (speed * speed)
+        linear = rotate(at.rotation, carried.force)
+        return Sums(
+            inertia_.mass,
+            add(scale(inertia_.mass, at.position), rotate(at.rotation, inertia_.moment)),
+            kinetic,
+            joints.spring_energy(s, node),
+            linear,
+            add(rotate(at.rotation, carried.torque), cross(at.position, linear)),
+        )
+
+    sums = s.total("what moves", Forest.FRAMES, Sums(0.0, ZERO, 0.0, 0.0, ZERO, ZERO), own)
+
+    def weight(link: Link) -> Value:
+        height = dot(s.gravity, bodies[link.here].center)
+        return -(link.gravity_scale * link.mass) * height
+
+    lifted = s.total("weight", Forest.LINKS, 0.0, weight)
+
+    def tendon(cord: Cord) -> Pull:
+        stretch = cords.tendon_stretch(cord)
+        return Pull((0.5 * cord.of("stiffness")[0]) * (stretch * stretch), 0.0)
+
+    stretched = s.cords("tendons", range(len(s.model.tendons.names)), tendon).total_force()
+    some = trace.select(0.0, sums.mass, sums.mass, 1.0)
+    s.write("kinetic_energy", None, [sums.kinetic])
+    s.write("potential_energy", None, [lifted + (sums.springs + stretched)])
+    s.write("mass", None, [sums.mass])
+    s.write("com", None, scale(1.0 / some, sums.moment))
+    s.write("linear_momentum", None, sums.linear)
+    s.write("angular_momentum", None, sums.angular)
+
+
+JACOBIAN = [f"jacobian {k}" for k in range(6)]
+"""The rows of a link's Jacobian: three of linear, three of angular velocity; an array each."""
+
+
+def link_jacobian(link: int) -> Callable[[Situation], None]:
+    """What writes one link's Jacobian, at its origin."""
+
+    def run(now: Situation) -> None:
+        s, where, frames = now.s, now.where, now.frames
+        places: Quantity[Pose] = s.quantity("poses of links")
+        s.each_link("poses of links", lambda x: places.put(x.here, link_pose(x, frames)))
+        path, frame = [], int(s.model.links.frame_idx[link])
+        while frame != WORLD:
+            path.insert(0, frame)
+            frame = int(s.model.frames.parent_idx[frame])
+
+        def body(node: Node) -> None:
+            assert node.beside is not None
+            at, point = frames[node.here], places[node.beside].position
+            columns = [twist_at(at, twist, point) for twist in twists(node, where[node.here])]
+            for k, name in enumerate(JACOBIAN):
+                s.write(name, node, [(*c.linear, *c.angular)[k] for c in columns])
+
+        s.each_frame("jacobian", body, only=path, beside=link)
+
+    return run
+
+
+GROUPS: dict[str, Callable[[Situation], None]] = {
+    "poses": poses,
+    "inertia": inertia,
+    "velocities": link_velocities,
+    "loads": loads,
+    "coordinates": coordinates,
+    "forces": forces,
+    "control": control,
+    "axes": axes,
+    "mass": mass,
+    "system": system,
+}
+"""By the name that the list of fields gives them."""

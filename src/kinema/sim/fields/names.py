@@ -1,0 +1,146 @@
+"""Every field that can be asked for: its name, shape, unit and meaning.
+
+All are those of the present state, told what it is told now. Lengths are in m, angles in rad, masses in kg, times in
+s; rotations are radians, quaternions (w, x, y, z). Vectors are along the world's axes unless something else is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldInfo:
+    """One field: of each link, degree of freedom or environment a number, vector or matrix."""
+
+    name: str
+    group: str
+    """What is computed together. `zeros`: nothing that it stands for is simulated yet."""
+    item: tuple[int, ...]
+    """Shape of one item."""
+    unit: str
+    meaning: str
+
+
+def _fields(group: str, *rows: tuple[str, tuple[int, ...], str, str]) -> list[FieldInfo]:
+    return [FieldInfo(name, group, item, unit, meaning) for name, item, unit, meaning in rows]
+
+
+LINKS_STATE = [
+    *_fields(
+        "poses",
+        ("pos", (3,), "m", "position of the link's origin"),
+        ("quat", (4,), "1", "orientation of the link"),
+        ("j_pos", (3,), "m", "position of the frame that its last joint moves; its own where it sits on its parent"),
+        ("j_quat", (4,), "1", "orientation of that frame"),
+    ),
+    *_fields(
+        "inertia",
+        ("i_pos", (3,), "m", "position of the link's centre of mass"),
+        ("cinr_inertial", (3, 3), "kg m2", "inertia about root_COM (com-based, of this link alone)"),
+        ("cinr_mass", (), "kg", "mass of this link"),
+        ("cinr_pos", (3,), "m", "from root_COM to the link's centre of mass"),
+        ("cinr_quat", (4,), "1", "orientation of the principal axes of its inertia"),
+        ("root_COM", (3,), "m", "centre of mass of the whole tree that the link is in"),
+    ),
+    *_fields(
+        "velocities",
+        ("vel", (3,), "m/s", "velocity of the link's origin"),
+        ("ang", (3,), "rad/s", "angular velocity"),
+        ("cdd_vel", (3,), "m/s", "velocity of the link's point that is at root_COM (com-based)"),
+        ("cdd_ang", (3,), "rad/s", "angular velocity (com-based)"),
+        ("j_vel", (3,), "m/s", "velocity at j_pos, less that of the parent there: what its own joints add"),
+        ("j_ang", (3,), "rad/s", "angular velocity, less that of the parent"),
+    ),
+    *_fields(
+        "loads",
+        ("cacc_ang", (3,), "rad/s2", "angular acceleration"),
+        ("cacc_lin", (3,), "m/s2", "change of cdd_vel at a resting point, less gravity: rest is -gravity (com-based)"),
+        ("cfrc_ang", (3,), "N m", "torque about root_COM that the link gets from its parent (com-based)"),
+        ("cfrc_vel", (3,), "N", "force that the link gets from its parent"),
+    ),
+    *_fields(
+        "state",
+        ("cfrc_applied_ang", (3,), "N m", "torque that the user applies; zeros unless asked for when built"),
+        ("cfrc_applied_vel", (3,), "N", "force that the user applies at the centre of mass; zeros likewise"),
+        ("mass_shift", (), "kg", "what the user added to the mass; zeros likewise"),
+    ),
+    *_fields(
+        "zeros",
+        ("cfrc_coupling_ang", (3,), "N m", "torque from other kinds of matter: none"),
+        ("cfrc_coupling_vel", (3,), "N", "force from other kinds of matter: none"),
+        ("contact_force", (3,), "N", "sum of contact forces: none"),
+        ("hibernated", (), "1", "whether it sleeps: none does"),
+    ),
+]
+
+DOFS_STATE = [
+    *_fields(
+        "coordinates",
+        ("pos", (), "rad or m", "coordinate; the three of a quaternion are its rotation vector"),
+    ),
+    *_fields("state", ("vel", (), "rad/s or m/s", "velocity; of a quaternion's three the angular one in its frame")),
+    *_fields(
+        "previous",
+        ("vel_prev", (), "rad/s or m/s", "velocity before the last step; kept from when it is first asked for"),
+    ),
+    *_fields("state", ("vel_next", (), "rad/s or m/s", "velocity after the last step: vel")),
+    *_fields(
+        "forces",
+        ("acc", (), "rad/s2 or m/s2", "acceleration that the forces cause"),
+        ("force", (), "N m or N", "sum of all forces: what mass_mat times acc is"),
+        ("qf_bias", (), "N m or N", "what keeps it from accelerating: Coriolis, centrifugal and gravity forces"),
+        ("qf_passive", (), "N m or N", "springs, dampers, and the weight that links are spared"),
+        ("qf_actuator", (), "N m or N", "control and actuators"),
+        ("qf_applied", (), "N m or N", "what the user's forces on links do to it"),
+        ("qf_control", (), "N m or N", "control and actuators, but for thrusters on links"),
+    ),
+    *_fields("zeros", ("qf_constraint", (), "N m or N", "contacts, limits, friction, loops: none")),
+    *_fields(
+        "control",
+        ("ctrl_mode", (), "1", "what it is told: 0 force, 1 velocity, 2 position, 3 nothing (its actuators move it)"),
+        ("ctrl_force", (), "N m or N", "the force it is told, else 0"),
+        ("ctrl_vel", (), "rad/s or m/s", "the velocity it is told, else 0"),
+        ("ctrl_pos", (), "rad or m", "the position it is told, else 0"),
+    ),
+    *_fields(
+        "axes",
+        ("cdof_ang", (3,), "1", "angular velocity of what it moves, at unit speed"),
+        ("cdof_vel", (3,), "m or 1", "velocity at root_COM of what it moves, at unit speed (com-based)"),
+        ("cdofvel_ang", (3,), "rad/s", "cdof_ang times vel"),
+        ("cdofvel_vel", (3,), "m/s", "cdof_vel times vel"),
+        ("cdofd_ang", (3,), "1/s", "change of cdof_ang as what it sits on moves"),
+        ("cdofd_vel", (3,), "m/s or 1/s", "change of cdof_vel at a resting point, likewise"),
+    ),
+]
+
+CONSTRAINTS = [
+    *_fields(
+        "mass",
+        ("mass_mat", (-1,), "kg m2, kg m or kg", "joint-space inertia M, rotors included; (n_dofs, n_dofs, n_envs)"),
+        ("mass_mat_L", (-1,), "1", "the L of M = L^T D L, ones on its diagonal; (n_dofs, n_dofs, n_envs)"),
+        ("mass_mat_D_inv", (), "1/(kg m2) or 1/kg", "1 / D; (n_dofs, n_envs)"),
+        ("mass_mat_mask", (), "1", "1 for degrees of freedom that are awake: all; (n_dofs, n_envs)"),
+    ),
+]
+
+SYSTEM = [
+    *_fields(
+        "system",
+        ("kinetic_energy", (), "J", "of all links, and of the rotors in joints"),
+        ("potential_energy", (), "J", "of weight (zero at the world's origin) and springs"),
+        ("mass", (), "kg", "of everything that moves"),
+        ("com", (3,), "m", "centre of mass of everything that moves"),
+        ("linear_momentum", (3,), "kg m/s", "of everything that moves, without rotors"),
+        ("angular_momentum", (3,), "kg m2/s", "likewise, about the world's origin"),
+    ),
+]
+
+SPACES = {"links_state": LINKS_STATE, "dofs_state": DOFS_STATE, "constraints": CONSTRAINTS, "system": SYSTEM}
+"""The namespaces, by name. Items of the first two are links and degrees of freedom, of the last there is one."""
+
+
+def describe_fields() -> str:
+    """All fields, one line each."""
+    rows = [(space, f) for space, fields in SPACES.items() for f in fields]
+    return "\n".join(f"{space}.{f.name}: {f.meaning} [{f.unit}]" for space, f in rows)

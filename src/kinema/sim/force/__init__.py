@@ -1,0 +1,1 @@
+"""What acts: joints by themselves, actuators and tendons, the user."""

@@ -1,0 +1,72 @@
+"""What pulls along a length: the files' actuators, and springs and dampers in tendons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kinema import trace
+from kinema.trace import Value
+
+from ..rigid.maths import scale
+from ..rigid.rnea import Wrench
+from ..rigid.sweeps import Cord, Cords, Pull, Quantity, Sweeps
+from ..settings import Drive
+from .joints import bounded
+
+
+def tendons(s: Sweeps) -> Cords:
+    """Springs and dampers in tendons."""
+    return s.cords("tendons", range(len(s.model.tendons.names)), _tendon)
+
+
+def _tendon(cord: Cord) -> Pull:
+    (stiffness,), (damping,) = cord.of("stiffness"), cord.of("damping")
+    return Pull(-stiffness * tendon_stretch(cord) - damping * cord.speed, -damping)
+
+
+def tendon_stretch(cord: Cord) -> Value:
+    """How far a tendon is above or below the lengths at which its spring rests."""
+    (lower,), (upper,) = cord.of("rest_lower"), cord.of("rest_upper")
+    return trace.minimum(cord.length - lower, 0.0) + trace.maximum(cord.length - upper, 0.0)
+
+
+def _affine_actuator(cord: Cord, control: Value) -> Pull:
+    """Force = gain(l, l') control + bias(l, l'), with three terms each."""
+    gain, bias = cord.of("gain"), cord.of("bias")
+    force = _affine(gain, cord) * control + _affine(bias, cord)
+    return Pull(force, gain[2] * control + bias[2])
+
+
+def _affine(terms: Sequence[Value], cord: Cord) -> Value:
+    return terms[0] + terms[1] * cord.length + terms[2] * cord.speed
+
+
+ACTUATORS: dict[str, Callable[[Cord, Value], Pull]] = {"affine": _affine_actuator}
+"""The force along its length of each kind of actuator, from its control."""
+
+
+def actuators(s: Sweeps, wrenches: Quantity[Wrench] | None) -> Cords:
+    """The actuators that the files describe; those on frames add to the wrenches there.
+
+    Where the user's commands are listened to, an actuator is switched off when one of its joints is taken over.
+    """
+
+    def body(cord: Cord) -> Pull:
+        (lower,), (upper,) = cord.of("ctrl_lower"), cord.of("ctrl_upper")
+        control = trace.clamp(cord.of("ctrl")[0], lower, upper)
+        pull = ACTUATORS[cord.kind](cord, control)
+        (lower,), (upper,) = cord.of("force_lower"), cord.of("force_upper")
+        pull = bounded(pull, lower, upper)
+        if s.settings.drive is Drive.COMMANDS:
+            (on,) = cord.of("actuator_on")
+            pull = Pull(on * pull.force, on * pull.slope)
+        if cord.frame is not None and wrenches is not None:
+            torque, force = cord.of("frame_torque"), cord.of("frame_force")
+            wrenches.add(cord.frame, Wrench(scale(pull.force, torque), scale(pull.force, force)))
+        return pull
+
+    info = s.model.actuators
+    which = range(s.model.n_actuators)
+    if s.settings.drive is Drive.MIXED:  # environments cannot differ in what actuators pull on
+        which = [a for a in which if not info.moment[a].any()]
+    return s.cords("actuators", which, body)

@@ -1,0 +1,99 @@
+"""What joints do by themselves, and what they are told: springs and dampers, control."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kinema import trace
+from kinema.model import Motion
+from kinema.trace import Value
+
+from ..arrays import GAINS
+from ..rigid.maths import quaternion_product, rotation_vector
+from ..rigid.sweeps import Pull, Sweeps
+from ..rigid.tree import Node
+from ..settings import Drive
+
+NO_PULL = Pull(0.0, 0.0)
+
+
+def passive(s: Sweeps, node: Node) -> list[Pull]:
+    """Springs and dampers."""
+    result = [
+        Pull(-(damping * v), -damping) for damping, v in zip(s.of("damping", node), s.of("vel", node), strict=True)
+    ]
+    if not node.sprung:
+        return result
+    springs = zip(s.of("stiffness", node), stretches(s, node), strict=True)
+    return [Pull(p.force - k * x, p.slope) for p, (k, x) in zip(result, springs, strict=True)]
+
+
+def stretches(s: Sweeps, node: Node) -> Sequence[Value]:
+    """How far the springs of a frame are from their rest; those of a ball from the pose that it starts in."""
+    q = s.of("qpos", node)
+    if node.motion != Motion.BALL:
+        return [q[0] - s.of("spring_ref", node)[0]]
+    w, x, y, z = s.of("qpos0", node)
+    return rotation_vector(quaternion_product([w, -x, -y, -z], q))
+
+
+def spring_energy(s: Sweeps, node: Node) -> Value:
+    """What the springs of a frame hold."""
+    energy: Value = 0.0
+    if node.sprung:
+        for k, x in zip(s.of("stiffness", node), stretches(s, node), strict=True):
+            energy = energy + (0.5 * k) * (x * x)
+    return energy
+
+
+def control(s: Sweeps, node: Node, inertia: Sequence[Value]) -> list[Pull]:
+    """What the user asks of each degree of freedom; `inertia` is what acceleration drives multiply their gains by."""
+    if s.settings.drive is Drive.ACTUATORS:
+        return [NO_PULL] * len(node.dofs)
+    asked = _mixed(s, node) if s.settings.drive is Drive.MIXED else _by_gains(s, node)
+    if node.per_inertia:
+        asked = [Pull(unit * p.force, unit * p.slope) for unit, p in zip(inertia, asked, strict=True)]
+    bounds = zip(s.of("force_lower", node), s.of("force_upper", node), strict=True)
+    return [bounded(pull, *limits) for pull, limits in zip(asked, bounds, strict=True)]
+
+
+def _by_gains(s: Sweeps, node: Node) -> list[Pull]:
+    """The force is linear in command, position and velocity: what a command means is in the gains."""
+    command, v = s.of("command", node), s.of("vel", node)
+    by_command, by_position, by_velocity = (s.of(name, node) for name in GAINS)
+    result = []
+    for k in range(len(node.dofs)):
+        force = by_command[k] * command[k] - by_velocity[k] * v[k]
+        if node.motion != Motion.BALL:  # part of a quaternion can be held back, but not sent anywhere
+            force = force - by_position[k] * s.of("qpos", node)[k]
+        result.append(Pull(force, -by_velocity[k]))
+    return result
+
+
+def _mixed(s: Sweeps, node: Node) -> list[Pull]:
+    """The mode is a number: one of force, velocity and position."""
+    names = ("ctrl_mode", "command", "vel", "kp", "kv")
+    result = []
+    for mode, command, v, kp, kv in zip(*(s.of(name, node) for name in names), strict=True):
+        position: Value = 0.0
+        if node.motion == Motion.BALL:
+            kp = 0.0
+        else:
+            position = s.of("qpos", node)[0]
+        kp = trace.select(1.5, mode, kp, 0.0)
+        kv = trace.select(0.5, mode, kv, 0.0)
+        speed = trace.select(0.5, mode, trace.select(1.5, mode, 0.0, command), 0.0)
+        force = trace.select(0.5, mode, 0.0, command)
+        result.append(Pull(kp * (command - position) + kv * (speed - v) + force, -kv))
+    return result
+
+
+def bounded(pull: Pull, lower: Value, upper: Value) -> Pull:
+    """Between bounds; at a bound the force no longer changes."""
+    if lower == -math.inf and upper == math.inf:
+        return pull
+    slope = pull.slope
+    if not (isinstance(slope, float) and slope == 0.0):
+        slope = trace.select(pull.force, upper, trace.select(lower, pull.force, slope, 0.0), 0.0)
+    return Pull(trace.clamp(pull.force, lower, upper), slope)

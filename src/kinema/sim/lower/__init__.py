@@ -1,0 +1,1 @@
+"""From algorithms to programs: straight lines, lines that copies share, loops over tables."""

@@ -1,0 +1,174 @@
+"""Which parts of a model are stepped how: in a straight line, in one that copies share, or in loops over tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from kinema.foundation import KinemaError
+from kinema.model import Model
+from kinema.trace import Place, Program, Recorder
+
+from ..arrays import Owner
+from ..rigid.gyroscope import lone_bodies
+from ..rigid.straight import Straight
+from ..rigid.sweeps import Sweeps
+from ..rigid.tree import Tree, grow
+from ..settings import Integrator, Settings
+from ..step import Step, count_stages, take
+from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep, signature, submodel
+from .copies import record_copies
+from .programs import step_program
+from .tables import Tables
+
+Outputs = Mapping[str, tuple[Owner, int]]
+"""Of each array that is written, what its items belong to, and how many numbers each has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Which parts are stepped how."""
+
+    copied: list[list[Component]]
+    """Groups of parts that one straight line steps."""
+    by_joint: list[Component]
+
+
+EMISSIONS = ("auto", "rolled", "unrolled")
+WORTH_COPYING = 1_000
+"""Operations that loops over copies have to save, where nothing else asks for loops."""
+
+
+def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, copies: bool = True) -> bool:
+    """Whether the step is to be rolled: as asked, else if its straight line would be too long, or take more operations.
+
+    With `copies` also if it would say the same several times: a loop over copies is as fast and compiles in a fraction
+    of the time. All that is decided before anything is traced.
+    """
+    if emission not in EMISSIONS:
+        raise KinemaError(f"there is no emission {emission!r}; there are: {', '.join(EMISSIONS)}")
+    if emission != "auto":
+        return emission == "rolled"
+    if estimated_operations(model) > LARGEST_UNROLLED or any(is_deep(model, part) for part in components(model)):
+        return True
+    return copies and _saved_by_copying(model, settings) > WORTH_COPYING
+
+
+def _saved_by_copying(model: Model, settings: Settings) -> int:
+    """Operations that need not be compiled if equal parts share their code."""
+    groups, _ = _groups(model, settings)
+    return sum((len(parts) - 1) * estimated_operations(model, parts[0].frames) for parts in groups)
+
+
+def _groups(model: Model, settings: Settings) -> tuple[list[list[Component]], list[Component]]:
+    """Parts by their signature, and those that cannot be copied because their numbers are scattered."""
+    groups: dict[object, list[Component]] = {}
+    scattered: list[Component] = []
+    for part in components(model):
+        if part.is_contiguous:
+            groups.setdefault(signature(part, submodel(model, part), settings), []).append(part)
+        else:
+            scattered.append(part)
+    return list(groups.values()), scattered
+
+
+def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_UNROLLED, least: int = 1) -> Plan:
+    """Copy the groups of parts with the shortest code, as far as the budget goes; but none of less than `least` parts.
+
+    Bodies that fly alone are always copied: their gyroscopic forces are taken implicitly, which loops do not do.
+    """
+    alone = {ball.index for _, ball in lone_bodies(tree)}
+    groups, by_joint = _groups(model, settings)
+    copied: list[list[Component]] = []
+    for parts in sorted(groups, key=lambda parts: estimated_operations(model, parts[0].frames)):
+        cost = estimated_operations(model, parts[0].frames)
+        worth_it = cost <= budget and len(parts) >= least and not is_deep(model, parts[0])
+        if worth_it or not alone.isdisjoint(parts[0].frames):
+            budget -= cost
+            copied.append(parts)
+        else:
+            by_joint += parts
+    return Plan(copied, by_joint)
+
+
+def rolled_step(
+    model: Model, settings: Settings, places: Mapping[str, Place], budget: int = LARGEST_UNROLLED, least: int = 1
+) -> Program:
+    """The step as loops over tables; `places` says where the arrays of the state and the commands are.
+
+    `budget` and `least` limit the parts that are stepped by a straight line, in operations and in copies of a part.
+    """
+    tree = grow(model)
+    chosen = plan(model, settings, tree, budget, least)
+    recorder, n_scratch = Recorder(), 0
+    for parts in chosen.copied:
+        record_copies(recorder, model, settings, places, parts, tree)
+    if chosen.by_joint:
+        frames = sorted(f for part in chosen.by_joint for f in part.frames)
+        tables = table_sweeps(model, settings, places, recorder, tree, frames)
+        take(Step(tables, articulated=not couples(model, tree, settings)))
+        n_scratch = tables.n_scratch
+    if settings.integrator is Integrator.RK4:
+        count_stages(recorder)
+    return recorder.finish(n_scratch=n_scratch)
+
+
+def table_sweeps(
+    model: Model,
+    settings: Settings,
+    places: Mapping[str, Place],
+    recorder: Recorder,
+    tree: Tree,
+    frames: list[int],
+    outputs: Outputs | None = None,
+) -> Tables:
+    """Loops over some frames."""
+    tables = Tables(model, settings, places, recorder, tree, frames, outputs=outputs)
+    if settings.per_env & {"mass_shift", "com_shift"}:
+        tables.add_up_masses()
+    return tables
+
+
+def couples(model: Model, tree: Tree, settings: Settings) -> bool:
+    """Whether a tendon or actuator acts on two joints of which one moves the other: then there has to be a matrix."""
+    if settings.integrator is not Integrator.IMPLICIT:
+        return False
+    for moment in (*model.tendons.moment, *model.actuators.moment):
+        dofs = [int(d) for d in moment.nonzero()[0]]
+        if any(not set(dofs).isdisjoint(tree.ancestors(dof)) for dof in dofs):
+            return True
+    return False
+
+
+def make_step(
+    model: Model, settings: Settings, places: Mapping[str, Place], *, rolled: bool, least: int = 1
+) -> Program:
+    """The program of a step, in the form that was decided on."""
+    return rolled_step(model, settings, places, least=least) if rolled else step_program(model, settings)
+
+
+def field_program(
+    model: Model,
+    settings: Settings,
+    places: Mapping[str, Place],
+    run: Callable[[Sweeps, bool], None],
+    outputs: Outputs,
+    *,
+    rolled: bool,
+    prefix: str,
+) -> Program:
+    """The program of what a function writes, in the form that the step has; its arrays are called so with a prefix.
+
+    The function is told whether accelerations come by articulated bodies.
+    """
+    settings = replace(settings, roles=1)
+    recorder = Recorder()
+    if not rolled:
+        sweeps = Straight(model, settings, recorder.read, recorder=recorder)
+        run(sweeps, False)
+        return recorder.finish({f"{prefix}{array}": values for array, values in sweeps.results().items()})
+    tree = grow(model)
+    tables = table_sweeps(model, settings, places, recorder, tree, list(range(model.n_frames)), outputs)
+    tables.prefix = prefix
+    run(tables, not couples(model, tree, settings))
+    return recorder.finish(n_scratch=tables.n_scratch)

@@ -1,0 +1,147 @@
+"""Actuators and tendons in loops: lengths gathered from joints, forces along them, and these spread over joints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+
+from ..arrays import Owner
+from ..rigid.straight import moment_of
+from ..rigid.sweeps import Cord, Cords, Pull
+from ..rigid.tree import WORLD, Node, frame_ref
+from .table_loops import TableLoops
+
+
+@dataclass(frozen=True, slots=True)
+class CordKind:
+    """What decides which code a cord runs."""
+
+    kind: str
+    on_frame: bool
+    levers: bool
+    """Whether degrees of freedom change its length."""
+
+
+class TableCords(Cords):
+    """Some actuators or tendons of a model: of each a pair of numbers, length and speed, then force and slope."""
+
+    def __init__(self, tables: TableLoops, name: str, which: Sequence[int], body: Callable[[Cord], Pull]) -> None:
+        self.tables = tables
+        self.name = name
+        table = getattr(tables.model, name)
+        own_dofs = {d for node in tables.nodes for d in node.dofs}
+        self.moments: dict[int, dict[int, float]] = {}
+        for i in which:
+            moment = moment_of(table, i)
+            frame = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
+            if own_dofs.issuperset(moment) and (moment or any(n.index == frame for n in tables.nodes)):
+                self.moments[i] = moment
+        self.pairs = {i: tables.take(2) for i in self.moments}
+        pulled = {d for moment in self.moments.values() for d in moment}
+        self._on: dict[int, Place] = {}
+        for node in tables.nodes:
+            if pulled.intersection(node.dofs):
+                start = tables.take(2 * len(node.dofs)).row
+                self._on |= {dof: Place(SCRATCH, start + 2 * k) for k, dof in enumerate(node.dofs)}
+        self._compute(table, body)
+
+    def _compute(self, table: Any, body: Callable[[Cord], Pull]) -> None:
+        tables = self.tables
+        clear = [Row("pair", {"pair": place}) for place in (*self.pairs.values(), *self._on.values())]
+        tables.loop(f"no {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
+        levers = [(i, dof, lever) for i, moment in self.moments.items() for dof, lever in moment.items()]
+        tables.loop(f"lengths of {self.name}", [self._lever_row(*x) for x in levers], self._gather)
+        tables.loop(f"forces of {self.name}", [self._cord_row(table, i) for i in self.moments], self._pull(body))
+        tables.loop(f"{self.name} on joints", [self._lever_row(*x) for x in levers], self._spread)
+
+    def _lever_row(self, i: int, dof: int, lever: float) -> Row:
+        dofs, arrays = self.tables.model.dofs, self.tables.arrays_of(Owner.DOF, dof)
+        places = {"pair": self.pairs[i], "vel": arrays["vel"], "on": self._on[dof]}
+        if dofs.q_idx[dof] < 0:
+            return Row("turning", places, {"lever": [lever]})
+        places["qpos"] = self.tables.arrays_of(Owner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
+        return Row("along", places, {"lever": [lever]})
+
+    @staticmethod
+    def _gather(code: RowCode) -> None:
+        lever = code.number("lever")
+        length, speed = code.array("pair", 2)
+        if code.kind == "along":
+            length = length + lever * code.read("qpos")
+        code.write("pair", [length, speed + lever * code.read("vel")])
+
+    @staticmethod
+    def _spread(code: RowCode) -> None:
+        lever = code.number("lever")
+        (force, slope), (push, hold) = code.array("pair", 2), code.array("on", 2)
+        code.write("on", [push + lever * force, hold + (lever * lever) * slope])
+
+    def _cord_row(self, table: Any, i: int) -> Row:
+        frame = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
+        kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]))
+        own: dict[str, Place] = {"pair": self.pairs[i]}
+        if self.name == "actuators":
+            own |= self.tables.arrays_of(Owner.ACTUATOR, i)
+        constants: dict[str, list[float]] = {}
+        for name in type(table).__dataclass_fields__:
+            values = getattr(table, name)
+            if isinstance(values, np.ndarray) and values.dtype == np.float64 and name != "moment":
+                constants[name] = values[i].reshape(-1).tolist()
+        targets = {"frame ": frame_ref(frame)} if frame != WORLD else {}
+        return self.tables.row(kind, targets, own, constants)
+
+    def _pull(self, body: Callable[[Cord], Pull]) -> Callable[[RowCode], None]:
+        def run(code: RowCode) -> None:
+            kind = code.kind
+            assert isinstance(kind, CordKind)
+            length, speed = code.array("pair", 2) if kind.levers else (0.0, 0.0)
+
+            def of(array: str) -> list[Value]:
+                held = array in code.rows[0].places
+                return [code.read(array)] if held else code.numbers(array)
+
+            pull = body(Cord(kind.kind, length, speed, of, frame_ref("frame ") if kind.on_frame else None))
+            code.write("pair", [pull.force, pull.slope])
+
+        return run
+
+    def touches(self, node: Node) -> bool:
+        """Whether any of them acts on a frame's degrees of freedom."""
+        return node.dofs.start in self._on
+
+    def places_of(self, node: Node) -> Mapping[str, Place]:
+        """Where a frame finds what they do to it."""
+        return {f"pulls of {self.name}": self._on[node.dofs.start]} if self.touches(node) else {}
+
+    def on(self, node: Node) -> list[Pull]:
+        code = self.tables.code
+        if self.name not in code.kind.pulled_by:  # type: ignore[attr-defined]
+            return [Pull(0.0, 0.0)] * len(node.dofs)
+        flat = code.array(f"pulls of {self.name}", 2 * len(node.dofs))
+        return [Pull(flat[2 * k], flat[2 * k + 1]) for k in range(len(node.dofs))]
+
+    def total_force(self) -> Value:
+        place = self.tables.take(1)
+        self.tables.recorder.write(SCRATCH, [0.0], place.row)
+        rows = [Row("pair", {"pair": pair, "total": place}) for pair in self.pairs.values()]
+
+        def body(code: RowCode) -> None:
+            code.write("total", [code.read("total") + code.read("pair")])
+
+        self.tables.loop(f"total of {self.name}", rows, body)
+        return self.tables.recorder.read(SCRATCH, place.row)
+
+    def couplings(self) -> list[tuple[int, int, int, float]]:
+        """Pairs of degrees of freedom that share one and move each other: it, the moved one, the mover, both levers."""
+        tree = self.tables.tree
+        found = []
+        for i, moment in self.moments.items():
+            for dof, lever in moment.items():
+                movers = set(tree.ancestors(dof))
+                found += [(i, dof, mover, lever * its) for mover, its in moment.items() if mover in movers]
+        return found

@@ -1,0 +1,276 @@
+"""Loops over tables of parts: what their rows hold, and what their code sees.
+
+The body of a loop is traced once for each kind of part, with symbols for the part's numbers and for what other parts
+have; a row of the table says where in memory these are. What parts have lies in the scratch memory of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from kinema.model import Model
+from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value, record_loop
+
+from ..arrays import BY_NAME, Owner
+from ..rigid.maths import add
+from ..rigid.records import like, numbers, plus
+from ..rigid.sweeps import Part, Quantity
+from ..rigid.tree import WORLD, Inertia, Link, Node, Ref, Tree, frame_ref, link_of, link_ref
+from ..settings import Settings
+from .table_rows import FrameKind, LinkKind, frame_numbers, link_numbers
+
+R = TypeVar("R")
+Targets = Mapping[str, Ref]
+"""What the words of a row's code for other parts stand for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartRow(Row):
+    """A row of one part."""
+
+    targets: Targets = field(default_factory=dict)
+
+
+class Scratch(Quantity[R]):
+    """A quantity in the scratch memory."""
+
+    def __init__(self, tables: TableLoops, name: str) -> None:
+        self.tables = tables
+        self.name = name
+        self.places: dict[Ref, Place] = {}
+        self.forms: dict[Ref, R] = {}
+        """A record of the form that each part's has."""
+
+    def make_room(self, ref: Ref, form: R) -> Place:
+        """A place for what a part will have."""
+        if ref not in self.places:
+            self.places[ref] = self.tables.take(len(numbers(form)))
+            self.forms[ref] = form
+        return self.places[ref]
+
+    def array(self, ref: Ref) -> str:
+        """What the code calls it."""
+        return f"{ref.index}{self.name}"
+
+    def __getitem__(self, ref: Ref) -> R:
+        code = self.tables.code
+        row = code.rows[0]
+        assert isinstance(row, PartRow)
+        form = self.forms[row.targets[str(ref.index)]]
+        return like(form, code.array(self.array(ref), len(numbers(form))))
+
+    def put(self, ref: Ref, record: R) -> None:
+        code = self.tables.code
+        for row in code.rows:
+            assert isinstance(row, PartRow)
+            row.places[self.array(ref)] = self.make_room(row.targets[str(ref.index)], record)
+        code.write(self.array(ref), numbers(record))
+
+    def add(self, ref: Ref, more: R) -> None:
+        self.put(ref, plus(self[ref], more))
+
+
+class Found(Protocol):
+    """Something that frames find more of in their rows."""
+
+    name: str
+
+    def touches(self, node: Node) -> bool:
+        """Whether a frame has anything of it."""
+        ...
+
+    def places_of(self, node: Node) -> Mapping[str, Place]:
+        """Where a frame finds what it has of it."""
+        ...
+
+
+class TableLoops:
+    """Some frames of a model, whole trees of it, and the links in them; with the world, where that is asked for."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        places: Mapping[str, Place],
+        recorder: Recorder,
+        tree: Tree,
+        frames: Sequence[int],
+        *,
+        outputs: Mapping[str, tuple[Owner, int]] | None = None,
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        self.places = places
+        self.recorder = recorder
+        self.tree = tree
+        self.nodes = [tree.nodes[f] for f in frames]
+        chosen = {WORLD, *frames} if len(frames) == model.n_frames else set(frames)
+        self.links = [i for i, f in enumerate(model.links.frame_idx.tolist()) if f in chosen]
+        self.owners = {name: (info.owner, info.width) for name, info in BY_NAME.items()} | dict(outputs or {})
+        """Of each array what its items belong to, and how many numbers each has."""
+        self.prefix = ""
+        """What the names of arrays that are written start with."""
+        self.n_scratch = 0
+        self.quantities: list[Scratch[Any]] = []
+        self.found: list[Found] = []
+        self._code: RowCode | None = None
+        self.masses: Scratch[Inertia] | None = None
+        """The inertias of frames, where they differ between environments."""
+
+    def take(self, count: int) -> Place:
+        """Rows of the scratch memory that nobody has."""
+        place = Place(SCRATCH, self.n_scratch)
+        self.n_scratch += count
+        return place
+
+    @property
+    def code(self) -> RowCode:
+        """The code that is being traced."""
+        assert self._code is not None, "what parts have is known only to the code of a part"
+        return self._code
+
+    # ----------------------------------------------------------------------------------------------------- loops
+
+    def loop(self, name: str, rows: Sequence[Row], body: Callable[[RowCode], None]) -> None:
+        """A loop over rows."""
+
+        def run(code: RowCode) -> None:
+            self._code = code
+            body(code)
+            self._code = None
+
+        record_loop(self.recorder, name, rows, run)
+
+    def row(self, kind: Any, targets: Targets, own: Mapping[str, Place], constants: Mapping[str, Any]) -> PartRow:
+        """A row that finds everything that the parts it speaks of have."""
+        found = dict(own)
+        for word, ref in targets.items():
+            for quantity in self.quantities:
+                if ref in quantity.places:
+                    found[f"{word}{quantity.name}"] = quantity.places[ref]
+        for name in self.places:
+            if name in self.owners and self.owners[name][0] is Owner.ENVIRONMENT:
+                found[name] = self.places[name]
+        return PartRow(kind, found, constants, targets)
+
+    def frame_row(self, node: Node, beside: int | None = None) -> PartRow:
+        """A row of one frame, and perhaps of a link that is looked at beside it."""
+        kind = FrameKind.of(node, tuple(c.name for c in self.found if c.touches(node)))
+        targets = {"": node.here, "above ": node.above, "root ": node.root}
+        if beside is not None:
+            targets["beside "] = link_ref(beside)
+        own = self.arrays_of(Owner.COORDINATE, node.qs.start) | self.arrays_of(Owner.DOF, node.dofs.start)
+        for made in self.found:
+            own |= made.places_of(node)
+        return self.row(kind, targets, own, frame_numbers(self.model, node))
+
+    def link_row(self, link: int) -> PartRow:
+        """A row of one link."""
+        part = link_of(self.model, link, 0.0, (0.0, 0.0, 0.0))
+        targets = {"": part.here, "frame ": part.frame, "above frame ": part.above_frame, "root ": part.root}
+        if part.above is not None:
+            targets["above "] = part.above
+        return self.row(
+            LinkKind.of(self.model, part), targets, self.arrays_of(Owner.LINK, link), link_numbers(self.model, link)
+        )
+
+    def arrays_of(self, owner: Owner, item: int) -> dict[str, Place]:
+        """Where the arrays of an owner start for one of its items."""
+        result = {}
+        for name, place in self.places.items():
+            whose, width = self.owners.get(name, (None, 0))
+            if whose is owner:
+                result[name] = Place(place.arena, place.row + item * width)
+        return result
+
+    def node(self, code: RowCode, word: str = "") -> Node:
+        """A frame of a row, in symbols."""
+        kind: FrameKind = code.kind if not word else dict(code.kind)[word]  # type: ignore[assignment]
+        flat = code.numbers(f"{word}rotation")
+        node = Node(
+            here=frame_ref(word),
+            above=frame_ref("above "),
+            motion=kind.motion,
+            position=code.numbers(f"{word}position"),
+            rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
+            axis=kind.axis,
+            pitch=code.number(f"{word}pitch"),
+            reference=code.number(f"{word}reference"),
+            inverted=kind.inverted,
+            qs=range(kind.n_qs),
+            dofs=range(kind.n_dofs),
+            sprung=kind.sprung,
+            per_inertia=kind.per_inertia,
+            limit_power=kind.limit_power,
+            root=link_ref("root "),
+            beside=link_ref("beside "),
+        )
+        if not kind.bodied:
+            return node
+        if self.masses is not None and not word:
+            node.inertia = self.masses[node.here]
+            return node
+        mass, x, y, z, xx, xy, xz, yy, yz, zz = code.numbers(f"{word}inertia")
+        node.inertia = Inertia(mass, (x, y, z), ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
+        return node
+
+    def link(self, code: RowCode) -> Link:
+        """The link of a row, in symbols."""
+        kind = code.kind
+        assert isinstance(kind, LinkKind)
+        mass, center = code.number("mass"), code.numbers("center")
+        ratio: Value = 1.0
+        if "mass_shift" in self.settings.per_env:
+            mass = mass + code.read("mass_shift")
+            ratio = mass * code.number("per mass") if kind.massive else 1.0
+        if "com_shift" in self.settings.per_env:
+            center = add(center, code.array("com_shift", 3))
+        flat, about, axes = (code.numbers(name) for name in ("rotation", "inertia", "principal"))
+        return Link(
+            here=link_ref(""),
+            frame=frame_ref("frame "),
+            above=link_ref("above ") if kind.held else None,
+            above_frame=frame_ref("above frame "),
+            root=link_ref("root "),
+            moved_by=frame_ref("frame ") if kind.jointed else None,
+            position=code.numbers("position"),
+            rotation=[flat[3 * i : 3 * i + 3] for i in range(3)],
+            mass=mass,
+            center=center,
+            inertia=[[ratio * x for x in about[3 * i : 3 * i + 3]] for i in range(3)],
+            principal=[axes[3 * i : 3 * i + 3] for i in range(3)],
+            gravity_scale=code.number("gravity_scale"),
+            moves=kind.moves,
+            lifted=kind.lifted,
+        )
+
+    # ----------------------------------------------------------------------------------------------------- arrays
+
+    def read(self, array: str, item: int = 0) -> Value:
+        """A number of the environment as a whole."""
+        return self.recorder.read(array, item) if self._code is None else self._code.read(array, item)
+
+    def of(self, array: str, part: Part) -> list[Value]:
+        """The numbers of an array that belong to a part."""
+        info = BY_NAME.get(array)
+        if info is None or info.arena(self.settings) is None:
+            return self.code.numbers(array)
+        if isinstance(part, Link):
+            return self.code.array(array, info.width)
+        items = part.qs if info.owner is Owner.COORDINATE else part.dofs
+        return self.code.array(array, info.width * len(items))
+
+    def write(self, array: str, part: Part | None, values: Sequence[Value]) -> None:
+        """Store the numbers of an array that belong to a part, or to the environment as a whole."""
+        if part is None:
+            self.recorder.write(self.prefix + array, values)
+        else:
+            self.code.write(self.prefix + array, values)
+
+    def quantity(self, name: str) -> Scratch[Any]:
+        """Something that no part has yet."""
+        made: Scratch[Any] = Scratch(self, f"{name} {len(self.quantities)}")
+        self.quantities.append(made)
+        return made

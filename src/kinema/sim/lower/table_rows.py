@@ -1,0 +1,105 @@
+"""Kinds of parts, and the numbers that the rows of a kind have: all that the code of a part may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from kinema.model import Model
+
+from ..rigid.tree import WORLD, Link, Node, principal_axes
+
+
+@dataclass(frozen=True, slots=True)
+class FrameKind:
+    """What decides which code a frame runs."""
+
+    motion: int
+    axis: tuple[float, ...]
+    inverted: bool
+    n_qs: int
+    n_dofs: int
+    bodied: bool
+    """Whether it has mass of its own."""
+    sprung: bool
+    per_inertia: bool
+    limit_power: int
+    held_by_world: bool
+    pulled_by: tuple[str, ...]
+    """Which kinds of cords act on it."""
+
+    @classmethod
+    def of(cls, node: Node, pulled_by: tuple[str, ...] = ()) -> FrameKind:
+        """The kind of a frame."""
+        return cls(
+            motion=node.motion,
+            axis=tuple(node.axis),
+            inverted=node.inverted,
+            n_qs=len(node.qs),
+            n_dofs=len(node.dofs),
+            bodied=bool(node.links),
+            sprung=node.sprung,
+            per_inertia=node.per_inertia,
+            limit_power=node.limit_power,
+            held_by_world=node.parent == WORLD,
+            pulled_by=pulled_by,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkKind:
+    """What decides which code a link runs."""
+
+    moves: bool
+    lifted: bool
+    massive: bool
+    held: bool
+    """Whether it hangs on another link."""
+    jointed: bool
+    """Whether it moves against that one, or the world."""
+
+    @classmethod
+    def of(cls, model: Model, link: Link) -> LinkKind:
+        """The kind of a link."""
+        massive = bool(model.links.inertial_mass[link.index])
+        return cls(link.moves, link.lifted, massive, link.above is not None, link.moved_by is not None)
+
+
+def frame_numbers(model: Model, node: Node, word: str = "") -> dict[str, Sequence[float]]:
+    """The constants of a frame and of its degrees of freedom."""
+    inertia = node.inertia
+    result: dict[str, Sequence[float]] = {
+        "rotation": np.array(node.rotation, np.float64).ravel().tolist(),
+        "position": np.array(node.position, np.float64).tolist(),
+        "pitch": [float(node.pitch)],  # type: ignore[arg-type]
+        "reference": [float(node.reference)],  # type: ignore[arg-type]
+        "inertia": [
+            float(x)  # type: ignore[arg-type]
+            for x in (inertia.mass, *inertia.moment, *(inertia.matrix[i][j] for i in range(3) for j in range(i, 3)))
+        ],
+        "qpos0": model.qpos0[list(node.qs)].tolist(),
+    }
+    dofs = list(node.dofs)
+    for f in fields(model.dofs):
+        values = getattr(model.dofs, f.name)
+        if isinstance(values, np.ndarray) and values.dtype == np.float64:
+            result[f.name] = values[dofs].ravel().tolist()
+    return {word + name: values for name, values in result.items()}
+
+
+def link_numbers(model: Model, link: int) -> dict[str, Sequence[float]]:
+    """The constants of a link."""
+    links = model.links
+    mass = float(links.inertial_mass[link])
+    return {
+        "rotation": links.rot[link].ravel().tolist(),
+        "position": links.pos[link].tolist(),
+        "mass": [mass],
+        "per mass": [1.0 / mass if mass else 0.0],
+        "center": links.inertial_pos[link].tolist(),
+        "inertia": links.inertial_i[link].ravel().tolist(),
+        "principal": principal_axes(links.inertial_i[link]).ravel().tolist(),
+        "gravity_scale": [float(links.gravity_scale[link])],
+    }

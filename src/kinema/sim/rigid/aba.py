@@ -1,0 +1,184 @@
+"""Articulated bodies (ABA): forces to accelerations without a matrix, in work that grows with the frames alone.
+
+From the tips inwards each frame, with all that hangs on it, becomes one *articulated body*: what it takes to accelerate
+it while its joints further out give way. Outwards again, each joint's acceleration follows from its parent's. The
+accelerations here are what the forces add to those that the frames have anyway (`kinematics.accelerations`), so that
+the result is that of the mass matrix, which takes the square of the depth for each degree of freedom and is faster for
+short chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kinema.trace import Value
+
+from .kinematics import RESTING, Pose, Twist, carried_twist, twists
+from .maths import Matrix, Vector, add, cross, dot, product, rotate, scale, transpose, unrotate
+from .rnea import NO_WRENCH, Wrench, on_parent, power
+from .sweeps import Quantity, Sweeps
+from .tree import Inertia, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Articulated:
+    """What it takes to accelerate a frame with all it carries: torque = turning a + coupling b for angular a, linear b.
+
+    And force = coupling^T a + mass b. `turning` and `mass` are symmetric: xx, xy, xz, yy, yz, zz.
+    """
+
+    turning: Vector
+    coupling: Matrix
+    mass: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One degree of freedom that was let go."""
+
+    wrench: Wrench
+    """What it took to accelerate it by one."""
+    inverse: Value
+    """Of the inertia that it was left with."""
+    push: Value
+    """The force on it that nothing balanced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A body, and the wrench that it takes without being accelerated."""
+
+    body: Articulated
+    bias: Wrench
+
+
+def half(matrix: Matrix) -> Vector:
+    """The upper half of a symmetric matrix."""
+    return [matrix[i][j] for i in range(3) for j in range(i, 3)]
+
+
+def whole(values: Vector) -> Matrix:
+    """A symmetric matrix by its upper half."""
+    xx, xy, xz, yy, yz, zz = values
+    return ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))
+
+
+def rigid(inertia: Inertia) -> Articulated:
+    """A body by itself."""
+    x, y, z = inertia.moment
+    m = inertia.mass
+    coupling: Matrix = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+    return Articulated(half(inertia.matrix), coupling, [m, 0.0, 0.0, m, 0.0, m])
+
+
+def release(carried: Carried, motion: Twist, own: Value, force: Value) -> tuple[Carried, Release]:
+    """Let a degree of freedom give way, which has `own` inertia of its own and a force: what is left, and what went."""
+    body, bias = carried.body, carried.bias
+    response = resistance(body, motion)
+    inverse = 1.0 / (power(motion, response) + own)
+    push = force - power(motion, bias)
+    torque, pull = scale(inverse, response.torque), scale(inverse, response.force)
+    left = Articulated(
+        _less(body.turning, torque, response.torque),
+        [[body.coupling[i][j] - torque[i] * response.force[j] for j in range(3)] for i in range(3)],
+        _less(body.mass, pull, response.force),
+    )
+    more = Wrench(add(bias.torque, scale(push, torque)), add(bias.force, scale(push, pull)))
+    return Carried(left, more), Release(response, inverse, push)
+
+
+def resistance(body: Articulated, motion: Twist) -> Wrench:
+    """What it takes to accelerate a body by one along a motion."""
+    return Wrench(
+        add(rotate(whole(body.turning), motion.angular), rotate(body.coupling, motion.linear)),
+        add(unrotate(body.coupling, motion.angular), rotate(whole(body.mass), motion.linear)),
+    )
+
+
+def _less(symmetric: Vector, a: Vector, b: Vector) -> Vector:
+    """A symmetric matrix, less a b^T."""
+    pairs = ((i, j) for i in range(3) for j in range(i, 3))
+    return [x - a[i] * b[j] for x, (i, j) in zip(symmetric, pairs, strict=True)]
+
+
+def seen_from_parent(body: Articulated, at: Pose) -> Articulated:
+    """A body in the axes of the frame that holds it, about that frame's origin."""
+    r = at.position
+    mass = _rotated(at.rotation, body.mass)
+    coupling = product(product(at.rotation, body.coupling), transpose(at.rotation))
+    shifts = [cross(r, column) for column in whole(mass)]  # mass is symmetric: its columns are its rows
+    moved = [[coupling[i][j] + shifts[j][i] for j in range(3)] for i in range(3)]
+    turning = whole(_rotated(at.rotation, body.turning))
+    by_moved, by_coupling = [cross(r, row) for row in moved], [cross(r, row) for row in coupling]
+    rows = [turning[i][j] + by_moved[i][j] + by_coupling[j][i] for i in range(3) for j in range(i, 3)]
+    return Articulated(rows, moved, mass)
+
+
+def _rotated(rotation: Matrix, symmetric: Vector) -> Vector:
+    """R A R^T of a symmetric A."""
+    by_rows = product(rotation, whole(symmetric))
+    return [dot(by_rows[i], rotation[j]) for i in range(3) for j in range(i, 3)]
+
+
+def articulated_accelerations(
+    s: Sweeps,
+    where: Quantity[Pose],
+    own: Callable[[Node], list[Value]],
+    force: Callable[[Node], list[Value]],
+    bias: Callable[[Node], Wrench],
+) -> Quantity[list[Value]]:
+    """The x of (M + diagonal own) x = force - what the wrenches on frames, `bias`, take of the joints."""
+    released: Quantity[list[Release]] = s.quantity("released")
+
+    def inwards(node: Node, carried: Carried) -> Carried:
+        at = where[node.here]
+        motions, inertias, forces = twists(node, at), own(node), force(node)
+        gone: list[Release] = []
+        for k in reversed(range(len(motions))):
+            carried, let_go = release(carried, motions[k], inertias[k], forces[k])
+            gone.insert(0, let_go)
+        released.put(node.here, gone)
+        return Carried(seen_from_parent(carried.body, at), on_parent(carried.bias, at))
+
+    s.inward("articulated bodies", lambda node: Carried(rigid(node.inertia), bias(node)), inwards)
+    accelerations: Quantity[list[Value]] = s.quantity("joint accelerations")
+
+    def outwards(node: Node, above: Twist) -> Twist:
+        at = where[node.here]
+        motion = carried_twist(above, at)
+        found: list[Value] = []
+        for let_go, twist in zip(released[node.here], twists(node, at), strict=True):
+            x = let_go.inverse * (let_go.push - power(motion, let_go.wrench))
+            motion = Twist(add(motion.angular, scale(x, twist.angular)), add(motion.linear, scale(x, twist.linear)))
+            found.append(x)
+        accelerations.put(node.here, found)
+        return motion
+
+    s.outward("accelerations of articulated bodies", RESTING, outwards)
+    return accelerations
+
+
+def remaining_inertias(s: Sweeps, where: Quantity[Pose], negligible: float) -> tuple[list[float], list[float]]:
+    """Of each degree of freedom, in plain numbers: its inertia, and what is left when those it moves give way.
+
+    One that is left with a negligible share of its inertia is not let go: nothing is divided by zero.
+    """
+    n = s.model.n_dofs
+    diagonal, left = [0.0] * n, [0.0] * n
+
+    def body(node: Node, both: tuple[Articulated, Articulated]) -> tuple[Articulated, Articulated]:
+        entire, at = both[0], where[node.here]
+        carried = Carried(both[1], NO_WRENCH)
+        rotors = s.of("armature", node)
+        motions = twists(node, at)
+        for k in reversed(range(len(motions))):
+            dof = node.dofs[k]
+            diagonal[dof] = float(power(motions[k], resistance(entire, motions[k])) + rotors[k])  # type: ignore[arg-type]
+            left[dof] = float(power(motions[k], resistance(carried.body, motions[k])) + rotors[k])  # type: ignore[arg-type]
+            if left[dof] > negligible * diagonal[dof]:
+                carried = release(carried, motions[k], rotors[k], 0.0)[0]
+        return seen_from_parent(entire, at), seen_from_parent(carried.body, at)
+
+    s.inward("remaining inertias", lambda node: (rigid(node.inertia), rigid(node.inertia)), body)
+    return diagonal, left

@@ -1,0 +1,253 @@
+"""A model, running: its state in memory, its programs compiled, stepped as often as asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, captured, padded
+from kinema.foundation import KinemaError
+from kinema.model import Model
+from kinema.trace import UNIFORM
+
+from ..arrays import ARRAYS, BY_NAME, GAINS, Use, arrays_of, start_of
+from ..fields.fields import Fields
+from ..lower.limbs import best_roles, find_limbs
+from ..lower.plan import make_step, wants_rolling
+from ..rigid.condition import inverse_weights
+from ..rigid.integrate import RUNS
+from ..rigid.tree import grow
+from ..settings import Control, Drive, Integrator, Settings
+
+Progress = Callable[[str], AbstractContextManager[None]]
+"""Called with what is being done: entered before anything that takes its time, left after it."""
+
+
+def _silent(_: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class Engine:
+    """All environments of one model on one device."""
+
+    def __init__(  # noqa: PLR0913  one for each choice there is
+        self,
+        model: Model,
+        settings: Settings,
+        n_envs: int,
+        device: Device,
+        *,
+        precision: str = "single",
+        lanes: int | None = None,
+        threads: int | None = None,
+        emission: str = "auto",
+        roles: int | None = None,
+        control: Sequence[Control] | None = None,
+        progress: Progress = _silent,
+    ) -> None:
+        if n_envs < 1:
+            raise KinemaError(f"a scene has at least one environment, not {n_envs}")
+        if settings.limits and model.n_dofs:
+            model.dofs.invweight = inverse_weights(model)
+        self.model = model
+        self.n_envs = n_envs
+        self.device = device
+        self.precision = precision
+        self.lanes = lanes
+        self.threads = threads
+        self.emission = emission
+        self.is_rolled = wants_rolling(model, settings, emission, copies=device.is_cpu)
+        """Whether the step is loops over tables, because one straight line would take too long to compile."""
+        if roles is None:
+            roles = 1 if device.is_cpu or self.is_rolled else best_roles(grow(model))
+        if roles > 1 and (device.is_cpu or self.is_rolled):
+            raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
+        self.settings = settings = replace(settings, roles=roles)
+        self.time = 0
+        """Steps taken."""
+        self.seconds = 0.0
+        """Simulated time that they took [s]."""
+        self._dt = settings.dt
+        self._touched = 0
+        self.progress = progress
+        layouts = {name: Layout.of(name, arrays_of(name, model, settings)) for name in ("state", "told", UNIFORM)}
+        refuse_too_many(n_envs, device, precision, [layouts["state"], layouts["told"]])
+        arenas = {name: Arena(layout, n_envs, device, precision) for name, layout in layouts.items()}
+        self.state, self.told, self.uniform = arenas["state"], arenas["told"], arenas[UNIFORM]
+        self._arenas = {array: arena for arena in arenas.values() for array in arena.layout.rows}
+        self._nothing = Arena(Layout("out"), 1, device, precision)
+        self.places = {array: place for layout in layouts.values() for array, place in layout.places().items()}
+        self._kernels: dict[Settings, Kernel] = {}
+        self._compiling = threading.Lock()
+        self._launches: dict[tuple[Settings, int], Callable[[], None]] = {}
+        self.fields = Fields(self)
+        """Everything else that can be asked for, computed when it is."""
+        for info in ARRAYS:
+            if info.use is not Use.STATE and info.name in self._arenas:
+                self.field(info.name).assign(start_of(info, model, settings))
+        self.reset()
+        self.set_control(control if control is not None else [Control.ACTUATOR] * model.n_dofs)
+
+    def reset(self, envs: Any = None) -> None:
+        """Back to the start, in all environments or some; flags of errors are taken back."""
+        for info in ARRAYS:
+            if info.use is Use.STATE and info.name in self._arenas and len(self.field(info.name).numpy()):
+                self.field(info.name).assign(start_of(info, self.model, self.settings), envs)
+
+    @property
+    def version(self) -> tuple[object, ...]:
+        """Another one after every step, and after anything was handed out that might be written through."""
+        return self.time, self._touched, self.settings
+
+    def touch(self) -> None:
+        """Say that something was written through an array that was handed out earlier, outside of a step."""
+        self._touched += 1
+
+    def field(self, name: str) -> Field:
+        """An array of the state, of the commands or of the parameters, to be read or written."""
+        self.touch()
+        return self._arenas[name].field(name)
+
+    def set_control(self, modes: Sequence[Control] | np.ndarray | None) -> None:
+        """What commands mean from now on: one mode for each degree of freedom, or (dofs, environments) of them.
+
+        That is in the gains, which are inputs; only what the step listens to decides which program runs.
+        """
+        told = np.asarray(modes, dtype=np.float64).reshape(self.model.n_dofs, -1)
+        self.touch()
+        if told.size:
+            self.field("ctrl_mode").assign(told)
+        alike = told.shape[1] == 1
+        drive = Drive.COMMANDS if alike or BY_NAME[GAINS[0]].differs(self.settings) else Drive.MIXED
+        if alike and (told == Control.ACTUATOR).all() and self.model.n_actuators:
+            drive = Drive.ACTUATORS
+        self.settings = replace(self.settings, drive=drive)
+        if drive is Drive.COMMANDS and self.model.n_dofs:
+            self._set_gains(told)
+
+    def _set_gains(self, modes: np.ndarray) -> None:
+        kp, kv = (np.asarray(self.field(name).numpy(), np.float64) for name in ("kp", "kv"))
+        position, velocity = modes == Control.POSITION, modes == Control.VELOCITY
+        by_command = np.where(position, kp, np.where(velocity, kv, np.where(modes == Control.FORCE, 1.0, 0.0)))
+        gains = (by_command, np.where(position, kp, 0.0), np.where(position | velocity, kv, 0.0))
+        for name, values in zip(GAINS, gains, strict=True):
+            self.field(name).assign(values)
+        free = modes[:, 0] == Control.ACTUATOR
+        pulls = self.model.actuators.moment != 0.0
+        on = ~(pulls & ~free).any(axis=1)
+        if self.model.n_actuators:
+            self.field("actuator_on").assign(on.astype(np.float64)[:, None])
+
+    def prepare(self, *, ahead: bool = False) -> None:
+        """Trace and compile the step, so that the first one is as fast as the next.
+
+        With `ahead` also, while others work, the step that listens to commands: actuators may be taken over any time.
+        """
+        if self.model.n_dofs:
+            self._kernel()
+        other = replace(self.settings, drive=Drive.COMMANDS)
+        if ahead and self.settings.drive is Drive.ACTUATORS and other not in self._kernels:
+            threading.Thread(target=self._compile_ahead, args=(other,), daemon=True).start()
+
+    def _compile_ahead(self, settings: Settings) -> None:
+        with suppress(Exception):  # whoever needs it will be told
+            self._compiled(settings, _silent)
+
+    def _kernel(self) -> Kernel:
+        kernel = self._kernels.get(self.settings)
+        return self._compiled(self.settings, self.progress) if kernel is None else kernel
+
+    def _compiled(self, settings: Settings, progress: Progress) -> Kernel:
+        with self._compiling:  # what another thread is compiling already is waited for
+            if settings in self._kernels:
+                return self._kernels[settings]
+            with progress("tracing the step"):
+                least = 2 if self.emission == "rolled" else 1
+                program = make_step(self.model, settings, self.places, rolled=self.is_rolled, least=least)
+            with progress(f"compiling {program.n_instructions:,} instructions for {self.device.name}"):
+                self._kernels[settings] = Kernel(
+                    program,
+                    self.places,
+                    self.device,
+                    self.precision,
+                    lanes=self.lanes,
+                    roles=self._roles(settings.roles),
+                    runs_per_step=RUNS if settings.integrator is Integrator.RK4 else 1,
+                )
+            return self._kernels[settings]
+
+    def _roles(self, count: int) -> Roles | None:
+        return None if count == 1 else Roles(count, find_limbs(grow(self.model), count).role_of(self.model))
+
+    def step(self, count: int = 1) -> None:
+        """Take some steps, in one launch."""
+        if self.fields.keeps_previous:
+            if count > 1:
+                self._advance(count - 1)
+            self.fields.keep_previous()
+            count = 1
+        self._advance(count)
+
+    def _advance(self, count: int) -> None:
+        key = (self.settings, count)
+        launch = self._launches.get(key)
+        if launch is None:
+            launch = self._launches[key] = self._kernel().record(self._told(self.told.data, count))
+        launch()
+        self.count(count)
+
+    def count(self, steps: int) -> None:
+        """Say that some steps were taken."""
+        self.time += steps
+        self.seconds += steps * self._dt
+
+    @property
+    def dt(self) -> float:
+        """The time of one step [s]."""
+        return self._dt
+
+    @dt.setter
+    def dt(self, dt: float) -> None:
+        self._dt = dt
+        self.field("dt").assign(np.array([[dt]]))
+
+    def sequence(self, steps: int) -> Arena:
+        """Room for the commands of several steps: arrays `command 0`, `ctrl 0`, ..., `command 1`, ..."""
+        own = arrays_of("told", self.model, self.settings)
+        arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in own]
+        return Arena(Layout.of("told", arrays), self.n_envs, self.device, self.precision)
+
+    def rollout(self, sequence: Arena, *, one_launch: bool = True) -> Callable[[], None]:
+        """A call that takes a step with each of the commands: in one launch, or in one each (captured on a GPU)."""
+        rows = self.told.layout.n_rows
+        steps = sequence.layout.n_rows // rows
+        if one_launch:
+            launch = self._kernel().record(self._told(sequence.data, steps, rows))
+        else:
+            parts = [self._told(sequence.data[t * rows : (t + 1) * rows]) for t in range(steps)]
+            launch = captured(self.device, [self._kernel().record(part) for part in parts])
+
+        def run() -> None:
+            launch()
+            self.count(steps)
+
+        return run
+
+    def _told(self, commands: Any, steps: int = 1, advance: int = 0) -> Arguments:
+        return Arguments(self.state, commands, self._nothing, self.uniform, steps, advance, self.threads)
+
+
+def refuse_too_many(n_envs: int, device: Device, precision: str, layouts: list[Layout]) -> None:
+    """Raise before anything is allocated, if all of it together is too much."""
+    per_env = sum(layout.n_rows for layout in layouts) * (4 if precision == "single" else 8)
+    needed, free = per_env * padded(n_envs, device), device.free_memory()
+    if needed > free:
+        raise KinemaError(
+            f"{n_envs:,} environments need {needed / 2**20:,.0f} MiB ({per_env:,} bytes each), and {device.name} has "
+            f"{free / 2**20:,.0f} MiB free: room for about {free // per_env:,}"
+        )

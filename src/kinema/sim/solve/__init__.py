@@ -1,0 +1,1 @@
+"""Solvers: the accelerations that forces and constraints agree on."""

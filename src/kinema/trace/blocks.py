@@ -1,0 +1,243 @@
+"""What programs are made of: blocks that run one after the other, for each environment by itself.
+
+A *line* computes values from what arrays hold, then stores some. Loops and conditions are made of lines: over the rows
+of a table that is known when the program is made (`Loop`), as often as a number says that is known only when it runs
+(`Count`), until something is reached (`Repeat`), or not at all (`If`). Values live within one line; what one line
+leaves to another lies in an array: of an arena that outlives the run, of the scratch memory of a run, or in a *local*
+array, whose places are known to the compiler, so that they become registers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Operand = int | float
+"""An `int` is the number of a recorded value, a `float` a constant."""
+
+COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
+"""Floating-point operations an instruction stands for, where it is not one."""
+SCRATCH = "scratch"
+"""The arena of what a run computes and the next one does not need."""
+NUMBER = "number "
+"""What the names of a table's constants start with: an array may have the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an array of a program lives: the name of an arena (a pointer), and its first row there."""
+
+    arena: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One number of an array: an item of it, for every environment."""
+
+    array: str
+    item: int
+    index: int | None = None
+    """Number of a value that is added to `item`, each environment its own: a computed index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`target = op(args)`; an `int` argument is the target of an earlier instruction, a `float` a constant."""
+
+    target: int
+    op: str
+    args: tuple[Operand, ...]
+    slot: Slot | None = None
+    """Where an input is read from."""
+
+    @property
+    def needs(self) -> Iterator[int]:
+        """The values it is computed from."""
+        yield from (a for a in self.args if isinstance(a, int))
+        if self.slot is not None and self.slot.index is not None:
+            yield self.slot.index
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An output: a value, or a constant, and where it is written to."""
+
+    slot: Slot
+    value: Operand
+
+    @property
+    def needs(self) -> Iterator[int]:
+        """The values it takes."""
+        if isinstance(self.value, int):
+            yield self.value
+        if self.slot.index is not None:
+            yield self.slot.index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """Instructions in an order in which they can run, then the stores: all is read before anything is written."""
+
+    instructions: tuple[Instruction, ...]
+    stores: tuple[Store, ...]
+
+    @property
+    def roots(self) -> list[int]:
+        """The values that are stored, or that say where."""
+        return [value for store in self.stores for value in store.needs]
+
+    @property
+    def n_operations(self) -> int:
+        """Floating-point operations, roughly."""
+        return sum(COST.get(i.op, 1) for i in self.instructions)
+
+    def max_live(self) -> int:
+        """The most values that are needed later at any one time: what registers would have to hold."""
+        last = self.last_uses()
+        expiring = Counter(last.values())
+        live = most = 0
+        for position, instruction in enumerate(self.instructions):
+            if instruction.target in last:
+                live += 1
+            most = max(most, live)
+            live -= expiring.get(position, 0)
+        return most
+
+    def last_uses(self) -> dict[int, int]:
+        """Value -> position of the last instruction that needs it; stores come after all instructions."""
+        last: dict[int, int] = {}
+        for position, instruction in enumerate(self.instructions):
+            last.update(dict.fromkeys(instruction.needs, position))
+        last.update(dict.fromkeys(self.roots, len(self.instructions)))
+        return last
+
+    def slots(self) -> Iterator[Slot]:
+        """Everything that is read or written."""
+        yield from (i.slot for i in self.instructions if i.slot is not None)
+        yield from (s.slot for s in self.stores)
+
+    def __str__(self) -> str:
+        lines = [f"v{i.target} = {_call(i)}" for i in self.instructions]
+        return "\n".join(lines + [f"{place_text(s.slot)} = {_show(s.value)}" for s in self.stores])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """What the rows of one kind do, and how its slots are found from a row."""
+
+    kind: str
+    blocks: Blocks
+    arrays: dict[str, tuple[str, int]]
+    """Array -> its arena, and the column of the integers that holds its first row."""
+    numbers: dict[Slot, int]
+    """Constant of a row -> the column it is in."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """The rows of a table, in the order in which they run; each row is a case."""
+
+    name: str
+    cases: tuple[Case, ...]
+    ints: npt.NDArray[np.int32]
+    """(rows, columns); the first column says which case, if there are several."""
+    floats: npt.NDArray[np.float64]
+    independent: bool = False
+    """Whether no row reads what another one writes: then they may run side by side."""
+    sums: tuple[str, ...] = ()
+    """Arrays that independent rows only add to."""
+
+    def case_of_row(self) -> npt.NDArray[np.int32]:
+        """Which case each row is."""
+        return self.ints[:, 0] if len(self.cases) > 1 else np.zeros(len(self.ints), np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Count:
+    """As many turns as a number says, which may differ between environments; `turn` counts them from 0."""
+
+    name: str
+    count: Slot
+    body: Blocks
+    uniform: bool = False
+    """Whether all environments have the same number."""
+    independent: bool = False
+    sums: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """Once, and again as long as a number is above a half, but not more often than `most` times."""
+
+    name: str
+    again: Slot
+    body: Blocks
+    most: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """Where a number is above a half."""
+
+    name: str
+    flag: Slot
+    body: Blocks
+
+
+Block = Line | Loop | Count | Repeat | If
+Blocks = tuple["Line | Loop | Count | Repeat | If", ...]
+
+
+def inner(block: Block) -> list[Blocks]:
+    """The blocks that a block is made of."""
+    match block:
+        case Line():
+            return []
+        case Loop():
+            return [case.blocks for case in block.cases]
+        case _:
+            return [block.body]
+
+
+def lines(blocks: Blocks) -> Iterator[Line]:
+    """All lines, those within other blocks among them."""
+    for block in blocks:
+        if isinstance(block, Line):
+            yield block
+        for body in inner(block):
+            yield from lines(body)
+
+
+def map_lines(blocks: Blocks, change: Callable[[Line], Line]) -> Blocks:
+    """The same blocks with each line changed."""
+    result: list[Block] = []
+    for block in blocks:
+        match block:
+            case Line():
+                result.append(change(block))
+            case Loop():
+                cases = tuple(replace(c, blocks=map_lines(c.blocks, change)) for c in block.cases)
+                result.append(replace(block, cases=cases))
+            case _:
+                result.append(replace(block, body=map_lines(block.body, change)))
+    return tuple(result)
+
+
+def place_text(slot: Slot) -> str:
+    """How a slot is written down."""
+    return f"{slot.array}[{slot.item}]" if slot.index is None else f"{slot.array}[{slot.item} + v{slot.index}]"
+
+
+def _call(instruction: Instruction) -> str:
+    if instruction.slot is not None:
+        return place_text(instruction.slot)
+    return f"{instruction.op}({', '.join(_show(a) for a in instruction.args)})"
+
+
+def _show(operand: Operand) -> str:
+    return f"v{operand}" if isinstance(operand, int) else repr(operand)

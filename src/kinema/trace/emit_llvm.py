@@ -1,0 +1,330 @@
+"""Programs for a CPU, as LLVM's text: several environments to a vector, or one.
+
+The function goes through its share of the environments, and for each vector of them through all steps, so that the
+state stays near. No operation may be reordered or contracted by the compiler: every width gives the same bits.
+Conditions and loops of unknown length run as long as any environment of a vector takes part; the others store nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .blocks import SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot
+from .llvm_words import LlvmWords
+from .lowering import UNIFORM, Addresses, Target, sine_pairs, uniform_values
+from .program import Program
+
+ARENAS = ("state", "told", "out", UNIFORM, SCRATCH)
+POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
+NUMBERS = ("stride", "steps", "advance", "first", "last")
+"""The arguments of the function: pointers, then integers. It runs the vectors from first to last."""
+ENTRY = "kinema_run"
+_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+
+
+def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
+    """A module with the function `kinema_run`, which runs a program for some environments and steps.
+
+    The arena `told` moves on by `advance` rows from step to step, so that each step may be told something else. A step
+    may take several runs of the program.
+    """
+    return _Module(program, places, target).text(runs_per_step)
+
+
+@dataclass(slots=True)
+class _Values:
+    """A line that is being written: what its values are called, and which of them environments share."""
+
+    names: dict[int, str]
+    uniform: set[int]
+
+
+class _Module(LlvmWords):
+    def __init__(self, program: Program, places: Mapping[str, Place], target: Target) -> None:
+        super().__init__(target)
+        self.program = program
+        self.addresses = Addresses(program, places)
+        self.mask: str | None = None
+        """The environments of a vector that take part; None for all."""
+        self.turns: list[str] = []
+        self.locals = {name: f"%local{i}" for i, name in enumerate(program.locals)}
+        self._columns: dict[tuple[int, int], str] = {}
+        """Row numbers of the tables' rows that the text is in."""
+
+    # -------------------------------------------------------------------------------------------------- the function
+
+    def text(self, runs_per_step: int) -> str:
+        arguments = [f"ptr noalias %{name}" for name in POINTERS] + [f"i64 %{name}" for name in NUMBERS]
+        self.lines = [f"define void @{ENTRY}({', '.join(arguments)}) {{", "entry:"]
+        for name, count in self.program.locals.items():
+            self.put(f"{self.locals[name]} = alloca [{max(count, 1)} x {self.kn}], align 16")
+        self.put(f"%runs = mul i64 %steps, {runs_per_step}")
+        vectors, vector = self.begin("%first", "%last")
+        self.put(f"%e = mul i64 {vector}, {self.target.lanes}")
+        runs, run = self.begin("0", "%runs")
+        step = run if runs_per_step == 1 else self.set(f"udiv i64 {run}, {runs_per_step}")
+        rows = self.set(f"mul i64 {step}, %advance")
+        told = self.set(f"mul i64 {rows}, %stride")
+        self.put(f"%told = getelementptr {self.n}, ptr %told_start, i64 {told}")
+        for arena in ("state", "told", "out"):
+            self.put(f"%{arena}_e = getelementptr {self.n}, ptr %{arena}, i64 %e")
+        self.blocks(self.program.blocks)
+        self.end(runs)
+        self.end(vectors)
+        self.put("ret void")
+        declared = [
+            f"declare {self.kn} @llvm.{name}.{self.suffix}({', '.join([self.kn] * count)})"
+            for name, count in (("fma", 3), ("sqrt", 1))
+        ]
+        return "\n".join([*declared, *self.lines, "}"]) + "\n"
+
+    # ---------------------------------------------------------------------------------------------------- blocks
+
+    def blocks(self, blocks: Blocks) -> None:
+        for block in blocks:
+            match block:
+                case Line():
+                    self.line(block)
+                case Loop():
+                    self.loop(block)
+                case Count():
+                    self.count(block)
+                case Repeat():
+                    self.repeat(block)
+                case If():
+                    self.condition(block)
+
+    def loop(self, loop: Loop) -> None:
+        number, at = self.addresses.number_of(loop), self.addresses.header(loop)
+        count, start, first = (self._int("ints", f"{at + i}") for i in range(3))
+        rows, row = self.begin("0", count)
+        for name, begin, width in (("row", start, loop.ints.shape[1]), ("number", first, loop.floats.shape[1])):
+            offset = self.set(f"mul i64 {row}, {width}")
+            index = self.set(f"add i64 {begin}, {offset}")
+            kind, array = ("i32", "ints") if name == "row" else (self.n, "floats")
+            self.put(f"%{name}{number} = getelementptr {kind}, ptr %{array}, i64 {index}")
+        after = self.fresh("after")
+        labels = [self.fresh("case") for _ in loop.cases]
+        if len(loop.cases) > 1:
+            kind = self.set(f"load i32, ptr %row{number}")
+            targets = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels))
+            self.put(f"switch i32 {kind}, label %{labels[-1]} [ {targets} ]")
+        else:
+            self.put(f"br label %{labels[0]}")
+        for case, label in zip(loop.cases, labels, strict=True):
+            self.open(label)
+            for _, column in case.arrays.values():
+                value = self._int(f"row{number}", str(column))
+                self._columns[number, column] = value
+            self.addresses.rows.append((number, case))
+            self.blocks(case.blocks)
+            self.addresses.rows.pop()
+            self.put(f"br label %{after}")
+        self.open(after)
+        self.end(rows)
+
+    def _int(self, pointer: str, index: str) -> str:
+        at = self.set(f"getelementptr i32, ptr %{pointer}, i64 {index}")
+        return self.set(f"sext i32 {self.set(f'load i32, ptr {at}')} to i64")
+
+    def _narrowed(self, mask: str) -> str | None:
+        """The mask of a body: one environment alone is only there if it takes part."""
+        return mask if self.target.lanes > 1 else None
+
+    def _above_half(self, slot: Slot) -> str:
+        return self.set(f"fcmp ogt {self.kn} {self.load(slot, None)}, {self.constant(0.5)}")
+
+    def condition(self, block: If) -> None:
+        outer = self.mask
+        mask = self.both(self._above_half(block.flag), outer)
+        body, done = self.fresh("then"), self.fresh("done")
+        self.put(f"br i1 {self.any_of(mask)}, label %{body}, label %{done}")
+        self.open(body)
+        self.mask = self._narrowed(mask)
+        self.blocks(block.body)
+        self.put(f"br label %{done}")
+        self.open(done)
+        self.mask = outer
+
+    def repeat(self, block: Repeat) -> None:
+        outer, before = self.mask, self.label
+        head, done = self.fresh("repeat"), self.fresh("done")
+        self.put(f"br label %{head}")
+        self.open(head)
+        place = len(self.lines)
+        self.lines += ["", ""]
+        self.mask = self._narrowed(f"%{head}.mask")
+        self.blocks(block.body)
+        mask = self.both(self._above_half(block.again), self.mask)
+        turns = self.set(f"add i64 %{head}.i, 1")
+        more = self.set(f"icmp ult i64 {turns}, {block.most}")
+        go_on = self.set(f"and i1 {self.any_of(mask)}, {more}")
+        self.put(f"br i1 {go_on}, label %{head}, label %{done}")
+        self.lines[place] = f"  %{head}.i = phi i64 [ 0, %{before} ], [ {turns}, %{self.label} ]"
+        first = outer or self.all_of()
+        self.lines[place + 1] = f"  %{head}.mask = phi {self.i1} [ {first}, %{before} ], [ {mask}, %{self.label} ]"
+        self.open(done)
+        self.mask = outer
+
+    def count(self, block: Count) -> None:
+        outer, before = self.mask, self.label
+        number = self.load(block.count, None)
+        head, body, done = self.fresh("count"), self.fresh("body"), self.fresh("done")
+        self.put(f"br label %{head}")
+        self.open(head)
+        place = len(self.lines)
+        self.put("")
+        turn = self.splat(self.set(f"sitofp i64 %{head}.i to {self.n}"))
+        below = self.set(f"fcmp olt {self.kn} {turn}, {number}")
+        if block.uniform:
+            more = below if self.target.lanes == 1 else self.set(f"extractelement {self.i1} {below}, i64 0")
+        else:
+            mask = self.both(below, outer)
+            more = self.any_of(mask)
+            self.mask = self._narrowed(mask)
+        self.put(f"br i1 {more}, label %{body}, label %{done}")
+        self.open(body)
+        self.turns.append(turn)
+        self.blocks(block.body)
+        self.turns.pop()
+        after = self.set(f"add i64 %{head}.i, 1")
+        self.lines[place] = f"  %{head}.i = phi i64 [ 0, %{before} ], [ {after}, %{self.label} ]"
+        self.put(f"br label %{head}")
+        self.open(done)
+        self.mask = outer
+
+    # ----------------------------------------------------------------------------------------------------- lines
+
+    def line(self, line: Line) -> None:
+        values = _Values({}, uniform_values(line.instructions, self.addresses))
+        pairs = sine_pairs(line)
+        for instruction in line.instructions:
+            if instruction.target not in values.names:
+                self.instruction(instruction, values, pairs)
+        for store in line.stores:
+            self.store(store.slot, self.operand(store.value, values), values)
+
+    def instruction(self, instruction: Instruction, values: _Values, pairs: Mapping[Operand, tuple[int, int]]) -> None:
+        names, kn = values.names, self.kn
+        if instruction.slot is not None:
+            names[instruction.target] = self.load(instruction.slot, values)
+            return
+        args = [self.operand(a, values) for a in instruction.args]
+        match instruction.op:
+            case "add" | "sub" | "mul" as op:
+                result = self.set(f"{_BINARY[op]} {kn} {args[0]}, {args[1]}")
+            case "neg":
+                result = self.set(f"fneg {kn} {args[0]}")
+            case "reciprocal":
+                result = self.set(f"fdiv {kn} {self.constant(1.0)}, {args[0]}")
+            case "sqrt":
+                result = self.set(f"call {kn} @llvm.sqrt.{self.suffix}({kn} {args[0]})")
+            case "abs":
+                result = self.choose(args[0], self.constant(0.0), self.set(f"fneg {kn} {args[0]}"), args[0])
+            case "min":
+                result = self.choose(args[1], args[0], args[1], args[0])
+            case "max":
+                result = self.choose(args[0], args[1], args[1], args[0])
+            case "select":
+                result = self.choose(*args)
+            case "fma":
+                result = self.fma(*args)
+            case "fms":
+                result = self.fma(args[0], args[1], self.set(f"fneg {kn} {args[2]}"))
+            case "fnma":
+                result = self.fma(self.set(f"fneg {kn} {args[0]}"), args[1], args[2])
+            case "turn":
+                result = self.turns[-1]
+            case "sin" | "cos" as op:
+                both = self.sine_and_cosine(args[0])
+                if instruction.args[0] in pairs:
+                    names.update(zip(pairs[instruction.args[0]], both, strict=True))
+                    return
+                result = both[op == "cos"]
+            case op:
+                raise AssertionError(f"no operation {op!r}")
+        names[instruction.target] = result
+
+    def operand(self, operand: Operand, values: _Values) -> str:
+        return values.names[operand] if isinstance(operand, int) else self.constant(operand)
+
+    # ----------------------------------------------------------------------------------------------------- memory
+
+    def load(self, slot: Slot, values: _Values | None) -> str:
+        address = self.addresses.of(slot)
+        if not address.arena:  # a constant of a row
+            assert address.column is not None
+            number, column = address.column
+            at = self.set(f"getelementptr {self.n}, ptr %number{number}, i64 {column}")
+            return self.splat(self.set(f"load {self.n}, ptr {at}"))
+        if slot.index is None or values is None:
+            return self._load_at(slot, None)
+        index = values.names[slot.index]
+        if slot.index in values.uniform or self.target.lanes == 1:
+            return self._load_at(slot, self._whole_number(index, 0))
+        result = "poison"
+        for lane in range(self.target.lanes):
+            at = self._pointer(slot, self._whole_number(index, lane))
+            one = self.set(f"getelementptr {self.n}, ptr {at}, i64 {lane}")
+            value = self.set(f"load {self.n}, ptr {one}, align {self.size}")
+            result = self.set(f"insertelement {self.kn} {result}, {self.n} {value}, i64 {lane}")
+        return result
+
+    def _whole_number(self, index: str, lane: int) -> str:
+        """The index of one environment; one that takes no part may have any, and gets none."""
+        if self.target.lanes > 1:
+            index = self.set(f"extractelement {self.kn} {index}, i64 {lane}")
+        whole = self.set(f"fptosi {self.n} {index} to i64")
+        if self.mask is None:
+            return whole
+        active = self.set(f"extractelement {self.i1} {self.mask}, i64 {lane}")
+        return self.set(f"select i1 {active}, i64 {whole}, i64 0")
+
+    def _load_at(self, slot: Slot, index: str | None) -> str:
+        at = self._pointer(slot, index)
+        if self.addresses.of(slot).arena == UNIFORM:
+            return self.splat(self.set(f"load {self.n}, ptr {at}"))
+        return self.set(f"load {self.kn}, ptr {at}, align {self.size}")
+
+    def store(self, slot: Slot, value: str, values: _Values) -> None:
+        each = slot.index is not None and slot.index not in values.uniform and self.target.lanes > 1
+        if each:
+            assert slot.index is not None
+            for lane in range(self.target.lanes):
+                at = self._pointer(slot, self._whole_number(values.names[slot.index], lane))
+                one = self.set(f"getelementptr {self.n}, ptr {at}, i64 {lane}")
+                new = self.set(f"extractelement {self.kn} {value}, i64 {lane}")
+                if self.mask is not None:
+                    old = self.set(f"load {self.n}, ptr {one}, align {self.size}")
+                    active = self.set(f"extractelement {self.i1} {self.mask}, i64 {lane}")
+                    new = self.set(f"select i1 {active}, {self.n} {new}, {self.n} {old}")
+                self.put(f"store {self.n} {new}, ptr {one}, align {self.size}")
+            return
+        index = None if slot.index is None else self._whole_number(values.names[slot.index], 0)
+        at = self._pointer(slot, index)
+        if self.mask is not None:
+            old = self.set(f"load {self.kn}, ptr {at}, align {self.size}")
+            value = self.set(f"select {self.i1} {self.mask}, {self.kn} {value}, {self.kn} {old}")
+        self.put(f"store {self.kn} {value}, ptr {at}, align {self.size}")
+
+    def _pointer(self, slot: Slot, index: str | None) -> str:
+        """Where an item is, of the first environment of the vector."""
+        address = self.addresses.of(slot)
+        row = str(address.row)
+        if address.column is not None:
+            row = (
+                self.set(f"add i64 {self._columns[address.column]}, {row}")
+                if address.row
+                else self._columns[address.column]
+            )
+        if index is not None:
+            row = self.set(f"add i64 {index}, {row}")
+        if self.addresses.is_local(address):
+            return self.set(f"getelementptr {self.kn}, ptr {self.locals[address.arena]}, i64 {row}")
+        if address.arena == SCRATCH:
+            return self.set(f"getelementptr {self.kn}, ptr %scratch, i64 {row}")
+        if address.arena == UNIFORM:
+            return self.set(f"getelementptr {self.n}, ptr %uniform, i64 {row}")
+        offset = self.set(f"mul i64 %stride, {row}")
+        return self.set(f"getelementptr {self.n}, ptr %{address.arena}_e, i64 {offset}")

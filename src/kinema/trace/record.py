@@ -1,0 +1,209 @@
+"""From algorithms to blocks: the recorder begins a new line wherever an algorithm asks for a loop or a condition.
+
+Loops and conditions are functions of functions, so that an algorithm still runs on plain numbers: without a recorder
+`repeat` is Python's own loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Slot, Store
+from .functions import select
+from .program import Program
+from .tape import Scalar, Tape, Value
+
+CARRIED = "carried"
+"""The local array of values that one line leaves to others."""
+State = Sequence[Value]
+Step = Callable[[State], "tuple[State, Value, Value]"]
+"""From a state to the next, and two numbers: again, while the first is below the second."""
+
+
+@dataclass(slots=True, eq=False)
+class _Draft:
+    """A line, and what it stores."""
+
+    tape: Tape
+    stores: list[Store] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Nest:
+    """Blocks that something is done with."""
+
+    close: Callable[[Blocks], Block]
+    inside: list[_Draft | _Nest | Loop]
+
+
+class Recorder:
+    """Records what an algorithm does with the arrays of one environment."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        """What the names of local arrays start with: those of one program differ."""
+        self.locals: dict[str, int] = {}
+        self._open: list[list[_Draft | _Nest | Loop]] = [[]]
+        self._carried: dict[tuple[Tape, int], int] = {}
+        self._next()
+
+    def _next(self) -> None:
+        """Begin a line."""
+        self.tape = Tape(carrier=self)
+        self._draft = _Draft(self.tape)
+        self._open[-1].append(self._draft)
+
+    # ---------------------------------------------------------------------------------------------- what lines do
+
+    def read(self, array: str, item: int = 0, index: Value | None = None) -> Value:
+        """The number that an array holds before this line."""
+        return self.tape.input(array, item, index)
+
+    def write(self, array: str, values: State, item: int = 0, index: Value | None = None) -> None:
+        """Store numbers one after the other, at the end of this line."""
+        if isinstance(index, float | int):
+            item, index = item + int(index), None
+        where = None if index is None else self.tape.operand(index)
+        assert where is None or isinstance(where, int)
+        for i, value in enumerate(values):
+            self._draft.stores.append(Store(Slot(array, item + i, where), self.tape.operand(value)))
+
+    def local(self, count: int) -> str:
+        """A new array of this run."""
+        name = f"{self._prefix}local {len(self.locals)}"
+        self.locals[name] = count
+        return name
+
+    def carry(self, value: Scalar) -> Scalar:
+        """A value of an earlier line."""
+        key = (value.tape, value.number)
+        place = self._carried.setdefault(key, len(self._carried))
+        return self.tape.input(self._prefix + CARRIED, place)
+
+    # -------------------------------------------------------------------------------------------- loops and conditions
+
+    @contextmanager
+    def _nested(self, close: Callable[[Blocks], Block]) -> Iterator[None]:
+        nest = _Nest(close, [])
+        self._open[-1].append(nest)
+        self._open.append(nest.inside)
+        self._next()
+        yield
+        self._open.pop()
+        self._next()
+
+    def repeat(self, name: str, step: Step, start: State, most: int) -> list[Value]:
+        """Take steps from a start while they ask for another one, at most so often: the last state."""
+        state, n = self.local(len(start) + 1), len(start)
+        self.write(state, start)
+        with self._nested(lambda blocks: Repeat(name, Slot(state, n), blocks, most)):
+            after, a, b = step([self.read(state, i) for i in range(n)])
+            self.write(state, [*after, select(a, b, 1.0, 0.0)])
+        return [self.read(state, i) for i in range(n)]
+
+    def where(self, name: str, a: Value, b: Value, then: Callable[[], State], otherwise: State) -> list[Value]:
+        """What `then` gives where a < b, and nothing is computed in vain; else the other values."""
+        state, n = self.local(len(otherwise) + 1), len(otherwise)
+        self.write(state, [*otherwise, select(a, b, 1.0, 0.0)])
+        with self._nested(lambda blocks: If(name, Slot(state, n), blocks)):
+            self.write(state, then())
+        return [self.read(state, i) for i in range(n)]
+
+    def count(
+        self,
+        name: str,
+        count: Value,
+        body: Callable[[Value], None],
+        *,
+        uniform: bool = False,
+        independent: bool = False,
+        sums: tuple[str, ...] = (),
+    ) -> None:
+        """Run the body for each of the numbers below a count; it reads and writes arrays."""
+        number = self.local(1)
+        self.write(number, [count])
+        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, uniform, independent, sums)):
+            body(self.turn())
+
+    def turn(self) -> Value:
+        """Which turn of the innermost counted loop this is."""
+        return self.tape.record("turn")
+
+    def loop(self, loop: Loop, local: Mapping[str, int]) -> None:
+        """A loop over a table, recorded by itself, with the local arrays of its rows."""
+        self.locals.update(local)
+        self._open[-1].append(loop)
+        self._next()
+
+    # ---------------------------------------------------------------------------------------------------- the end
+
+    def finish(self, outputs: Mapping[str, State] | None = None, n_scratch: int = 0) -> Program:
+        """The program, without what nothing needs."""
+        for array, values in (outputs or {}).items():
+            self.write(array, values)
+        wanted: set[int] = set()
+        blocks = self._close(self._open[0], wanted)
+        if wanted:
+            self.locals[self._prefix + CARRIED] = max(wanted) + 1
+        return Program(blocks, dict(self.locals), n_scratch)
+
+    def _close(self, drafts: Sequence[_Draft | _Nest | Loop], wanted: set[int]) -> Blocks:
+        """From the last to the first, so that it is known which values later lines want."""
+        blocks: list[Block] = []
+        for draft in reversed(drafts):
+            if isinstance(draft, Loop):
+                blocks.append(draft)
+            elif isinstance(draft, _Nest):
+                blocks.append(draft.close(self._close(draft.inside, wanted)))
+            else:
+                kept = [
+                    Store(Slot(self._prefix + CARRIED, place), number)
+                    for (tape, number), place in self._carried.items()
+                    if tape is draft.tape and place in wanted
+                ]
+                line = straight(draft.tape, [*draft.stores, *kept])
+                wanted.update(
+                    i.slot.item for i in line.instructions if i.slot and i.slot.array == self._prefix + CARRIED
+                )
+                if line.stores:
+                    blocks.append(line)
+        return tuple(reversed(blocks))
+
+
+def repeat(recorder: Recorder | None, name: str, step: Step, start: State, most: int) -> list[Value]:
+    """The same with or without a recorder: then on plain numbers."""
+    if recorder is not None:
+        return recorder.repeat(name, step, start, most)
+    state: State = start
+    for _ in range(most):
+        state, a, b = step(state)
+        if not a < b:  # type: ignore[operator]
+            break
+    return list(state)
+
+
+def straight(tape: Tape, stores: Sequence[Store]) -> Line:
+    """The line that computes what is stored, without what that does not need."""
+    needed: set[int] = set()
+    waiting = [value for store in stores for value in store.needs]
+    while waiting:
+        number = waiting.pop()
+        if number not in needed:
+            needed.add(number)
+            waiting.extend(Instruction(number, "", tape.args[number], tape.slots.get(number)).needs)
+    instructions = tuple(
+        Instruction(n, tape.ops[n], tape.args[n], tape.slots.get(n)) for n in range(len(tape.ops)) if n in needed
+    )
+    return Line(instructions, tuple(stores))
+
+
+def finish(tape: Tape, outputs: Mapping[str, State]) -> Program:
+    """The straight line that computes the wanted outputs from a tape's inputs."""
+    stores = [
+        Store(Slot(array, item), tape.operand(value))
+        for array, values in outputs.items()
+        for item, value in enumerate(values)
+    ]
+    return Program((straight(tape, stores),))

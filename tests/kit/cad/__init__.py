@@ -1,0 +1,1 @@
+"""A stand-in for the CAD program, random designs in it, and the add-in that exports them."""

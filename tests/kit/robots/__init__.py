@@ -1,0 +1,1 @@
+"""Robots as descriptions, random and chosen ones, and their configurations."""

@@ -1,0 +1,1 @@
+"""A description, the file that was written of it, and how the two correspond: one module for each format."""

@@ -1,0 +1,103 @@
+"""Every robot, stepped by compiled loops over tables and by its compiled straight line: the same motion to rounding."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kinema.backend import find_device
+from kinema.compile import Part, compile_model
+from kinema.foundation import Array, Diagnostics, collect
+from kinema.model import Model
+from kinema.read import read
+from kinema.sim import Control, Drive, Engine, Integrator, Settings, dof_inertias, perturbed
+from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
+
+FRAGMENTS = {"talos.xml"}
+"""Files that are only meant to be included."""
+OWN = ("arm/arm.urdf", "gripper/gripper.sdf", "quadruped/quadruped.xml", "quadruped/scene.xml")
+FILES = [EXAMPLES / name for name in OWN] + [f for f in all_assets("mjcf/**/*.xml") if f.name not in FRAGMENTS]
+CLOSE = 1e-12
+N_ENVS = 2
+N_COMMANDS, STEPS_EACH = 5, 20
+DT = 0.002
+SHORTER = {
+    ("agility_cassie", Integrator.EULER): 2,
+    ("agility_cassie", Integrator.IMPLICIT): 2,
+    ("agility_cassie", Integrator.RK4): 4,
+    ("franka_emika_panda", Integrator.EULER): 2,
+    ("franka_emika_panda", Integrator.RK4): 2,
+    ("kuka_iiwa_14", Integrator.EULER): 256,
+    ("kuka_iiwa_14", Integrator.RK4): 256,
+    ("pal_talos", Integrator.EULER): 4,
+    ("pal_talos", Integrator.RK4): 128,
+    ("robotiq_2f85_v4", Integrator.RK4): 2,
+    ("wonik_allegro", Integrator.RK4): 64,
+}
+"""Robots that these integrators cannot step at 2 ms, which their servos or springs are too stiff for: divisors of it."""
+FASTEST = 1e3
+"""Speeds beyond this are no robot's: it has blown up."""
+
+
+@cache
+def model_of(file: Path) -> Model:
+    """With gains, so that commands of all modes mean something: 10 rad/s, and damped, by what moves each joint."""
+    model = compile_model([Part(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics())
+    if model.n_dofs:
+        inertia = dof_inertias(model, perturbed(model)).remaining
+        model.dofs.kp[:], model.dofs.kv[:] = 100.0 * np.array(inertia), 10.0 * np.array(inertia)
+    return model
+
+
+def test_there_are_robots_to_compare() -> None:
+    assert len(FILES) > (20 if SHARED_ASSETS.exists() else 3)
+
+
+def stepped(model: Model, drive: Drive, integrator: Integrator, emission: str, dt: float) -> tuple[Array, Array]:
+    """Coordinates and velocities after a hundred steps, told something new now and then."""
+    by_actuators = drive is Drive.ACTUATORS
+    modes = [Control.ACTUATOR if by_actuators else Control(i % 4) for i in range(model.n_dofs)]
+    engine = Engine(
+        model,
+        Settings(dt=dt, integrator=integrator),
+        N_ENVS,
+        find_device("cpu"),
+        precision="double",
+        emission=emission,
+        control=modes,
+    )
+    assert engine.settings.drive is (drive if model.n_actuators else Drive.COMMANDS)
+    assert engine.is_rolled == (emission == "rolled")
+    generator = np.random.default_rng(1)
+    start = np.array(perturbed(model))
+    as_strong_as = np.where(np.array(modes) == Control.FORCE, model.dofs.kp / 100.0, 1.0)[:, None]
+    engine.field("qpos").assign(start[:, None])
+    engine.field("vel").assign(generator.uniform(-0.5, 0.5, (model.n_dofs, N_ENVS)))
+    for _ in range(N_COMMANDS):
+        engine.field("command").assign(generator.uniform(-1, 1, (model.n_dofs, N_ENVS)) * as_strong_as)
+        if model.n_actuators:
+            engine.field("ctrl").assign(generator.uniform(-0.5, 0.5, (model.n_actuators, N_ENVS)))
+        engine.step(STEPS_EACH)
+    assert not engine.field("error").numpy().any()
+    q, v = (engine.field(name).numpy().copy() for name in ("qpos", "vel"))
+    assert np.abs(q - start[:, None]).max() > 1e-6
+    assert np.abs(v).max() < FASTEST
+    return q, v
+
+
+@pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
+@pytest.mark.parametrize("integrator", Integrator, ids=lambda i: i.value)
+@pytest.mark.parametrize("file", FILES, ids=asset_id)
+def test_the_same_motion(file: Path, integrator: Integrator, drive: Drive) -> None:
+    """A hundred steps in double precision, to 1e-12 of the largest number of each environment."""
+    model = model_of(file)
+    if model.n_dofs == 0:
+        pytest.skip("nothing moves")
+    dt = DT / SHORTER.get((file.parent.name, integrator), 1)
+    straight, rolled = (stepped(model, drive, integrator, how, dt) for how in ("unrolled", "rolled"))
+    for ours, expected, what in zip(rolled, straight, ("coordinates", "velocities"), strict=True):
+        error = np.abs(ours - expected).max(axis=0) / np.abs(expected).max(axis=0)
+        assert error.max() < CLOSE, f"{what} are {error.max():.1e} off"

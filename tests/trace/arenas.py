@@ -1,0 +1,98 @@
+"""Programs run in arenas of numbers: as compiled for the CPU, and by the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.backend import Arena, Arguments, Kernel, Layout, find_device
+from kinema.trace import UNIFORM, Place, Program, interpret_in
+
+ARENAS = ("state", "told", "out", UNIFORM)
+Numbers = dict[str, np.ndarray]
+"""By arena: rows by environments; `told` has those of all steps, and what environments share one column."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The arrays of each arena, and how many items they have."""
+
+    state: Sequence[tuple[str, int]] = ()
+    told: Sequence[tuple[str, int]] = ()
+    out: Sequence[tuple[str, int]] = ()
+    uniform: Sequence[tuple[str, int]] = ()
+
+    def layout(self, arena: str) -> Layout:
+        return Layout.of(arena, getattr(self, arena))
+
+    def places(self) -> dict[str, Place]:
+        return {array: place for arena in ARENAS for array, place in self.layout(arena).places().items()}
+
+    def n_rows(self, arena: str) -> int:
+        return self.layout(arena).n_rows
+
+    def whole(self, numbers: Mapping[str, np.ndarray], n_envs: int, steps: int = 1) -> Numbers:
+        """Copies of the numbers that are given, and zeros for the rest."""
+        times = {"told": steps}
+        made = {a: np.zeros((self.n_rows(a) * times.get(a, 1), 1 if a == UNIFORM else n_envs)) for a in ARENAS}
+        for arena, values in numbers.items():
+            made[arena][:] = values
+        return made
+
+
+def kernel(program: Program, memory: Memory, lanes: int | None, precision: str = "double", **how: int) -> Kernel:
+    return Kernel(program, memory.places(), find_device("cpu"), precision, lanes=lanes, **how)
+
+
+def launched(
+    made: Kernel, memory: Memory, numbers: Numbers, n_envs: int, steps: int = 1, threads: int | None = None
+) -> Numbers:
+    """What is in the arenas after some steps of a compiled program, in one launch."""
+    arenas: dict[str, Arena] = {}
+    for name in ARENAS:
+        count = memory.n_rows(name) * (steps if name == "told" else 1)
+        arenas[name] = Arena(Layout.of(name, [("all", count)]), n_envs, made.device, made._precision)
+        if count:
+            arenas[name].field("all").assign(numbers[name])
+    arguments = Arguments(
+        arenas["state"],
+        arenas["told"].data,
+        arenas["out"],
+        arenas[UNIFORM],
+        steps=steps,
+        advance=memory.n_rows("told"),
+        threads=threads,
+    )
+    made.record(arguments)()
+    return {name: arena.field("all").numpy().copy() for name, arena in arenas.items()}
+
+
+def compiled(
+    program: Program, memory: Memory, numbers: Mapping[str, np.ndarray], n_envs: int, *, lanes: int, steps: int = 1
+) -> Numbers:
+    """The same from a program, in double precision."""
+    return launched(kernel(program, memory, lanes), memory, memory.whole(numbers, n_envs, steps), n_envs, steps)
+
+
+def interpreted(
+    program: Program, memory: Memory, numbers: Mapping[str, np.ndarray], n_envs: int, steps: int = 1, runs: int = 1
+) -> Numbers:
+    """What the interpreter makes of it, step by step."""
+    arenas = memory.whole(numbers, n_envs, steps)
+    told, advance = arenas["told"], memory.n_rows("told")
+    with np.errstate(all="ignore"):  # environments that take no part may compute anything
+        for step in range(steps):
+            own = {**arenas, "told": told[step * advance : (step + 1) * advance]}
+            interpret_in(program, own, memory.places(), runs)
+    return arenas
+
+
+def same_bits(a: Numbers, b: Numbers) -> None:
+    """Not one bit differs: of a NaN neither, nor the sign of a zero."""
+    for arena, values in a.items():
+        kind = np.uint64 if values.dtype == np.float64 else np.uint32
+        np.testing.assert_array_equal(
+            np.ascontiguousarray(values).view(kind), np.ascontiguousarray(b[arena]).view(kind), arena
+        )
