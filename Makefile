@@ -15,21 +15,21 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## make .venv with Kinema and its development tools in it (again when pyproject.toml changes)
 
-# PYTHON=... chooses the interpreter; otherwise the first of these that is Python 3.10 or newer.
+# PYTHON=... chooses the interpreter; otherwise the first of these that is Python 3.11 or newer.
 PYTHON  ?=
-PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
+PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11)
 
 $(STAMP): pyproject.toml
 	@set -e; \
 	if [ ! -x $(BIN)/python ]; then \
 	  found=; \
 	  for candidate in $(PYTHONS); do \
-	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then \
+	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	      found=$$candidate; break; \
 	    fi; \
 	  done; \
 	  if [ -z "$$found" ]; then \
-	    echo "make setup: no Python 3.10 or newer with the venv module was found (tried: $(PYTHONS))." >&2; \
+	    echo "make setup: no Python 3.11 or newer with the venv module was found (tried: $(PYTHONS))." >&2; \
 	    echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make setup PYTHON=/path/to/python3" >&2; \
 	    exit 1; \
 	  fi; \

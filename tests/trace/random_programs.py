@@ -180,7 +180,9 @@ class Growing:
         choose = self.choose
         kind = choose(10 if depth and self.left > 0 else 4)
         if kind < 2:
-            return Compute(kind == 0, self.of(WHOLE_OPS if kind == 0 else REAL_OPS), choose(9), choose(9), self.of(WHOLE))
+            return Compute(
+                kind == 0, self.of(WHOLE_OPS if kind == 0 else REAL_OPS), choose(9), choose(9), self.of(WHOLE)
+            )
         if kind < 4:
             n_arrays = len(GLOBAL) + (len(OF_ROW) if in_row else 0)
             return Access(kind == 2, choose(n_arrays), self.of(HOW), choose(9), choose(9))

@@ -87,7 +87,8 @@ def test_a_turn_as_an_index(array: str) -> None:
         lambda turn: recorder.write(sums, [recorder.read(sums) + recorder.read(name, 0, turn)]),
     )
     program = recorder.finish(
-        {"y": [*(recorder.read(name, i) for i in range(5)), recorder.read(sums)]}, n_scratch=6 if array == SCRATCH else 0
+        {"y": [*(recorder.read(name, i) for i in range(5)), recorder.read(sums)]},
+        n_scratch=6 if array == SCRATCH else 0,
     )
     turns = np.ceil(np.nan_to_num(np.maximum(COUNTS[0], 0.0)))
     items = [np.where(i < turns, float(i), -1.0) for i in range(5)]

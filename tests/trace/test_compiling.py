@@ -131,6 +131,7 @@ def test_a_folder_in_the_place_of_a_file(cache: Path) -> None:
 
 def test_a_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written whole is not left there in part."""
+
     class Full:
         """A stream that takes nothing."""
 
@@ -256,9 +257,7 @@ def test_a_fork_has_processes_of_its_own(cache: Path) -> None:
         assert WORKERS.compile(text) == first
         """
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
 
 

@@ -129,7 +129,9 @@ def features(program: Program) -> set[str]:
 
     text = str(program)
     slots = [slot for line in lines(program.blocks) for slot in line.slots()]
-    found = {name for word, name in ((" turns of ", "count"), ("repeat ", "repeat"), ("if ", "condition")) if word in text}
+    found = {
+        name for word, name in ((" turns of ", "count"), ("repeat ", "repeat"), ("if ", "condition")) if word in text
+    }
     found |= {"table"} if program.loops else set()
     found |= {"index"} if any(slot.index is not None for slot in slots) else set()
     found |= {"scratch"} if any(slot.array == SCRATCH for slot in slots) else set()

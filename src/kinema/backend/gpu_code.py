@@ -10,6 +10,8 @@ from typing import Any
 
 from .devices import Device, warp, warp_lock
 
+LEAST_BLOCKS = 6
+"""Blocks that a multiprocessor has to have room for: a thread gets so many registers, and no more."""
 _HEAD = """
 {scalar}* __restrict__ state = state_.data; const {scalar}* __restrict__ told_start = told_.data;
 {scalar}* __restrict__ out = out_.data; const {scalar}* __restrict__ uniform = uniform_.data;
@@ -54,10 +56,11 @@ def compile_gpu(text: str, scalar: str, environment: str, device: Device, block_
     ):
         run(state, told, out, uniform, scratch, ints, floats, stride, steps, advance, wp.tid())
 
-    digest = hashlib.sha256(f"{scalar} {source}".encode()).hexdigest()[:16]
+    options = {"enable_backward": False, "launch_bounds": (block_dim, LEAST_BLOCKS)}
+    digest = hashlib.sha256(f"{scalar} {options} {source}".encode()).hexdigest()[:16]
     with warp_lock:
         module = wp.get_module(f"kinema_{digest}")
         module.options.update({"enable_backward": False, "fuse_fp": True})
-        kernel = wp.Kernel(func=kinema_program, module=module, options={"enable_backward": False})
+        kernel = wp.Kernel(func=kinema_program, module=module, options=options)
         wp.load_module(module, device=device.name, block_dim=block_dim)  # another one would compile again
     return kernel

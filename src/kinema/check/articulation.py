@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from kinema.description import Link
 from kinema.foundation import Severity
+from kinema.words import usd
 
 from .context import Context
 from .rule import Finding, rule
 from .words import label
-
-_ARTICULATION, _RESETS = "usd:articulation", "usd:resetXformStack"
 
 
 @rule("articulation.nesting", Severity.ERROR)
@@ -21,11 +20,11 @@ def nesting(context: Context) -> Iterable[Finding]:
     UsdPhysics allows a rigid body inside another within an articulation only, or with `!resetXformStack!`. Elsewhere a
     simulator moves the inner body twice: once by itself, and once with the body around it.
     """
-    if context.format != "usd":
+    if context.format != usd.FORMAT:
         return
     for link in context.links:
         outer = context.link_by_name.get(link.nested_in or "")
-        if link.nested_in is None or link.attributes.get(_RESETS):
+        if link.nested_in is None or link.attributes.get(usd.KEPT_RESET):
             continue
         if outer is None or not _together(outer, link):
             message = f'{label(link)} is inside link "{link.nested_in}", outside of any articulation'
@@ -34,8 +33,8 @@ def nesting(context: Context) -> Iterable[Finding]:
 
 
 def _together(outer: Link, inner: Link) -> bool:
-    root = inner.attributes.get(_ARTICULATION)
-    return root is not None and outer.attributes.get(_ARTICULATION) == root
+    root = inner.attributes.get(usd.KEPT_ARTICULATION)
+    return root is not None and outer.attributes.get(usd.KEPT_ARTICULATION) == root
 
 
 @rule("articulation.kinematic", Severity.ERROR)
@@ -45,7 +44,7 @@ def kinematic(context: Context) -> Iterable[Finding]:
     Links that the user moves must form an unbroken run from the articulation's root downward: below a simulated link,
     nothing can both follow its joint and be somewhere else.
     """
-    if context.format != "usd":
+    if context.format != usd.FORMAT:
         return
     for edge in context.tree.edges:
         child, parent = context.link_by_name[edge.child], context.link_by_name.get(edge.parent or "")

@@ -9,6 +9,7 @@ import numpy as np
 
 from kinema.description import Inertial, Link
 from kinema.foundation import Array, Severity
+from kinema.words import sdf
 
 from .context import Body, Context
 from .rule import Finding, rule
@@ -205,7 +206,7 @@ def placeholder(context: Context) -> Iterable[Finding]:
         if _is_placeholder(context, link, own):
             value = number(own.inertia[0, 0])
             message = f"{label(link)}, of {number(own.mass)} kg, has an inertia of {value} kg m2 about each axis"
-            is_default = context.format == "sdf" and own.mass == 1 and own.inertia[0, 0] == 1
+            is_default = context.format == sdf.FORMAT and own.mass == 1 and own.inertia[0, 0] == 1
             hint = "it looks like a placeholder: compute the inertia from the shape"
             yield Finding(link, message, hint, Severity.NOTE if is_default else None)
 

@@ -11,7 +11,7 @@ from .material import DEFAULT_SOLVER, SolverParameters
 from .node import Node
 
 
-class Transmission(str, enum.Enum):
+class Transmission(enum.StrEnum):
     """What an actuator pulls on."""
 
     JOINT = "joint"
@@ -50,7 +50,7 @@ class Actuator(Node):
     """Everything else its format says of it."""
 
 
-class TendonPathKind(str, enum.Enum):
+class TendonPathKind(enum.StrEnum):
     """One step of a tendon's path."""
 
     JOINT = "joint"

@@ -13,7 +13,7 @@ from .material import DEFAULT_SOLVER, SolverParameters
 from .node import Node
 
 
-class ConstraintKind(str, enum.Enum):
+class ConstraintKind(enum.StrEnum):
     """What a constraint holds equal."""
 
     CONNECT = "connect"

@@ -14,7 +14,7 @@ from .material import DEFAULT_SOLVER, SolverParameters
 from .node import Node
 
 
-class JointKind(str, enum.Enum):
+class JointKind(enum.StrEnum):
     """How the child may move; the axes each kind carries are listed in order."""
 
     FIXED = "fixed"
@@ -43,14 +43,14 @@ class JointKind(str, enum.Enum):
     """Translations along x, y, z, then rotations about x, y, z; each free, limited or locked."""
 
 
-class AxisMotion(str, enum.Enum):
+class AxisMotion(enum.StrEnum):
     """What moves along an axis."""
 
     ROTATION = "rotation"
     TRANSLATION = "translation"
 
 
-class AxisState(str, enum.Enum):
+class AxisState(enum.StrEnum):
     """Whether an axis moves."""
 
     FREE = "free"
@@ -58,7 +58,7 @@ class AxisState(str, enum.Enum):
     LOCKED = "locked"
 
 
-class DriveType(str, enum.Enum):
+class DriveType(enum.StrEnum):
     """What a drive's gains multiply into."""
 
     FORCE = "force"

@@ -15,7 +15,7 @@ from .posed_meshes import PosedMesh, posed_meshes
 from .tree import KinematicTree, spanning_tree
 
 
-class Base(str, enum.Enum):
+class Base(enum.StrEnum):
     """What holds a root link that has no joint to the world."""
 
     UNSPECIFIED = "unspecified"

@@ -70,7 +70,7 @@ class Plane:
     """Edge lengths [m] of the drawn rectangle; None for infinite."""
 
 
-class Approximation(str, enum.Enum):
+class Approximation(enum.StrEnum):
     """What a mesh asks to be replaced by for collision."""
 
     NONE = "none"

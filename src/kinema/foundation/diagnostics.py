@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 _log = logging.getLogger("kinema")
 
 
-class Severity(str, enum.Enum):
+class Severity(enum.StrEnum):
     """How much a diagnostic matters."""
 
     ERROR = "error"

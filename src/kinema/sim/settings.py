@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kinema.foundation import KinemaError
 
 
-class Integrator(str, enum.Enum):
+class Integrator(enum.StrEnum):
     """How a step goes from one state to the next."""
 
     EULER = "euler"

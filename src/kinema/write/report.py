@@ -11,7 +11,7 @@ from typing import overload
 from kinema.foundation import NOWHERE, Origin
 
 
-class Action(str, enum.Enum):
+class Action(enum.StrEnum):
     """What was done with something that the format has no word for."""
 
     DROPPED = "dropped"

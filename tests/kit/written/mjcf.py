@@ -21,7 +21,8 @@ from kinema.description import (
 from kinema.foundation import Array, Pose
 from kinema.write.files import staging
 from kinema.write.mjcf import MjcfOptions
-from kinema.write.mjcf.bodies import BodyPlan, all_bodies
+from kinema.write.mjcf.bodies import all_bodies
+from kinema.write.mjcf.body_plan import BodyPlan
 from kinema.write.mjcf.write import compose
 from kinema.write.mjcf.writing import Writing
 from kinema.write.report import LossReport

@@ -22,7 +22,7 @@ class Map(NamedTuple):
 
     def solve(self, points: Array) -> Array:
         """Points (..., 3) of the world in the prim."""
-        return np.linalg.solve(self.linear, (points - self.offset).T).T
+        return np.asarray(np.linalg.solve(self.linear, (points - self.offset).T).T, dtype=np.float64)
 
 
 class Oracle:

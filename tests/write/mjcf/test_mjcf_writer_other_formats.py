@@ -11,7 +11,7 @@ import pytest
 from kinema.description import Axis, Joint, JointKind, Robot, World, colliding_pairs
 from kinema.foundation import Array, Pose, collect
 from kinema.read import read
-from kinema.write.mjcf.bodies import BodyPlan
+from kinema.write.mjcf.body_plan import BodyPlan
 from kit.assets import EXAMPLES, all_assets, asset_id
 from kit.written.mjcf import Written, random_coordinates, write
 

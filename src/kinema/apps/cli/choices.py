@@ -5,14 +5,14 @@ from __future__ import annotations
 import enum
 
 
-class Layout(str, enum.Enum):
+class Layout(enum.StrEnum):
     """How links are arranged in a USD stage."""
 
     NESTED = "nested"
     FLAT = "flat"
 
 
-class IntegratorName(str, enum.Enum):
+class IntegratorName(enum.StrEnum):
     """How a step goes from one state to the next."""
 
     IMPLICIT = "implicitfast"
@@ -20,14 +20,14 @@ class IntegratorName(str, enum.Enum):
     RK4 = "rk4"
 
 
-class Precision(str, enum.Enum):
+class Precision(enum.StrEnum):
     """32 or 64 bits."""
 
     SINGLE = "single"
     DOUBLE = "double"
 
 
-class Driving(str, enum.Enum):
+class Driving(enum.StrEnum):
     """What joints are told while a robot is simulated."""
 
     ZERO = "zero"
@@ -35,7 +35,7 @@ class Driving(str, enum.Enum):
     RANDOM = "random"
 
 
-class Meshes(str, enum.Enum):
+class Meshes(enum.StrEnum):
     """What becomes of meshes."""
 
     EMBED = "embed"

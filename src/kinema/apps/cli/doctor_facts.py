@@ -22,7 +22,7 @@ PACKAGES = (
     ("scipy", "scipy", "convex hulls", "pip install kinema"),
     ("warp-lang", "warp", "simulation on CPU and GPU", "pip install warp-lang"),
     ("mujoco", "mujoco", "MJCF files and comparisons", "pip install kinema"),
-    ("usd-core", "pxr", "USD files", "pip install usd-core (no wheel for Python 3.10 on 64-bit ARM)"),
+    ("usd-core", "pxr", "USD files", "pip install kinema"),
     ("rich", "rich", "tables and progress bars", "pip install kinema"),
     ("typer", "typer", "this command", "pip install kinema"),
     ("torch", "torch", "to_torch(), tensors as commands", "pip install torch"),

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from kinema.description import Actuator, Transmission
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .leftovers import plugins_of
-from .reading import Reading, floats, n_actuators, polynomial, set_given, word
+from .reading import Reading, floats, given, n_actuators, polynomial, word
 from .tendons import bodies_of_tendon
 
 _UNLIMITED = (-math.inf, math.inf)
@@ -25,7 +26,7 @@ def _actuator(reading: Reading, number: int) -> Actuator:
     transmission, target, reference = _target(reading, number)
     control, output = first_control(model, number), _first_output(model, number)
     actuator = Actuator(
-        **reading.node("actuator", "actuators", number),
+        **reading.node(mjcf.ACTUATOR, "actuators", number),
         transmission=transmission,
         target=target,
         reference=reference,
@@ -62,21 +63,21 @@ def _target(reading: Reading, number: int) -> tuple[Transmission, str, str]:
     kind = int(model.actuator_trntype[number])
     match kind:
         case kinds.mjTRN_JOINT:
-            return Transmission.JOINT, reading.name("joint", first), ""
+            return Transmission.JOINT, reading.name(mjcf.JOINT, first), ""
         case kinds.mjTRN_JOINTINPARENT:
-            return Transmission.JOINT_IN_PARENT, reading.name("joint", first), ""
+            return Transmission.JOINT_IN_PARENT, reading.name(mjcf.JOINT, first), ""
         case kinds.mjTRN_TENDON:
-            return Transmission.TENDON, reading.name("tendon", first), ""
+            return Transmission.TENDON, reading.name(mjcf.TENDON, first), ""
         case kinds.mjTRN_BODY:
-            return Transmission.BODY, reading.name("body", first), ""
+            return Transmission.BODY, reading.name(mjcf.BODY, first), ""
         case kinds.mjTRN_SLIDERCRANK:
-            return Transmission.SLIDER_CRANK, reading.name("site", first), reading.name("site", second)
+            return Transmission.SLIDER_CRANK, reading.name(mjcf.SITE, first), reading.name(mjcf.SITE, second)
         case kinds.mjTRN_SITE:
-            return Transmission.SITE, reading.name("site", first), reading.name("site", second)
+            return Transmission.SITE, reading.name(mjcf.SITE, first), reading.name(mjcf.SITE, second)
     # an orientation servo acts on a ball joint, or on a site against a reference site
     if second < 0:
-        return Transmission.ORIENTATION, reading.name("joint", first), ""
-    return Transmission.ORIENTATION, reading.name("site", first), reading.name("site", second)
+        return Transmission.ORIENTATION, reading.name(mjcf.JOINT, first), ""
+    return Transmission.ORIENTATION, reading.name(mjcf.SITE, first), reading.name(mjcf.SITE, second)
 
 
 def first_control(model: Any, number: int) -> int:
@@ -98,25 +99,24 @@ def _settings(reading: Reading, number: int, actuator: Actuator) -> None:
     model = reading.model
     element = reading.element("actuators", number)
     samples = tuple(int(n) for n in model.actuator_history[number]) if hasattr(model, "actuator_history") else ()
-    kept: dict[str, Any] = {}
-    set_given(
-        kept,
-        shortcut="" if element is None else element.tag,
-        group=int(model.actuator_group[number]),
-        actearly=bool(model.actuator_actearly[number]),
-        n_activations=int(model.actuator_actnum[number]),
-        n_controls=n_controls(model, number) if n_controls(model, number) > 1 else 0,
-        control_ranges=_control_ranges(model, number) if n_controls(model, number) > 1 else (),
-        delay=float(getattr(model, "actuator_delay", (0.0,) * (number + 1))[number]),
-        history=samples,
-        damping=float(getattr(model, "actuator_damping", (0.0,) * (number + 1))[number]),
-        dampingpoly=polynomial(model, "actuator_dampingpoly", number),
-        armature=float(getattr(model, "actuator_armature", (0.0,) * (number + 1))[number]),
-        input=int(getattr(model, "actuator_ctrlspec", (0,) * (number + 1))[number]),
-        plugin=int(model.actuator_plugin[number]) >= 0,
-        user=model.actuator_user[number] if model.nuser_actuator else (),
+    actuator.settings = given(
+        {
+            mjcf.SHORTCUT: "" if element is None else element.tag,
+            mjcf.GROUP: int(model.actuator_group[number]),
+            mjcf.ACTEARLY: bool(model.actuator_actearly[number]),
+            mjcf.N_ACTIVATIONS: int(model.actuator_actnum[number]),
+            mjcf.N_CONTROLS: n_controls(model, number) if n_controls(model, number) > 1 else 0,
+            mjcf.CONTROL_RANGES: _control_ranges(model, number) if n_controls(model, number) > 1 else (),
+            mjcf.DELAY: float(getattr(model, "actuator_delay", (0.0,) * (number + 1))[number]),
+            mjcf.HISTORY: samples,
+            mjcf.DAMPING: float(getattr(model, "actuator_damping", (0.0,) * (number + 1))[number]),
+            mjcf.DAMPINGPOLY: polynomial(model, "actuator_dampingpoly", number),
+            mjcf.ARMATURE: float(getattr(model, "actuator_armature", (0.0,) * (number + 1))[number]),
+            mjcf.INPUT: int(getattr(model, "actuator_ctrlspec", (0,) * (number + 1))[number]),
+            mjcf.PLUGIN: int(model.actuator_plugin[number]) >= 0,
+            mjcf.USER: model.actuator_user[number] if model.nuser_actuator else (),
+        }
     )
-    actuator.settings = {name.partition(":")[2]: value for name, value in kept.items()}
 
 
 def _control_ranges(model: Any, number: int) -> tuple[tuple[float, float], ...]:

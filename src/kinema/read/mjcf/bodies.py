@@ -6,6 +6,7 @@ import numpy as np
 
 from kinema.description import Inertial, Link, Shape
 from kinema.foundation import Array, quaternion_to_matrix
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .leftovers import plugins_of
@@ -18,7 +19,7 @@ def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
     computed = _is_computed(reading, body)
     unknown = computed and any(_brings_unknown_mass(shape) for shape in shapes)
     link = Link(
-        **reading.node("body", "bodies", body),
+        **reading.node(mjcf.BODY, "bodies", body),
         inertial=None if unknown else inertial_of(reading, body),
         inertial_is_computed=computed,
         shapes=shapes,
@@ -72,7 +73,7 @@ def _is_computed(reading: Reading, body: int) -> bool:
 
 
 def _brings_unknown_mass(shape: Shape) -> bool:
-    return bool(shape.attributes.get("mjcf:unreadable")) and shape.mass is None and shape.density != 0.0
+    return bool(shape.attributes.get(mjcf.key(mjcf.UNREADABLE))) and shape.mass is None and shape.density != 0.0
 
 
 def _settings(reading: Reading, body: int, link: Link) -> None:
@@ -83,7 +84,9 @@ def _settings(reading: Reading, body: int, link: Link) -> None:
     link.starts_asleep = policy == "init"
     set_given(
         link.attributes,
-        sleep="" if policy.startswith("auto") else policy,
-        user=model.body_user[body] if model.nuser_body else (),
-        childclass="" if spec is None or spec.childclass == "main" else spec.childclass,
+        {
+            mjcf.SLEEP: "" if policy.startswith("auto") else policy,
+            mjcf.USER: model.body_user[body] if model.nuser_body else (),
+            mjcf.CHILDCLASS: "" if spec is None or spec.childclass == "main" else spec.childclass,
+        },
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from kinema.description import Constraint, ConstraintKind
 from kinema.foundation import Pose
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .reading import Reading, floats, pose_of, solver_parameters
@@ -20,7 +21,7 @@ def constraints(reading: Reading) -> list[tuple[set[int], Constraint]]:
 def _constraint(reading: Reading, number: int) -> Constraint:
     model, kinds = reading.model, mujoco().mjtEq
     constraint = Constraint(
-        **reading.node("equality", "equalities", number),
+        **reading.node(mjcf.EQUALITY, "equalities", number),
         kind=ConstraintKind.OTHER,
         active=bool(model.eq_active0[number]),
         solver=solver_parameters(model.eq_solref[number], model.eq_solimp[number]),
@@ -38,11 +39,11 @@ def _constraint(reading: Reading, number: int) -> Constraint:
             _between_bodies(reading, number, constraint, pose_of(data[3:6], data[6:10]), Pose.translation(data[0:3]))
         case kinds.mjEQ_JOINT:
             constraint.kind = ConstraintKind.JOINT
-            constraint.a, constraint.b = reading.name("joint", first), reading.name("joint", second) or None
+            constraint.a, constraint.b = reading.name(mjcf.JOINT, first), reading.name(mjcf.JOINT, second) or None
             constraint.polynomial = data[:5]  # type: ignore[assignment]
         case kinds.mjEQ_TENDON:
             constraint.kind = ConstraintKind.TENDON
-            constraint.a, constraint.b = reading.name("tendon", first), reading.name("tendon", second) or None
+            constraint.a, constraint.b = reading.name(mjcf.TENDON, first), reading.name(mjcf.TENDON, second) or None
             constraint.polynomial = data[:5]  # type: ignore[assignment]
         case other:
             _keep(reading, number, constraint, other)
@@ -56,7 +57,7 @@ def _between_bodies(reading: Reading, number: int, constraint: Constraint, pose_
     if int(model.eq_objtype[number]) == int(mujoco().mjtObj.mjOBJ_SITE):
         pose_a = pose_of(model.site_pos[first], model.site_quat[first])
         pose_b = pose_of(model.site_pos[second], model.site_quat[second])
-        constraint.attributes["mjcf:sites"] = (reading.name("site", first), reading.name("site", second))
+        constraint.attributes[mjcf.key(mjcf.SITES)] = (reading.name(mjcf.SITE, first), reading.name(mjcf.SITE, second))
         first, second = int(model.site_bodyid[first]), int(model.site_bodyid[second])
     constraint.a, constraint.b = reading.link(first), reading.link(second)
     constraint.pose_a, constraint.pose_b = pose_a, pose_b
@@ -65,9 +66,9 @@ def _between_bodies(reading: Reading, number: int, constraint: Constraint, pose_
 def _keep(reading: Reading, number: int, constraint: Constraint, kind: int) -> None:
     model = reading.model
     name = mujoco().mjtEq(kind).name.split("_", 1)[1].lower()
-    constraint.attributes |= {"mjcf:type": name, "mjcf:data": floats(model.eq_data[number])}
+    constraint.attributes |= {mjcf.key(mjcf.TYPE): name, mjcf.key(mjcf.DATA): floats(model.eq_data[number])}
     if model.nflex:
-        constraint.attributes["mjcf:flex"] = reading.name("flex", int(model.eq_obj1id[number]))
+        constraint.attributes[mjcf.key(mjcf.FLEX)] = reading.name(mjcf.FLEX, int(model.eq_obj1id[number]))
     message = f'the equality constraint "{constraint.name}" of a deformable body is kept, but not understood'
     reading.warning("deformable-constraint", message, constraint.origin)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinema.description import CollisionPair
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .materials import pair_surface
@@ -36,8 +37,8 @@ def _pair(reading: Reading, number: int) -> tuple[set[int], CollisionPair]:
     model = reading.model
     geoms = int(model.pair_geom1[number]), int(model.pair_geom2[number])
     pair = CollisionPair(
-        a=reading.name("geom", geoms[0]),
-        b=reading.name("geom", geoms[1]),
+        a=reading.name(mjcf.GEOM, geoms[0]),
+        b=reading.name(mjcf.GEOM, geoms[1]),
         name=_name(model, "mjOBJ_PAIR", number),
         collide=True,
         between="shapes",

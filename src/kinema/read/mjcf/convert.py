@@ -7,6 +7,7 @@ from typing import Any
 
 from kinema.description import Assembly, CollisionRules, Robot, World
 from kinema.foundation import Diagnostics, unique_name
+from kinema.words import mjcf
 
 from .actuators import actuators
 from .bodies import link_of
@@ -20,7 +21,7 @@ from .leftovers import leftovers
 from .load import Compiled
 from .meshes import MeshAssets
 from .mimics import mimics
-from .reading import FORMAT, Reading
+from .reading import Reading
 from .scenery import cameras, frames, gravity, lights, options
 from .sensors import sensors
 from .tendons import tendons
@@ -33,7 +34,7 @@ def describe(compiled: Compiled, diagnostics: Diagnostics) -> Robot | World:
     meshes = MeshAssets(reading)
     geoms = Geoms(reading, meshes)
     parts = components(model)
-    joint_names = {name.text for name in reading.names["joint"]}
+    joint_names = {name.text for name in reading.names[mjcf.JOINT]}
     robots = [_robot(reading, geoms, bodies, joint_names) for bodies in parts.bodies]
     scenery = geoms.shapes_of(WORLD_BODY)
     if len(robots) == 1 and not scenery:
@@ -68,7 +69,7 @@ def _name_robots(reading: Reading, world: World, parts: Components) -> None:
     """One robot has the model's name, several are called by their first bodies; what never moves is scenery."""
     taken: set[str] = set()
     for robot, bodies in zip(world.robots, parts.bodies, strict=True):
-        first = reading.names["body"][bodies[0]]
+        first = reading.names[mjcf.BODY][bodies[0]]
         robot.name, robot.name_is_generated = unique_name(first.text, taken), first.generated
         robot.static = not any(joint.n_dofs for joint in robot.joints) and not any(x.kinematic for x in robot.links)
     if len(world.robots) == 1:
@@ -116,7 +117,7 @@ def _finish(reading: Reading, whole: Robot | World) -> None:
     document = reading.compiled.prepared.document
     every: list[Assembly] = [whole, *(whole.robots if isinstance(whole, World) else [])]
     for assembly in every:
-        assembly.format = FORMAT
+        assembly.format = mjcf.FORMAT
         assembly.source = str(document.file)
         assembly.diagnostics = reading.diagnostics
     whole.origin = document.root.origin
@@ -126,8 +127,8 @@ def _finish(reading: Reading, whole: Robot | World) -> None:
     paths = reading.compiled.prepared.paths
     kept = {uri: path for uri, path in paths.items() if any(uri in extra.text for extra in whole.extras)}
     if kept:
-        whole.attributes[f"{FORMAT}:files"] = kept  # what the kept texts refer to
-    for compiler in document.root.find_all("compiler"):
+        whole.attributes[mjcf.key(mjcf.FILES)] = kept  # what the kept texts refer to
+    for compiler in document.root.find_all(mjcf.COMPILER):
         for flag, meaning in _COMPILER_NOTES.items():
             if compiler.attributes.get(flag) == "true":
                 reading.note(flag, f"{meaning}, as the file asks for ({flag})", compiler.origin)

@@ -15,6 +15,7 @@ import numpy as np
 
 from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Geometry, Mesh, Plane, Shape, Sphere
 from kinema.foundation import Pose
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .joints import class_of
@@ -39,7 +40,7 @@ class Geoms:
 
     def __post_init__(self) -> None:
         model = self.reading.model
-        self.mesh_numbers = {name.text: i for i, name in enumerate(self.reading.names["mesh"])}
+        self.mesh_numbers = {name.text: i for i, name in enumerate(self.reading.names[mjcf.MESH])}
         self.paired = {int(g) for g in [*model.pair_geom1, *model.pair_geom2]}
 
     def shapes_of(self, body: int) -> list[Shape]:
@@ -56,7 +57,7 @@ class Geoms:
         geometry, pose, readable = self._geometry(geom, collides)
         material = visual_material(self.reading, int(model.geom_matid[geom]), model.geom_rgba[geom])
         shape = Shape(
-            **self.reading.node("geom", "geoms", geom),
+            **self.reading.node(mjcf.GEOM, "geoms", geom),
             geometry=geometry,
             pose=pose,
             visual=(material.color is None or material.color[3] > 0.0) and int(model.geom_group[geom]) < HIDDEN_GROUP,
@@ -71,7 +72,7 @@ class Geoms:
         self._mass(geom, shape)
         self._settings(geom, shape)
         if not readable:
-            shape.attributes["mjcf:unreadable"] = True
+            shape.attributes[mjcf.key(mjcf.UNREADABLE)] = True
         return shape
 
     def _geometry(self, geom: int, collides: bool) -> tuple[Geometry, Pose, bool]:
@@ -120,22 +121,24 @@ class Geoms:
         shell = spec is not None and int(spec.typeinertia) == int(mujoco().mjtGeomInertia.mjINERTIA_SHELL)
         set_given(
             shape.attributes,
-            fluid=model.geom_fluid[geom],
-            surfacevel=_row(model, "geom_surfacevel", geom),
-            adhesion=_row(model, "geom_adhesion", geom),
-            shellinertia=shell,
-            user=model.geom_user[geom] if model.nuser_geom else (),
-            mesh_inertia=self._mesh_inertia(shape.geometry, geom),
-            fitted_mesh="" if isinstance(shape.geometry, Mesh) or spec is None else spec.meshname,
-            **{"class": class_of(self.reading, "geoms", geom)},
+            {
+                mjcf.FLUID: model.geom_fluid[geom],
+                mjcf.SURFACEVEL: _row(model, "geom_surfacevel", geom),
+                mjcf.ADHESION: _row(model, "geom_adhesion", geom),
+                mjcf.SHELLINERTIA: shell,
+                mjcf.USER: model.geom_user[geom] if model.nuser_geom else (),
+                mjcf.MESH_INERTIA: self._mesh_inertia(shape.geometry, geom),
+                mjcf.FITTED_MESH: "" if isinstance(shape.geometry, Mesh) or spec is None else spec.meshname,
+                mjcf.CLASS: class_of(self.reading, "geoms", geom),
+            },
         )
         if hasattr(model, "geom_castshadow") and not model.geom_castshadow[geom]:
-            shape.attributes["mjcf:castshadow"] = False
-        if "mjcf:surfacevel" in shape.attributes or "mjcf:adhesion" in shape.attributes:
+            shape.attributes[mjcf.key(mjcf.CASTSHADOW)] = False
+        if not shape.attributes.keys().isdisjoint((mjcf.key(mjcf.SURFACEVEL), mjcf.key(mjcf.ADHESION))):
             message = f'geom "{shape.name}": its surface velocity and adhesion are kept, but mean nothing elsewhere'
             self.reading.warning("contact-feature", message, shape.origin)
         if isinstance(shape.geometry, Plane) and floats(model.geom_size[geom]) != (0.0, 0.0, 1.0):
-            shape.attributes["mjcf:size"] = floats(model.geom_size[geom])
+            shape.attributes[mjcf.key(mjcf.SIZE)] = floats(model.geom_size[geom])
 
     def _mesh_inertia(self, geometry: Geometry, geom: int) -> str:
         """How MuJoCo makes a mesh's inertia, where that is not its default way."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.description import Axis, ConeLimit, Joint, JointKind, free_axes, rotation, spherical_axes, translation
 from kinema.foundation import Pose, unique_name
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .reading import Reading, floats, polynomial, pose_of, set_given, solver_parameters
@@ -25,7 +26,7 @@ def joints_of(reading: Reading, body: int, taken: set[str]) -> list[Joint]:
 def _implicit(reading: Reading, body: int, taken: set[str]) -> Joint:
     model = reading.model
     return Joint(
-        name=unique_name(f"{reading.name('body', body)}_fixed", taken),
+        name=unique_name(f"{reading.name(mjcf.BODY, body)}_fixed", taken),
         name_is_generated=True,
         origin=reading.origin("bodies", body),
         kind=JointKind.FIXED,
@@ -41,7 +42,7 @@ def _joint(reading: Reading, number: int, *, stacked: bool) -> Joint:
     body = int(model.jnt_bodyid[number])
     kind = int(model.jnt_type[number])
     joint = Joint(
-        **reading.node("joint", "joints", number),
+        **reading.node(mjcf.JOINT, "joints", number),
         kind=JointKind.FREE,
         parent=reading.link(int(model.body_parentid[body])),
         child=reading.link(body),
@@ -74,7 +75,7 @@ def _fill_origin(reading: Reading, joint: Joint, body: int) -> None:
     """MuJoCo does not tell the line of a `<freejoint>`; its body's element does."""
     element = reading.element("bodies", body)
     if joint.origin == reading.main_origin and element is not None:
-        own = next((e for e in element.iterate() if e.tag in ("freejoint", "joint")), element)
+        own = next((e for e in element.iterate() if e.tag in (mjcf.FREEJOINT, mjcf.JOINT)), element)
         joint.origin = own.origin
 
 
@@ -114,14 +115,16 @@ def _settings(reading: Reading, number: int, joint: Joint) -> None:
     force_range = floats(model.jnt_actfrcrange[number]) if model.jnt_actfrclimited[number] else ()
     set_given(
         joint.attributes,
-        group=int(model.jnt_group[number]),
-        actuatorfrcrange=force_range,
-        actuatorgravcomp=bool(model.jnt_actgravcomp[number]),
-        stiffnesspoly=polynomial(model, "jnt_stiffnesspoly", number),
-        dampingpoly=polynomial(model, "dof_dampingpoly", int(model.jnt_dofadr[number])),
-        springyield=float(getattr(model, "jnt_springyield", (0.0,) * model.njnt)[number]),
-        user=model.jnt_user[number] if model.nuser_jnt else (),
-        **{"class": class_of(reading, "joints", number)},
+        {
+            mjcf.GROUP: int(model.jnt_group[number]),
+            mjcf.ACTUATORFRCRANGE: force_range,
+            mjcf.ACTUATORGRAVCOMP: bool(model.jnt_actgravcomp[number]),
+            mjcf.STIFFNESSPOLY: polynomial(model, "jnt_stiffnesspoly", number),
+            mjcf.DAMPINGPOLY: polynomial(model, "dof_dampingpoly", int(model.jnt_dofadr[number])),
+            mjcf.SPRINGYIELD: float(getattr(model, "jnt_springyield", (0.0,) * model.njnt)[number]),
+            mjcf.USER: model.jnt_user[number] if model.nuser_jnt else (),
+            mjcf.CLASS: class_of(reading, "joints", number),
+        },
     )
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from kinema.description import Extra
 from kinema.read.xml_text import XmlElement
+from kinema.words import mjcf
 
-from .reading import FORMAT, Reading
+from .reading import Reading
 
-_KEPT_SECTIONS = ("visual", "statistic", "size", "custom", "extension", "deformable")
 _LOUD = {
-    "flexcomp": ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
-    "flex": ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
-    "skin": ("skin", "skins are for the eye only and are kept as text"),
+    mjcf.FLEXCOMP: ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
+    mjcf.FLEX: ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
+    mjcf.SKIN: ("skin", "skins are for the eye only and are kept as text"),
 }
 
 
@@ -22,12 +22,12 @@ def leftovers(reading: Reading) -> list[Extra]:
     kept: list[Extra] = []
     for document in reading.compiled.prepared.document.all_documents():
         for section in document.root.children:
-            if section.tag in _KEPT_SECTIONS and (section.children or section.attributes):
+            if section.tag in mjcf.KEPT_SECTIONS and (section.children or section.attributes):
                 kept.append(_extra(section))
-            elif section.tag == "asset":
-                kept += [_extra(e) for e in section.children if e.tag in ("texture", "skin")]
+            elif section.tag == mjcf.ASSET:
+                kept += [_extra(e) for e in section.children if e.tag in (mjcf.TEXTURE, mjcf.SKIN)]
         for element in document.root.iterate():
-            if element.tag == "flexcomp":
+            if element.tag == mjcf.FLEXCOMP:
                 kept.append(_extra(element))
         _say(reading, document.root)
     return kept + [_extra(e) for e in _unused_assets(reading)]
@@ -38,7 +38,7 @@ def plugins_of(reading: Reading, kind: str, number: int) -> list[Extra]:
     element = reading.element(kind, number)
     if element is None:
         return []
-    found = [element] if element.tag == "plugin" else element.find_all("plugin")
+    found = [element] if element.tag == mjcf.PLUGIN else element.find_all(mjcf.PLUGIN)
     for plugin in found:
         message = f"the plugin {plugin.attributes.get('plugin', plugin.attributes.get('instance', ''))!r} is not run"
         reading.warning("plugin", message, plugin.origin, "its element is kept as text")
@@ -46,8 +46,8 @@ def plugins_of(reading: Reading, kind: str, number: int) -> list[Extra]:
 
 
 def _say(reading: Reading, root: XmlElement) -> None:
-    in_defaults = {id(e) for section in root.find_all("default") for e in section.iterate()}
-    in_equality = {id(e) for section in root.find_all("equality") for e in section.iterate()}
+    in_defaults = {id(e) for section in root.find_all(mjcf.DEFAULT) for e in section.iterate()}
+    in_equality = {id(e) for section in root.find_all(mjcf.EQUALITY) for e in section.iterate()}
     for element in root.iterate():
         if element.tag in _LOUD and id(element) not in in_defaults and id(element) not in in_equality:
             code, message = _LOUD[element.tag]
@@ -77,4 +77,4 @@ def _unused_assets(reading: Reading) -> Iterator[XmlElement]:
 
 
 def _extra(element: XmlElement) -> Extra:
-    return Extra(FORMAT, element.tag, element.verbatim, element.origin)
+    return Extra(mjcf.FORMAT, element.tag, element.verbatim, element.origin)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from kinema.foundation import ReadError
 from kinema.read.cursor import parse_float
 from kinema.read.xml_text import MAX_DEPTH, XmlElement
+from kinema.words import mjcf
 
 from .sources import Document
 
@@ -104,29 +105,29 @@ class _Count:
         if element.tag == "attach":
             return self._counted(self._attached(element).below(dofs_above), element)
         own = self._own_dofs(element)
-        size = self._counted(_Size(1, int(element.tag == "body"), own, own * (own + dofs_above)), element)
+        size = self._counted(_Size(1, int(element.tag == mjcf.BODY), own, own * (own + dofs_above)), element)
         for child in element.children:
             size += self.element(child, dofs_above + own)
         if element.tag == "replicate":
             size += self._counted(size.times(max(1, _count(element, "count", 1)) - 1), element)
         name = element.attributes.get("name")
-        if name and element.tag in ("body", "frame"):
+        if name and element.tag in (mjcf.BODY, mjcf.FRAME):
             self.named[name] = size
         return size
 
     def _own_dofs(self, element: XmlElement) -> int:
-        if element.tag != "body":
+        if element.tag != mjcf.BODY:
             return 0
         result = 0
         # joints may also stand in frames inside the body
         stack = list(element.children)
         while stack:
             child = stack.pop()
-            if child.tag == "freejoint":
+            if child.tag == mjcf.FREEJOINT:
                 result += 6
-            elif child.tag == "joint":
+            elif child.tag == mjcf.JOINT:
                 result += _DOFS.get(child.attributes.get("type", ""), self.joint_dofs)
-            elif child.tag == "frame":
+            elif child.tag == mjcf.FRAME:
                 stack.extend(child.children)
         return result
 
@@ -135,8 +136,8 @@ class _Count:
         if model is None:
             name = element.attributes.get("body") or element.attributes.get("frame") or ""
             return self.named.get(name, self.total)
-        for asset in self.document.root.find_all("asset"):
-            for candidate in asset.find_all("model"):
+        for asset in self.document.root.find_all(mjcf.ASSET):
+            for candidate in asset.find_all(mjcf.MODEL):
                 found = self.document.models.get(id(candidate))
                 if found is None:
                     continue
@@ -159,8 +160,8 @@ class _Count:
 
 def _largest_default_joint(document: Document) -> int:
     """Degrees of freedom of a joint that does not say its type: a default may say it."""
-    defaults = (d for d in document.root.find_all("default") for d in d.iterate())
-    return max((_DOFS.get(d.attributes.get("type", ""), 1) for d in defaults if d.tag == "joint"), default=1)
+    defaults = (d for d in document.root.find_all(mjcf.DEFAULT) for d in d.iterate())
+    return max((_DOFS.get(d.attributes.get("type", ""), 1) for d in defaults if d.tag == mjcf.JOINT), default=1)
 
 
 # -- what single elements ask for -------------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ def _check_numbers(documents: list[Document]) -> None:
     generated = 0
     n_elements = sum(1 for d in documents for _ in d.root.iterate())
     for document in documents:
-        pixels = max((_product(e, "resolution") for e in document.root.iterate() if e.tag == "camera"), default=0)
+        pixels = max((_product(e, "resolution") for e in document.root.iterate() if e.tag == mjcf.CAMERA), default=0)
         for element, in_default in _with_defaults(document.root):
             _check_sides(element)
             # what a default class says may be asked for by every element
@@ -179,7 +180,7 @@ def _check_numbers(documents: list[Document]) -> None:
             if total > MAX_NUMBERS:
                 message = f"<{element.tag}> asks for more memory than is given to a model ({MAX_NUMBERS} numbers)"
                 raise ReadError(f"{element.origin}: {message}")
-            generated += element.tag == "mesh" and element.find("plugin") is not None
+            generated += element.tag == mjcf.MESH and element.find(mjcf.PLUGIN) is not None
             if generated > MAX_GENERATED_MESHES:
                 raise ReadError(f"{element.origin}: more than {MAX_GENERATED_MESHES} meshes are made by plugins")
 
@@ -187,7 +188,7 @@ def _check_numbers(documents: list[Document]) -> None:
 def _with_defaults(root: XmlElement) -> Iterator[tuple[XmlElement, bool]]:
     for section in root.children:
         for element in section.iterate():
-            yield element, section.tag == "default"
+            yield element, section.tag == mjcf.DEFAULT
 
 
 _SIDES = {"nrow", "ncol", "count", "cellcount", "dim", "num", "nsample", "actdim", "nkey", "resolution", "params"}
@@ -204,19 +205,19 @@ def _numbers(element: XmlElement, pixels: int) -> int:
     """How many numbers an element makes MuJoCo store beyond those in its text, from above."""
     history = max(1, _count(element, "nsample"))
     match element.tag:
-        case "hfield":
+        case mjcf.HFIELD:
             return _count(element, "nrow") * _count(element, "ncol")
-        case "flexcomp":
+        case mjcf.FLEXCOMP:
             return 100 * (_product(element, "count") + _product(element, "cellcount"))
-        case "mesh":
+        case mjcf.MESH:
             return _builtin_vertices(element)
-        case "size":
+        case mjcf.SIZE:
             return 1000 * _count(element, "nkey")
         case "rangefinder":
             return 10 * history * (max(1, pixels) if "camera" in element.attributes else 1)
-        case "contact":
+        case mjcf.CONTACT:
             return 20 * history * max(1, _count(element, "num"))
-        case "user":
+        case mjcf.USER:
             return _count(element, "dim")
     return (history - 1) * 20 + _count(element, "actdim")
 

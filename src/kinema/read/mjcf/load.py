@@ -17,6 +17,7 @@ from typing import Any
 
 from kinema.foundation import Diagnostics, Origin, ReadError
 from kinema.read.xml_text import XmlElement
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .prepare import Prepared
@@ -29,7 +30,10 @@ MAX_ITERATIONS = 1_000
 """Of any solver while length ranges are found; the model's own numbers are kept."""
 
 _ITERATIONS = ("iterations", "ls_iterations", "noslip_iterations", "ccd_iterations", "sdf_iterations", "sdf_initpoints")
-_OPTIONAL_SECTIONS = ("actuator", "sensor", "equality", "tendon", "contact", "keyframe", "custom", "deformable")
+_OPTIONAL_SECTIONS = (
+    *(mjcf.ACTUATOR, mjcf.SENSOR, mjcf.EQUALITY, mjcf.TENDON),
+    *(mjcf.CONTACT, mjcf.KEYFRAME, mjcf.CUSTOM, mjcf.DEFORMABLE),
+)
 _ELEMENT_LINE = re.compile(r"\n?Element .*", re.DOTALL)
 _PREFIX = re.compile(r"^(?:(?:XML )?Error:\s*)+")
 _KEYFRAME = re.compile(r"keyframe.*Element name '(.*)', id (\d+)", re.DOTALL)
@@ -186,8 +190,8 @@ def _keyframe(reason: str, prepared: Prepared) -> XmlElement | None:
     if found is None:
         return None
     name, number = found.group(1), int(found.group(2))
-    sections = (s for part in prepared.document.all_documents() for s in part.root.find_all("keyframe"))
-    keys = [k for section in sections for k in section.find_all("key") if id(k) not in prepared.removed]
+    sections = (s for part in prepared.document.all_documents() for s in part.root.find_all(mjcf.KEYFRAME))
+    keys = [k for section in sections for k in section.find_all(mjcf.KEY) if id(k) not in prepared.removed]
     named = [k for k in keys if name and name.endswith(k.attributes.get("name") or name)]
     return next(iter(named or keys[number:]), None)
 
@@ -201,7 +205,7 @@ def _leave_out(
 ) -> None:
     """Report what MuJoCo refuses and go on without it, or give up with a `ReadError`."""
     message = _clean(reason, prepared)
-    if element is not None and element.tag == "mesh":
+    if element is not None and element.tag == mjcf.MESH:
         asset = prepared.assets.get(id(element))
         if asset is None or asset.usable:
             diagnostics.error("mjcf.unusable-mesh", f"{_called(element)}: {message}", origin=element.origin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinema.description import PhysicsMaterial, VisualMaterial
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .reading import Reading, floats, rgba, set_given, short_floats, solver_parameters
@@ -20,7 +21,7 @@ def visual_material(reading: Reading, material: int, own_color: Any) -> VisualMa
     if material < 0:
         return VisualMaterial(color=color)
     model = reading.model
-    result = VisualMaterial(**reading.node("material", "materials", material))
+    result = VisualMaterial(**reading.node(mjcf.MATERIAL, "materials", material))
     result.color = rgba(model.mat_rgba[material]) if color == _DEFAULT_COLOR else color
     emission = short_floats(model.mat_emission[material])[0]
     if emission:
@@ -31,11 +32,14 @@ def visual_material(reading: Reading, material: int, own_color: Any) -> VisualMa
     # MuJoCo writes -1 for what the file does not say
     result.metallic = _given(model.mat_metallic[material])
     result.roughness = _given(model.mat_roughness[material])
+    repeat = model.mat_texrepeat[material]
     set_given(
         result.attributes,
-        shininess=model.mat_shininess[material],
-        texuniform=bool(model.mat_texuniform[material]),
-        texrepeat=() if floats(model.mat_texrepeat[material]) == (1.0, 1.0) else model.mat_texrepeat[material],
+        {
+            mjcf.SHININESS: model.mat_shininess[material],
+            mjcf.TEXUNIFORM: bool(model.mat_texuniform[material]),
+            mjcf.TEXREPEAT: () if floats(repeat) == (1.0, 1.0) else repeat,
+        },
     )
     _textures(reading, material, result)
     return result
@@ -56,7 +60,7 @@ def _textures(reading: Reading, material: int, result: VisualMaterial) -> None:
         asset = reading.asset(reading.element("textures", colored))
         result.texture = asset.path if asset is not None else ""
     if layers:
-        result.attributes["mjcf:textures"] = {role: reading.name("texture", t) for role, t in layers.items()}
+        result.attributes[mjcf.key(mjcf.TEXTURES)] = {role: reading.name(mjcf.TEXTURE, t) for role, t in layers.items()}
 
 
 def surface_of(model: Any, geom: int) -> PhysicsMaterial:
@@ -94,9 +98,11 @@ def pair_surface(model: Any, pair: int) -> PhysicsMaterial:
     )
     set_given(
         surface.attributes,
-        friction=() if (second, roll2) == (first, roll) else model.pair_friction[pair],
-        solreffriction=model.pair_solreffriction[pair],
-        adhesion=float(getattr(model, "pair_adhesion", (0.0,) * model.npair)[pair]),
+        {
+            mjcf.FRICTION: () if (second, roll2) == (first, roll) else model.pair_friction[pair],
+            mjcf.SOLREFFRICTION: model.pair_solreffriction[pair],
+            mjcf.ADHESION: float(getattr(model, "pair_adhesion", (0.0,) * model.npair)[pair]),
+        },
     )
     return surface
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kinema.description import Assembly, Constraint, ConstraintKind, Joint, Mimic, Robot, SolverParameters
+from kinema.words import mjcf
 
-PREFIX = "kinema:mimic:"
+PREFIX = mjcf.MIMIC
 """What the names of such constraints begin with; the writer says the same."""
 
 

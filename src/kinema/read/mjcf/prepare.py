@@ -21,6 +21,7 @@ from kinema.read.resolve import Resolver
 from kinema.read.source import read_bytes
 from kinema.read.xml_text import XmlElement
 from kinema.shapes import MeshData, MeshError, box, parse_mesh
+from kinema.words import mjcf
 
 from .height_maps import HeightMapError, checked_grid, checked_png
 from .sources import Document, find_file
@@ -37,12 +38,11 @@ _CONTENT_TYPES = {
     "image/png": ".png",
     "image/vnd.mujoco.hfield": ".hf",
 }
-_TEXTURE_FILES = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
 _TEXTURE_SIZES = ("width", "height", "nchannel", "gridsize", "gridlayout", "content_type", "hflip", "vflip", "embed")
 _DROPPED = {
     # what asks for files or memory and says nothing about the model; kept in the description's extras
-    "compiler": ("meshdir", "texturedir", "assetdir", "strippath"),
-    "size": ("memory", "njmax", "nconmax", "nstack", "nuserdata"),
+    mjcf.COMPILER: ("meshdir", "texturedir", "assetdir", "strippath"),
+    mjcf.SIZE: ("memory", "njmax", "nconmax", "nstack", "nuserdata"),
 }
 _MAY_BE_EMPTY = {"name", "model", "prefix", "sep", "data", "value"}
 _NUMERIC = frozenset(
@@ -121,17 +121,17 @@ class _Preparation:
 
     def element(self, element: XmlElement) -> None:
         match element.tag:
-            case "mesh" if "file" in element.attributes:
+            case mjcf.MESH if "file" in element.attributes:
                 self._mesh(element)
-            case "hfield" if "file" in element.attributes:
+            case mjcf.HFIELD if "file" in element.attributes:
                 self._height_field(element)
-            case "texture":
+            case mjcf.TEXTURE:
                 self._texture(element)
-            case "model" if "file" in element.attributes:
+            case mjcf.MODEL if "file" in element.attributes:
                 self._model(element)
-            case "flexcomp" if "file" in element.attributes:
+            case mjcf.FLEXCOMP if "file" in element.attributes:
                 self._flexcomp(element)
-            case "skin":
+            case mjcf.SKIN:
                 self.prepared.removed.add(id(element))
             case tag if tag in _DROPPED:
                 self._change(element, drop=_DROPPED[tag])
@@ -190,7 +190,7 @@ class _Preparation:
 
     def _texture(self, element: XmlElement) -> None:
         """A texture is a name, a kind and colours; its pixels are never made or read."""
-        references = [a for a in _TEXTURE_FILES if element.attributes.get(a)]
+        references = [a for a in mjcf.TEXTURE_FILES if element.attributes.get(a)]
         for attribute in references:
             uri = element.attributes[attribute]
             asset = self._resolve(uri, element, self.document.directories.texture)
@@ -203,7 +203,7 @@ class _Preparation:
             instead["builtin"] = "flat"
             if not element.attributes.get("name") and "file" in references:
                 instead["name"] = _default_name(element.attributes["file"])
-        self._change(element, drop=(*_TEXTURE_FILES, *_TEXTURE_SIZES), **instead)
+        self._change(element, drop=(*mjcf.TEXTURE_FILES, *_TEXTURE_SIZES), **instead)
 
     def _model(self, element: XmlElement) -> None:
         attached = self.document.models.get(id(element))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +12,11 @@ import numpy as np
 from kinema.description import SolverParameters
 from kinema.foundation import Array, Diagnostics, Origin, Pose, unique_name
 from kinema.read.xml_text import XmlElement
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .load import Compiled
 from .prepare import Asset
-
-FORMAT = "mjcf"
 
 _DEFAULT_SOLREF = (0.02, 1.0)
 _DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -59,7 +59,7 @@ class Reading:
 
     def link(self, body: int) -> str | None:
         """The link that stands for a body; None for the world."""
-        return self.names["body"][body].text if body > 0 else None
+        return self.names[mjcf.BODY][body].text if body > 0 else None
 
     # -- from compiled objects back to the file ---------------------------------------------------------------------
 
@@ -94,11 +94,11 @@ class Reading:
 
     def warning(self, code: str, message: str, origin: Origin, hint: str = "") -> None:
         """Report an approximation or a loss."""
-        self.diagnostics.warning(f"{FORMAT}.{code}", message, hint=hint, origin=origin)
+        self.diagnostics.warning(f"{mjcf.FORMAT}.{code}", message, hint=hint, origin=origin)
 
     def note(self, code: str, message: str, origin: Origin) -> None:
         """Report what was done."""
-        self.diagnostics.note(f"{FORMAT}.{code}", message, origin=origin)
+        self.diagnostics.note(f"{mjcf.FORMAT}.{code}", message, origin=origin)
 
 
 def pose_of(position: Any, quaternion: Any) -> Pose:
@@ -145,9 +145,10 @@ def polynomial(model: Any, name: str, number: int) -> tuple[float, ...]:
     return values if any(values) else ()
 
 
-def set_given(attributes: dict[str, Any], **given: Any) -> None:
-    """Keep settings as `mjcf:name`; those that are empty, zero or None are left out."""
-    for name, value in given.items():
+def given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as plain values, without those that are empty, zero or None."""
+    result: dict[str, Any] = {}
+    for name, value in settings.items():
         if isinstance(value, np.ndarray):
             value = short_floats(value) if value.dtype == np.float32 else floats(value)
         elif isinstance(value, np.generic):
@@ -155,30 +156,36 @@ def set_given(attributes: dict[str, Any], **given: Any) -> None:
         if isinstance(value, tuple) and not any(value):
             continue
         if value:
-            attributes[f"{FORMAT}:{name}"] = value
+            result[name] = value
+    return result
+
+
+def set_given(attributes: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    """Keep settings among the attributes of a node; those that are empty, zero or None are left out."""
+    attributes |= {mjcf.key(name): value for name, value in given(settings).items()}
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
 
-_ON_BODIES = {"joint": "jnt_bodyid", "geom": "geom_bodyid", "site": "site_bodyid", "camera": "cam_bodyid"}
+_ON_BODIES = {mjcf.JOINT: "jnt_bodyid", mjcf.GEOM: "geom_bodyid", mjcf.SITE: "site_bodyid", mjcf.CAMERA: "cam_bodyid"}
 _KINDS = {
     # kind -> (mjtObj, the model's count)
-    "body": ("mjOBJ_BODY", "nbody"),
-    "joint": ("mjOBJ_JOINT", "njnt"),
-    "geom": ("mjOBJ_GEOM", "ngeom"),
-    "site": ("mjOBJ_SITE", "nsite"),
-    "camera": ("mjOBJ_CAMERA", "ncam"),
-    "light": ("mjOBJ_LIGHT", "nlight"),
-    "mesh": ("mjOBJ_MESH", "nmesh"),
-    "hfield": ("mjOBJ_HFIELD", "nhfield"),
-    "material": ("mjOBJ_MATERIAL", "nmat"),
-    "texture": ("mjOBJ_TEXTURE", "ntex"),
-    "flex": ("mjOBJ_FLEX", "nflex"),
-    "tendon": ("mjOBJ_TENDON", "ntendon"),
-    "equality": ("mjOBJ_EQUALITY", "neq"),
-    "actuator": ("mjOBJ_ACTUATOR", "nactuator"),
-    "sensor": ("mjOBJ_SENSOR", "nsensor"),
-    "key": ("mjOBJ_KEY", "nkey"),
+    mjcf.BODY: ("mjOBJ_BODY", "nbody"),
+    mjcf.JOINT: ("mjOBJ_JOINT", "njnt"),
+    mjcf.GEOM: ("mjOBJ_GEOM", "ngeom"),
+    mjcf.SITE: ("mjOBJ_SITE", "nsite"),
+    mjcf.CAMERA: ("mjOBJ_CAMERA", "ncam"),
+    mjcf.LIGHT: ("mjOBJ_LIGHT", "nlight"),
+    mjcf.MESH: ("mjOBJ_MESH", "nmesh"),
+    mjcf.HFIELD: ("mjOBJ_HFIELD", "nhfield"),
+    mjcf.MATERIAL: ("mjOBJ_MATERIAL", "nmat"),
+    mjcf.TEXTURE: ("mjOBJ_TEXTURE", "ntex"),
+    mjcf.FLEX: ("mjOBJ_FLEX", "nflex"),
+    mjcf.TENDON: ("mjOBJ_TENDON", "ntendon"),
+    mjcf.EQUALITY: ("mjOBJ_EQUALITY", "neq"),
+    mjcf.ACTUATOR: ("mjOBJ_ACTUATOR", "nactuator"),
+    mjcf.SENSOR: ("mjOBJ_SENSOR", "nsensor"),
+    mjcf.KEY: ("mjOBJ_KEY", "nkey"),
 }
 
 
@@ -192,7 +199,7 @@ def _all_names(model: Any) -> dict[str, list[Name]]:
     mj = mujoco()
     result: dict[str, list[Name]] = {}
     for kind, (object_type, counter) in _KINDS.items():
-        count = n_actuators(model) if kind == "actuator" else int(getattr(model, counter))
+        count = n_actuators(model) if kind == mjcf.ACTUATOR else int(getattr(model, counter))
         number_of_type = int(getattr(mj.mjtObj, object_type))
         given = [mj.mj_id2name(model, number_of_type, i) or "" for i in range(count)]
         taken = {name for name in given if name}
@@ -208,6 +215,6 @@ def _all_names(model: Any) -> dict[str, list[Name]]:
                 # counted, because trying one name after the other would take long in a large world
                 seen[bodies[i]] += 1
                 suffix = f"_{seen[bodies[i]]}" if seen[bodies[i]] > 1 else ""
-                wanted = f"{result['body'][bodies[i]].text}_{kind}{suffix}"
+                wanted = f"{result[mjcf.BODY][bodies[i]].text}_{kind}{suffix}"
             result[kind].append(Name(unique_name(wanted, taken), generated=True))
     return result

@@ -9,13 +9,14 @@ import numpy as np
 
 from kinema.description import Camera, Frame, Light
 from kinema.foundation import Array, Pose, rotation_aligning, vector
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .geoms import primitive
 from .joints import class_of
 from .materials import visual_material
 from .meshes import MeshAssets
-from .reading import Reading, floats, pose_of, set_given, short_floats, word
+from .reading import Reading, floats, given, pose_of, set_given, short_floats, word
 
 _LIGHT_KINDS = {"spot": "spot", "directional": "directional", "point": "point"}
 
@@ -31,7 +32,7 @@ def _frame(reading: Reading, meshes: MeshAssets, number: int) -> Frame:
     look = visual_material(reading, int(model.site_matid[number]), model.site_rgba[number])
     is_mesh = kind == mujoco().mjtGeom.mjGEOM_MESH
     frame = Frame(
-        **reading.node("site", "sites", number),
+        **reading.node(mjcf.SITE, "sites", number),
         link=reading.link(int(model.site_bodyid[number])),
         pose=pose_of(model.site_pos[number], model.site_quat[number]),
         marker=meshes.centred(int(model.site_dataid[number])) if is_mesh else primitive(kind, model.site_size[number]),
@@ -39,10 +40,12 @@ def _frame(reading: Reading, meshes: MeshAssets, number: int) -> Frame:
     )
     set_given(
         frame.attributes,
-        group=int(model.site_group[number]),
-        material=look.name,
-        user=model.site_user[number] if model.nuser_site else (),
-        **{"class": class_of(reading, "sites", number)},
+        {
+            mjcf.GROUP: int(model.site_group[number]),
+            mjcf.MATERIAL: look.name,
+            mjcf.USER: model.site_user[number] if model.nuser_site else (),
+            mjcf.CLASS: class_of(reading, "sites", number),
+        },
     )
     return frame
 
@@ -55,13 +58,13 @@ def cameras(reading: Reading) -> list[tuple[set[int], Camera]]:
 def _camera(reading: Reading, number: int) -> Camera:
     model = reading.model
     camera = Camera(
-        **reading.node("camera", "cameras", number),
+        **reading.node(mjcf.CAMERA, "cameras", number),
         link=reading.link(int(model.cam_bodyid[number])),
         pose=pose_of(model.cam_pos[number], model.cam_quat[number]),
     )
     height = float(model.cam_fovy[number])
     if _is_orthographic(model, number):
-        camera.settings |= {"projection": "orthographic", "height": height}
+        camera.settings |= {mjcf.PROJECTION: mjcf.ORTHOGRAPHIC, mjcf.HEIGHT: height}
         message = f'camera "{camera.name}" is orthographic; its height is kept as a setting'
         reading.warning("orthographic-camera", message, camera.origin)
     else:
@@ -69,19 +72,18 @@ def _camera(reading: Reading, number: int) -> Camera:
     width, rows = (int(n) for n in model.cam_resolution[number])
     if (width, rows) != (1, 1):
         camera.resolution = (width, rows)
-    kept: dict[str, Any] = {}
     mode = word(model.cam_mode[number], "mjtCamLight")
-    set_given(
-        kept,
-        mode="" if mode == "fixed" else mode,
-        target=reading.name("body", int(model.cam_targetbodyid[number])),
-        ipd=float(model.cam_ipd[number]),
-        sensorsize=model.cam_sensorsize[number],
-        intrinsic=model.cam_intrinsic[number] if model.cam_sensorsize[number].any() else (),
-        output=int(getattr(model, "cam_output", (0,) * model.ncam)[number]),
-        user=model.cam_user[number] if model.nuser_cam else (),
+    camera.settings |= given(
+        {
+            mjcf.MODE: "" if mode == "fixed" else mode,
+            mjcf.TARGET: reading.name(mjcf.BODY, int(model.cam_targetbodyid[number])),
+            mjcf.IPD: float(model.cam_ipd[number]),
+            mjcf.SENSORSIZE: model.cam_sensorsize[number],
+            mjcf.INTRINSIC: model.cam_intrinsic[number] if model.cam_sensorsize[number].any() else (),
+            mjcf.OUTPUT: int(getattr(model, "cam_output", (0,) * model.ncam)[number]),
+            mjcf.USER: model.cam_user[number] if model.nuser_cam else (),
+        }
     )
-    camera.settings |= _plain(kept)
     return camera
 
 
@@ -102,35 +104,31 @@ def _light(reading: Reading, number: int) -> Light:
     kind = _light_kind(model, number)
     red, green, blue = short_floats(model.light_diffuse[number])
     light = Light(
-        **reading.node("light", "lights", number),
+        **reading.node(mjcf.LIGHT, "lights", number),
         kind=_LIGHT_KINDS.get(kind, "point"),
         link=reading.link(int(model.light_bodyid[number])),
         pose=Pose(vector(model.light_pos[number]), _shining(model.light_dir[number])),
         color=(red, green, blue),
         casts_shadow=bool(model.light_castshadow[number]),
     )
-    kept: dict[str, Any] = {}
     mode = word(model.light_mode[number], "mjtCamLight")
-    set_given(
-        kept,
-        type="" if kind in _LIGHT_KINDS else kind,
-        mode="" if mode == "fixed" else mode,
-        target=reading.name("body", int(model.light_targetbodyid[number])),
-        texture=reading.name("texture", int(getattr(model, "light_texid", (-1,) * model.nlight)[number])),
-        **{
-            name: getattr(model, f"light_{name}")[number] for name in _LIGHT_SETTINGS if hasattr(model, f"light_{name}")
-        },
+    light.settings = {mjcf.ACTIVE: bool(model.light_active[number])} | given(
+        {
+            mjcf.TYPE: "" if kind in _LIGHT_KINDS else kind,
+            mjcf.MODE: "" if mode == "fixed" else mode,
+            mjcf.TARGET: reading.name(mjcf.BODY, int(model.light_targetbodyid[number])),
+            mjcf.TEXTURE: reading.name(mjcf.TEXTURE, int(getattr(model, "light_texid", (-1,) * model.nlight)[number])),
+            **{
+                name: getattr(model, f"light_{name}")[number]
+                for name in mjcf.LIGHT_SETTINGS
+                if hasattr(model, f"light_{name}")
+            },
+        }
     )
-    light.settings = {"active": bool(model.light_active[number]), **_plain(kept)}
     if kind not in _LIGHT_KINDS:
         message = f'light "{light.name}" is of type {kind!r}; it is taken for a point light'
         reading.warning("light-type", message, light.origin)
     return light
-
-
-_LIGHT_SETTINGS = (
-    "ambient", "specular", "attenuation", "cutoff", "exponent", "bulbradius", "intensity", "range", "softness"
-)  # fmt: skip
 
 
 def _light_kind(model: Any, number: int) -> str:
@@ -144,10 +142,6 @@ def _shining(direction: Any) -> Array:
     """A rotation whose -z is the direction."""
     length = float(np.linalg.norm(direction))
     return rotation_aligning(-vector(direction) / length) if length > 0 and math.isfinite(length) else np.eye(3)
-
-
-def _plain(kept: dict[str, Any]) -> dict[str, Any]:
-    return {name.partition(":")[2]: value for name, value in kept.items()}
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------
@@ -166,7 +160,7 @@ def options(model: Any) -> dict[str, Any]:
             result[name] = word(value, _WORDS[name])
         else:
             result[name] = floats(value) if isinstance(value, np.ndarray) else value
-    result["flags"] = _flags(model)
+    result[mjcf.FLAGS] = _flags(model)
     return result
 
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from kinema.description import Sensor
+from kinema.words import mjcf
 
 from .actuators import bodies_of_actuator
 from .engine import mujoco
 from .leftovers import plugins_of
-from .reading import Name, Reading, floats, set_given, word
+from .reading import Name, Reading, floats, given, word
 from .tendons import bodies_of_tendon
 
 _TARGETS = {
     # MuJoCo's object -> (the description's word, the kind of name)
-    "body": ("link", "body"),
-    "xbody": ("link", "body"),
-    "joint": ("joint", "joint"),
-    "geom": ("shape", "geom"),
-    "site": ("frame", "site"),
-    "camera": ("camera", "camera"),
-    "tendon": ("tendon", "tendon"),
-    "actuator": ("actuator", "actuator"),
-    "mesh": ("mesh", "mesh"),
+    mjcf.BODY: ("link", mjcf.BODY),
+    mjcf.XBODY: ("link", mjcf.BODY),
+    mjcf.JOINT: ("joint", mjcf.JOINT),
+    mjcf.GEOM: ("shape", mjcf.GEOM),
+    mjcf.SITE: ("frame", mjcf.SITE),
+    mjcf.CAMERA: ("camera", mjcf.CAMERA),
+    mjcf.TENDON: ("tendon", mjcf.TENDON),
+    mjcf.ACTUATOR: ("actuator", mjcf.ACTUATOR),
+    mjcf.MESH: ("mesh", mjcf.MESH),
 }
 
 
@@ -38,7 +39,7 @@ def _sensor(reading: Reading, number: int) -> tuple[set[int], Sensor]:
     target_kind, target = _object(reading, model.sensor_objtype[number], model.sensor_objid[number])
     reference_kind, reference = _object(reading, model.sensor_reftype[number], model.sensor_refid[number])
     sensor = Sensor(
-        **reading.node("sensor", "sensors", number),
+        **reading.node(mjcf.SENSOR, "sensors", number),
         kind=kind,
         target_kind=target_kind,
         target=target,
@@ -71,27 +72,27 @@ def _settings(reading: Reading, number: int, sensor: Sensor) -> None:
     interval = floats(model.sensor_interval[number]) if hasattr(model, "sensor_interval") else ()
     if interval and interval[0] > 0:
         sensor.update_rate = 1.0 / interval[0]
+    samples = tuple(int(n) for n in model.sensor_history[number]) if hasattr(model, "sensor_history") else ()
     object_type = word(model.sensor_objtype[number], "mjtObj")
     reference_type = word(model.sensor_reftype[number], "mjtObj")
     element = reading.element("sensors", number)
-    kept: dict[str, Any] = {}
-    set_given(
-        kept,
-        objtype="" if object_type == "unknown" else object_type,
-        reftype="" if reference_type == "unknown" else reference_type,
-        dim=int(model.sensor_dim[number]),
-        datatype=word(model.sensor_datatype[number], "mjtDataType"),
-        intprm=_integers(model, number),
-        delay=float(getattr(model, "sensor_delay", (0.0,) * model.nsensor)[number]),
-        interval=interval,
-        history=tuple(int(n) for n in model.sensor_history[number]) if hasattr(model, "sensor_history") else (),
-        data="" if element is None else element.attributes.get("data", ""),
-        reduce="" if element is None else element.attributes.get("reduce", ""),
-        needstage=word(model.sensor_needstage[number], "mjtStage") if sensor.kind == "user" else "",
-        plugin=int(model.sensor_plugin[number]) >= 0,
-        user=model.sensor_user[number] if model.nuser_sensor else (),
+    sensor.settings = given(
+        {
+            mjcf.OBJTYPE: "" if object_type == "unknown" else object_type,
+            mjcf.REFTYPE: "" if reference_type == "unknown" else reference_type,
+            mjcf.DIM: int(model.sensor_dim[number]),
+            mjcf.DATATYPE: word(model.sensor_datatype[number], "mjtDataType"),
+            mjcf.INTPRM: _integers(model, number),
+            mjcf.DELAY: float(getattr(model, "sensor_delay", (0.0,) * model.nsensor)[number]),
+            mjcf.INTERVAL: interval,
+            mjcf.HISTORY: samples,
+            mjcf.DATA: "" if element is None else element.attributes.get("data", ""),
+            mjcf.REDUCE: "" if element is None else element.attributes.get("reduce", ""),
+            mjcf.NEEDSTAGE: word(model.sensor_needstage[number], "mjtStage") if sensor.kind == "user" else "",
+            mjcf.PLUGIN: int(model.sensor_plugin[number]) >= 0,
+            mjcf.USER: model.sensor_user[number] if model.nuser_sensor else (),
+        }
     )
-    sensor.settings = {name.partition(":")[2]: value for name, value in kept.items()}
 
 
 def _integers(model: Any, number: int) -> tuple[int, ...]:

@@ -13,13 +13,14 @@ from kinema.foundation import Diagnostics, ReadError
 from kinema.read.resolve import Resolved, Resolver
 from kinema.read.source import read_bytes
 from kinema.read.xml_text import MAX_BYTES, MAX_ELEMENTS, XmlElement
+from kinema.words import mjcf
 
 from .repair import parse_tolerant
 
 MAX_INCLUDE_DEPTH = 40
 MAX_MODELS = 200
 
-_MODEL_ROOT = "mujoco"
+_MODEL_ROOT = mjcf.ROOT
 _FRAGMENT_ROOT = "mujocoinclude"
 
 
@@ -132,8 +133,8 @@ class _Collector:
     # -- attached models ------------------------------------------------------------------------------------------
 
     def _models(self, document: Document, stack: tuple[Path, ...]) -> None:
-        for asset in document.root.find_all("asset"):
-            for element in asset.find_all("model"):
+        for asset in document.root.find_all(mjcf.ASSET):
+            for element in asset.find_all(mjcf.MODEL):
                 found = self._model(element, document, stack)
                 if found is not None:
                     document.models[id(element)] = found
@@ -196,7 +197,7 @@ def _check_root(root: XmlElement) -> None:
 
 def _directories(root: XmlElement) -> Directories:
     result = Directories()
-    for compiler in root.find_all("compiler"):
+    for compiler in root.find_all(mjcf.COMPILER):
         given = compiler.attributes
         result.mesh = given.get("meshdir", given.get("assetdir", result.mesh))
         result.texture = given.get("texturedir", given.get("assetdir", result.texture))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinema.description import Tendon, TendonPathItem, TendonPathKind
+from kinema.words import mjcf
 
 from .engine import mujoco
 from .materials import visual_material
@@ -19,7 +20,7 @@ def tendons(reading: Reading) -> list[tuple[set[int], Tendon]]:
 def _tendon(reading: Reading, number: int) -> Tendon:
     model = reading.model
     tendon = Tendon(
-        **reading.node("tendon", "tendons", number),
+        **reading.node(mjcf.TENDON, "tendons", number),
         path=[_path_item(reading, wrap) for wrap in _wraps(model, number)],
         stiffness=float(model.tendon_stiffness[number]),
         damping=float(model.tendon_damping[number]),
@@ -41,12 +42,14 @@ def _tendon(reading: Reading, number: int) -> Tendon:
     tendon.color = look.color or tendon.color
     set_given(
         tendon.attributes,
-        material=look.name,
-        group=int(model.tendon_group[number]),
-        stiffnesspoly=polynomial(model, "tendon_stiffnesspoly", number),
-        dampingpoly=polynomial(model, "tendon_dampingpoly", number),
-        springyield=float(getattr(model, "tendon_springyield", (0.0,) * model.ntendon)[number]),
-        user=model.tendon_user[number] if model.nuser_tendon else (),
+        {
+            mjcf.MATERIAL: look.name,
+            mjcf.GROUP: int(model.tendon_group[number]),
+            mjcf.STIFFNESSPOLY: polynomial(model, "tendon_stiffnesspoly", number),
+            mjcf.DAMPINGPOLY: polynomial(model, "tendon_dampingpoly", number),
+            mjcf.SPRINGYIELD: float(getattr(model, "tendon_springyield", (0.0,) * model.ntendon)[number]),
+            mjcf.USER: model.tendon_user[number] if model.nuser_tendon else (),
+        },
     )
     return tendon
 
@@ -72,15 +75,15 @@ def _path_item(reading: Reading, wrap: int) -> TendonPathItem:
     match int(model.wrap_type[wrap]):
         case kinds.mjWRAP_JOINT:
             return TendonPathItem(
-                kind=TendonPathKind.JOINT, target=reading.name("joint", target), coefficient=parameter
+                kind=TendonPathKind.JOINT, target=reading.name(mjcf.JOINT, target), coefficient=parameter
             )
         case kinds.mjWRAP_PULLEY:
             return TendonPathItem(kind=TendonPathKind.PULLEY, coefficient=parameter)
         case kinds.mjWRAP_SITE:
-            return TendonPathItem(kind=TendonPathKind.SITE, target=reading.name("site", target))
+            return TendonPathItem(kind=TendonPathKind.SITE, target=reading.name(mjcf.SITE, target))
     # a sphere or a cylinder; the parameter is the number of the side site
-    side = reading.name("site", round(parameter))
-    return TendonPathItem(kind=TendonPathKind.WRAP, target=reading.name("geom", target), side=side)
+    side = reading.name(mjcf.SITE, round(parameter))
+    return TendonPathItem(kind=TendonPathKind.WRAP, target=reading.name(mjcf.GEOM, target), side=side)
 
 
 def bodies_of_tendon(model: Any, number: int) -> set[int]:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kinema.description import Extra
 from kinema.foundation import Array, Pose, vector
+from kinema.words import sdf
 
 from ..cursor import Cursor
 from ..xml_text import XmlElement
 from .elements import SCOPE, WORLD, PoseElement
+from .library import Library
 from .version import Version
 
-if TYPE_CHECKING:
-    from .include import Library
-
-FORMAT = "sdf"
 MAX_MODEL_DEPTH = 64
 """How deep models may be nested in models; real files stay below ten."""
 
@@ -67,7 +65,7 @@ def keep(cursor: Cursor, *tags: str, why: str = "it has no meaning outside of it
 
 def verbatim(cursor: Cursor) -> Extra:
     """The element as it stands in its file."""
-    return Extra(FORMAT, cursor.tag, cursor.element.verbatim, cursor.origin)
+    return Extra(sdf.FORMAT, cursor.tag, cursor.element.verbatim, cursor.origin)
 
 
 def finish(cursor: Cursor) -> list[Extra]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kinema.description import Extra, Frame, Robot, World
 from kinema.foundation import Diagnostics, ReadError, unique_name
+from kinema.words import sdf
 
 from ..resolve import Resolver
-from .context import FORMAT
 from .convert_link import convert_light
 from .convert_model import RobotBuilder
 from .convert_shape import ShapeConverter, prefixed
@@ -60,7 +60,7 @@ class _WorldConverter:
     def _report(
         self, severity: str, code: str, problem: str, element: WorldElement | ModelElement, hint: str = ""
     ) -> None:
-        getattr(self.diagnostics, severity)(f"{FORMAT}.{code}", problem, hint=hint, origin=element.origin)
+        getattr(self.diagnostics, severity)(f"{sdf.FORMAT}.{code}", problem, hint=hint, origin=element.origin)
 
     def _default_bitmask(self) -> int:
         """Bit masks matter only if some collision has one; else every shape keeps the plain 1."""
@@ -107,10 +107,10 @@ class _WorldConverter:
         for joint in joints:
             element = joint.element
             assert isinstance(element, JointElement)
-            self.element.extras.append(Extra(FORMAT, "joint", element.verbatim, element.origin))
+            self.element.extras.append(Extra(sdf.FORMAT, "joint", element.verbatim, element.origin))
             problem = f'joint "{element.name}" of the world connects no model'
             hint = "name links as model::link; it is left out"
-            self.diagnostics.error(f"{FORMAT}.unknown-link", problem, hint=hint, origin=element.origin)
+            self.diagnostics.error(f"{sdf.FORMAT}.unknown-link", problem, hint=hint, origin=element.origin)
 
     # -- the world ------------------------------------------------------------------------------------------------
 
@@ -121,11 +121,11 @@ class _WorldConverter:
             name=element.name,
             name_is_generated=element.name_is_generated or not element.name,
             origin=element.origin,
-            format=FORMAT,
+            format=sdf.FORMAT,
             diagnostics=self.diagnostics,
             robots=robots,
             extras=[*element.extras, *root.extras, *root.actors],
-            attributes={**prefixed(element.settings), "sdf:version": str(root.version)},
+            attributes={**prefixed(element.settings), sdf.key(sdf.VERSION): str(root.version)},
         )
         if root.worlds:
             world.gravity = element.gravity

@@ -32,8 +32,8 @@ from kinema.shapes import (
     sphere_mass,
     transform,
 )
+from kinema.words import sdf
 
-from .context import FORMAT
 from .elements import InertialElement, LinkElement
 
 WATER = 1000.0
@@ -63,11 +63,11 @@ def computed_inertial(link: LinkElement, collisions: list[Shape], diagnostics: D
             piece = _mass(shape.geometry, density)
         except ShapeError as error:
             problem = f'collision "{shape.name}" of link "{link.name}" adds nothing to the computed inertia: {error}'
-            diagnostics.error(f"{FORMAT}.auto-inertia", problem, origin=shape.origin)
+            diagnostics.error(f"{sdf.FORMAT}.auto-inertia", problem, origin=shape.origin)
             continue
         if piece is None:
             problem = f'collision "{shape.name}" of link "{link.name}" has no volume and adds no mass'
-            diagnostics.warning(f"{FORMAT}.auto-inertia", problem, origin=shape.origin)
+            diagnostics.warning(f"{sdf.FORMAT}.auto-inertia", problem, origin=shape.origin)
             continue
         _report_open_mesh(link, shape, diagnostics)
         pieces.append(transform(piece, shape.pose.rotation, shape.pose.position))
@@ -75,7 +75,7 @@ def computed_inertial(link: LinkElement, collisions: list[Shape], diagnostics: D
     if not total.mass > 0.0:
         problem = f'link "{link.name}" asks for a computed inertia, but its collisions have no mass'
         hint = "1 kg and 1 kg m2 about every axis are assumed"
-        diagnostics.error(f"{FORMAT}.auto-inertia", problem, hint=hint, origin=element.origin)
+        diagnostics.error(f"{sdf.FORMAT}.auto-inertia", problem, hint=hint, origin=element.origin)
         return default_inertial()
     scale = element.mass / total.mass if element.mass_is_given else 1.0
     return Inertial(total.mass * scale, total.center, total.inertia * scale)
@@ -116,4 +116,4 @@ def _report_open_mesh(link: LinkElement, shape: Shape, diagnostics: Diagnostics)
     data = mesh_data(shape.geometry)
     if data is not None and not mesh_quality(data).is_balanced:
         problem = f'the mesh of collision "{shape.name}" of link "{link.name}" is not closed; its mass is a guess'
-        diagnostics.warning(f"{FORMAT}.auto-inertia", problem, origin=shape.origin)
+        diagnostics.warning(f"{sdf.FORMAT}.auto-inertia", problem, origin=shape.origin)

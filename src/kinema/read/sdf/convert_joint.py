@@ -20,8 +20,8 @@ from kinema.description import (
     spherical_axes,
 )
 from kinema.foundation import Array, Diagnostics, Pose
+from kinema.words import sdf
 
-from .context import FORMAT
 from .convert_shape import prefixed
 from .elements import AxisElement, JointElement
 from .frames import FrameGraph
@@ -73,14 +73,14 @@ class JointConverter:
             extras=element.extras[:],
             attributes=prefixed(element.settings),
         )
-        joint.attributes["sdf:type"] = element.kind
+        joint.attributes[sdf.key(sdf.TYPE)] = element.kind
         if kind is JointKind.SCREW:
             joint.pitch = element.pitch
         joint.axes = self._axes(node, element, kind)
         joint.initial = _initial(element, joint)
-        for tag, axis in (("axis", element.axis), ("axis2", element.axis2)):
+        for tag, axis in zip(sdf.AXES, (element.axis, element.axis2), strict=True):
             if axis is not None:
-                joint.attributes |= {f"sdf:{tag}_{key}": value for key, value in axis.settings.items()}
+                joint.attributes |= prefixed({sdf.of_axis(tag, name): value for name, value in axis.settings.items()})
         return joint
 
     def gear(self, node: FrameNode, name: str, parent: End, child: End, reference: str | None) -> Constraint:
@@ -100,8 +100,8 @@ class JointConverter:
             reference=reference,
             gear_axis_a=parent.pose.rotation @ first,
             gear_axis_b=child.pose.rotation @ second,
-            extras=[*element.extras, Extra(FORMAT, "joint", element.verbatim, element.origin)],
-            attributes={**prefixed(element.settings), "sdf:type": element.kind},
+            extras=[*element.extras, Extra(sdf.FORMAT, "joint", element.verbatim, element.origin)],
+            attributes={**prefixed(element.settings), sdf.key(sdf.TYPE): element.kind},
         )
 
     # -- axes -----------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class JointConverter:
 
     def _report(self, severity: str, code: str, problem: str, element: JointElement, hint: str = "") -> None:
         report = getattr(self.diagnostics, severity)
-        report(f"{FORMAT}.{code}", problem, hint=hint, origin=element.origin)
+        report(f"{sdf.FORMAT}.{code}", problem, hint=hint, origin=element.origin)
 
 
 def find_joint(scope: Scope, name: str) -> FrameNode | None:

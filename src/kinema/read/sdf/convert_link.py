@@ -9,8 +9,8 @@ import numpy as np
 
 from kinema.description import Camera, Extra, Light, Link, Robot, Sensor, Shape
 from kinema.foundation import Diagnostics, Pose, rotation_aligning
+from kinema.words import sdf
 
-from .context import FORMAT
 from .convert_inertia import computed_inertial, default_inertial, written_inertial
 from .convert_shape import ShapeConverter, prefixed
 from .elements import CameraElement, LightElement, LinkElement, SensorElement
@@ -60,7 +60,7 @@ class LinkConverter:
             for item in items:
                 if item.name in seen:
                     problem = f'link "{element.name}" has two {kind}s called "{item.name}"'
-                    self.diagnostics.error(f"{FORMAT}.duplicate-name", problem, origin=item.origin)
+                    self.diagnostics.error(f"{sdf.FORMAT}.duplicate-name", problem, origin=item.origin)
                 seen.add(item.name)
 
     def _set_inertial(self, link: Link, element: LinkElement, *, is_static: bool) -> None:
@@ -71,7 +71,7 @@ class LinkConverter:
                 problem = (
                     f'link "{link.name}" has no <inertial>: 1 kg and 1 kg m2 about every axis, the format\'s default'
                 )
-                self.diagnostics.note(f"{FORMAT}.default-inertial", problem, origin=element.origin)
+                self.diagnostics.note(f"{sdf.FORMAT}.default-inertial", problem, origin=element.origin)
             return
         link.extras += inertial.extras
         link.attributes |= prefixed(inertial.settings)
@@ -138,14 +138,14 @@ def _camera(sensor: SensorElement, element: CameraElement, pose: Pose, link: str
         vertical_fov=2.0 * math.atan(half * height / width),
         resolution=element.resolution,
         clip=element.clip,
-        settings={"horizontal_fov": element.horizontal_fov, "sensor": sensor.name},
+        settings={sdf.HORIZONTAL_FOV: element.horizontal_fov, sdf.SENSOR: sensor.name},
     )
 
 
 def convert_light(element: LightElement, pose: Pose, link: str | None) -> Light:
     """A light; its direction becomes the -z axis of its frame."""
     length = float(np.linalg.norm(element.direction))
-    settings = {**element.settings, "direction": tuple(element.direction.tolist())}
+    settings = {**element.settings, sdf.DIRECTION: tuple(element.direction.tolist())}
     if element.kind != "point" and length > 0.0:
         back = -element.direction / length
         if not (back[0] == back[1] == 0.0 and back[2] > 0.0):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from kinema.description import Base, CollisionGroup, Extra, Frame, Joint, JointKind, Link, Robot
 from kinema.foundation import Diagnostics, Pose, unique_name
+from kinema.words import sdf
 
-from .context import FORMAT
 from .convert_joint import End, JointConverter, show_followers
 from .convert_link import LinkConverter
 from .convert_shape import ShapeConverter, prefixed
@@ -41,7 +41,7 @@ class RobotBuilder:
             name="+".join(m.name for m in self.models),
             name_is_generated=first.name_is_generated or several,
             origin=first.origin,
-            format=FORMAT,
+            format=sdf.FORMAT,
         )
         if not several:
             self.robot.pose = self.graph.in_world(self.models[0])
@@ -99,7 +99,7 @@ class RobotBuilder:
         if name != wanted:
             problem = f'two {node.kind.value}s of the robot are called "{wanted}"'
             hint = f"the later one is called {name!r}"
-            self.diagnostics.error(f"{FORMAT}.duplicate-name", problem, hint=hint, origin=node.element.origin)
+            self.diagnostics.error(f"{sdf.FORMAT}.duplicate-name", problem, hint=hint, origin=node.element.origin)
         return name
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -108,11 +108,11 @@ class RobotBuilder:
         model = _model(node)
         several = len(self.models) > 1
         own = prefixed(model.settings)
-        own["sdf:version"] = str(model.version)
+        own[sdf.key(sdf.VERSION)] = str(model.version)
         if model.canonical_link:
-            own["sdf:canonical_link"] = model.canonical_link
+            own[sdf.key(sdf.CANONICAL_LINK)] = model.canonical_link
         if several:
-            self.robot.attributes.setdefault("sdf:models", {})[node.name] = own
+            self.robot.attributes.setdefault(sdf.key(sdf.MODELS), {})[node.name] = own
         else:
             self.robot.attributes |= own
         self.robot.extras += model.extras
@@ -159,7 +159,7 @@ class RobotBuilder:
             assert isinstance(element, JointElement)
             ends = self._ends(node, element)
             if ends is None:
-                self.robot.extras.append(Extra(FORMAT, "joint", element.verbatim, element.origin))
+                self.robot.extras.append(Extra(sdf.FORMAT, "joint", element.verbatim, element.origin))
                 continue
             name = self._unique(node, self.taken_joints)
             if element.kind == "gearbox":
@@ -209,7 +209,7 @@ class RobotBuilder:
         if not element.gearbox_reference:
             problem = f'gearbox "{element.name}" has no <gearbox_reference_body>'
             hint = "the world is assumed"
-            self.diagnostics.warning(f"{FORMAT}.gearbox-reference", problem, hint=hint, origin=element.origin)
+            self.diagnostics.warning(f"{sdf.FORMAT}.gearbox-reference", problem, hint=hint, origin=element.origin)
             return None
         if element.gearbox_reference == WORLD:
             return None
@@ -254,10 +254,10 @@ class RobotBuilder:
         if isinstance(element, ModelElement):
             if node.kind is FrameKind.MODEL:
                 frame.name += SCOPE + MODEL_FRAME
-            frame.attributes |= {"sdf:model": element.name, "sdf:static": element.static}
-            frame.attributes |= {"sdf:version": str(element.version), "sdf:merged": element.merged}
+            frame.attributes |= {sdf.key(sdf.MODEL): element.name, sdf.key(sdf.STATIC): element.static}
+            frame.attributes |= {sdf.key(sdf.VERSION): str(element.version), sdf.key(sdf.MERGED): element.merged}
         if node.scope.is_world:
-            frame.attributes["sdf:scope"] = WORLD
+            frame.attributes[sdf.key(sdf.SCOPE)] = WORLD
         self.robot.frames.append(frame)
 
     def _choose_root(self) -> None:
@@ -274,7 +274,7 @@ class RobotBuilder:
             robot.base = Base.FREE if robot.tree().roots else Base.FIXED
 
     def _error(self, code: str, problem: str, element: JointElement, hint: str = "") -> None:
-        self.diagnostics.error(f"{FORMAT}.{code}", problem, hint=hint, origin=element.origin)
+        self.diagnostics.error(f"{sdf.FORMAT}.{code}", problem, hint=hint, origin=element.origin)
 
 
 def _model(node: FrameNode) -> ModelElement:

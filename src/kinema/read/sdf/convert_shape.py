@@ -21,9 +21,9 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Diagnostics, Pose, rotation_aligning
 from kinema.shapes import ShapeError
+from kinema.words import sdf
 
 from ..resolve import Resolver
-from .context import FORMAT
 from .elements import (
     CollisionElement,
     MaterialElement,
@@ -108,7 +108,7 @@ class ShapeConverter:
         if element.material is not None:
             shape.material = self._material(element.material, element.transparency)
         if element.transparency:
-            shape.attributes["sdf:transparency"] = element.transparency
+            shape.attributes[sdf.key(sdf.TRANSPARENCY)] = element.transparency
         _remember_hulls(element.shape, shape)
         return shape
 
@@ -135,10 +135,10 @@ class ShapeConverter:
 
     def _unread(self, shape: UnreadShape, what: str) -> None:
         if shape.tag == "empty":
-            self.diagnostics.note(f"{FORMAT}.empty-geometry", f"{what} is empty on purpose", origin=shape.origin)
+            self.diagnostics.note(f"{sdf.FORMAT}.empty-geometry", f"{what} is empty on purpose", origin=shape.origin)
             return
         problem = f"{what} is left out: {_WHY_UNREAD[shape.tag]}"
-        self.diagnostics.warning(f"{FORMAT}.{shape.tag}", problem, hint="use a mesh", origin=shape.origin)
+        self.diagnostics.warning(f"{sdf.FORMAT}.{shape.tag}", problem, hint="use a mesh", origin=shape.origin)
 
     def _polyline(self, shape: PolylineShape, what: str) -> tuple[Geometry, Array | None] | None:
         made = extrude(shape.points, shape.height) if len(shape.points) <= _MAX_POLYGON else None
@@ -157,13 +157,15 @@ class ShapeConverter:
         if path is None:
             report = self.diagnostics.error if is_collision else self.diagnostics.warning
             problem = f"the mesh {shape.uri!r} of {what} was not found: {reason}"
-            report(f"{FORMAT}.missing-mesh", problem, hint="give its folder as a search path", origin=shape.origin)
+            report(f"{sdf.FORMAT}.missing-mesh", problem, hint="give its folder as a search path", origin=shape.origin)
         if shape.submesh and path is not None:
             self._check_part(shape, path, what)
         approximation = _OPTIMIZATION.get(shape.optimization)
         if shape.optimization and approximation is None:
             problem = f"{what}: {shape.optimization[:40]!r} is not a mesh optimization"
-            self.diagnostics.error(f"{FORMAT}.mesh-optimization", problem, hint="it is ignored", origin=shape.origin)
+            self.diagnostics.error(
+                f"{sdf.FORMAT}.mesh-optimization", problem, hint="it is ignored", origin=shape.origin
+            )
         return Mesh(
             uri=shape.uri,
             path="" if path is None else str(path),
@@ -181,7 +183,9 @@ class ShapeConverter:
             part, why = None, str(error)
         if part is None:
             problem = f"{what} is only the part {shape.submesh!r} of its mesh, but {why.rstrip('.')}; all of it is used"
-            self.diagnostics.warning(f"{FORMAT}.submesh", problem, hint="put it into its own file", origin=shape.origin)
+            self.diagnostics.warning(
+                f"{sdf.FORMAT}.submesh", problem, hint="put it into its own file", origin=shape.origin
+            )
 
     # -- look and feel --------------------------------------------------------------------------------------------
 
@@ -200,14 +204,14 @@ class ShapeConverter:
             material.emission = element.emissive[:3]
         if element.specular is not None:
             material.specular = sum(element.specular[:3]) / 3.0
-            material.attributes["sdf:specular"] = element.specular
+            material.attributes[sdf.key(sdf.SPECULAR)] = element.specular
         if element.albedo_map:
             found = self.resolver.resolve(element.albedo_map, element.origin.file)
             if found.path is not None:
                 material.texture = str(found.path)
             else:
                 problem = f"the texture {element.albedo_map!r} was not found: {found.reason}"
-                self.diagnostics.warning(f"{FORMAT}.missing-texture", problem, origin=element.origin)
+                self.diagnostics.warning(f"{sdf.FORMAT}.missing-texture", problem, origin=element.origin)
         return material
 
     def _masks(self, surface: SurfaceElement, shape: Shape) -> None:
@@ -232,7 +236,7 @@ def _surface(element: SurfaceElement) -> PhysicsMaterial:
         contact_stiffness=element.stiffness,
         contact_damping=element.damping,
         extras=element.extras[:],
-        attributes={} if torsional is None else {"sdf:torsional": (torsional, element.patch_radius)},
+        attributes={} if torsional is None else {sdf.key(sdf.TORSIONAL): (torsional, element.patch_radius)},
     )
 
 
@@ -254,13 +258,13 @@ def _towards(normal: Array) -> Array | None:
 
 def _remember_hulls(element: ShapeElement | None, shape: Shape) -> None:
     if isinstance(element, MeshShape) and element.max_convex_hulls is not None:
-        shape.attributes["sdf:max_convex_hulls"] = element.max_convex_hulls
+        shape.attributes[sdf.key(sdf.MAX_CONVEX_HULLS)] = element.max_convex_hulls
 
 
 def _text_of(element: CollisionElement | VisualElement, tag: str) -> Extra:
-    return Extra(FORMAT, tag, element.verbatim, element.origin)
+    return Extra(sdf.FORMAT, tag, element.verbatim, element.origin)
 
 
 def prefixed(settings: dict[str, object]) -> dict[str, object]:
     """Settings as attributes of a node."""
-    return {f"{FORMAT}:{name}": value for name, value in settings.items()}
+    return {sdf.key(name): value for name, value in settings.items()}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinema.foundation import Diagnostics, Origin, Pose, unique_name
+from kinema.words import sdf
 
-from .context import FORMAT
 from .elements import (
     MODEL_FRAME,
     SCOPE,
@@ -123,10 +123,10 @@ class FrameGraph:
         hint = f"the later one is called {fresh!r}" if fresh else "give every link, joint and frame its own name"
         problem = f'{node.kind.value} "{node.name}" has the name of another {other.kind.value}'
         report = self.diagnostics.error if strict else self.diagnostics.warning
-        report(f"{FORMAT}.duplicate-name", problem, hint=hint, origin=node.element.origin)
+        report(f"{sdf.FORMAT}.duplicate-name", problem, hint=hint, origin=node.element.origin)
 
     def _error(self, code: str, problem: str, origin: Origin, hint: str = "") -> None:
-        self.diagnostics.error(f"{FORMAT}.{code}", problem, hint=hint, origin=origin)
+        self.diagnostics.error(f"{sdf.FORMAT}.{code}", problem, hint=hint, origin=origin)
 
     # -- connecting -----------------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kinema.description import Extra
 from kinema.foundation import Diagnostics, ReadError
+from kinema.words import sdf
 
 from ..cursor import Cursor
 from ..xml_text import XmlElement
 from .context import (
-    FORMAT,
     MAX_MODEL_DEPTH,
     Context,
     child_number,
@@ -21,12 +21,13 @@ from .context import (
     verbatim,
 )
 from .elements import FrameElement, LightElement, Member, ModelElement, RootElement, WorldElement
-from .include import Library
+from .include import admits, include
+from .library import Library
 from .parse_joint import parse_joint
 from .parse_link import parse_light, parse_link
 from .version import read_version
 
-_ROOTS = ("sdf", "gazebo")
+_ROOTS = (sdf.FORMAT, "gazebo")
 _WORLD_DATA = (
     *("audio", "wind", "magnetic_field", "atmosphere", "gui", "scene", "road", "spherical_coordinates"),
     *("plugin", "model_state"),
@@ -35,7 +36,7 @@ _WORLD_DATA = (
 
 def parse_root(element: XmlElement, library: Library, diagnostics: Diagnostics) -> RootElement:
     """A whole document; a `ReadError` where it is none of SDFormat."""
-    cursor = Cursor(element, FORMAT, diagnostics)
+    cursor = Cursor(element, sdf.FORMAT, diagnostics)
     if cursor.tag not in _ROOTS:
         raise ReadError(f"{cursor.origin}: the root element is <{cursor.tag[:60]}>, not <sdf>")
     version = read_version(cursor)
@@ -74,11 +75,11 @@ def parse_model(cursor: Cursor, context: Context) -> ModelElement | None:
         placement_frame=(cursor.text_of("placement_frame") or "").strip(),
         static=cursor.child_flag("static", False),
         self_collide=cursor.child_flag("self_collide", False),
-        settings=read_settings(cursor, flags=("allow_auto_disable", "enable_wind")),
+        settings=read_settings(cursor, flags=sdf.MODEL_FLAGS),
     )
     namespace = cursor.text_of("namespace")
     if namespace:
-        model.settings["namespace"] = namespace
+        model.settings[sdf.NAMESPACE] = namespace
     own = context.loose[:]  # the members below take what is theirs
     context.loose.clear()
     inside = context.deeper()
@@ -86,7 +87,7 @@ def parse_model(cursor: Cursor, context: Context) -> ModelElement | None:
         member = _parse_member(child, inside)
         if isinstance(member, LightElement | Extra):
             child.error("include-content", f"{label(cursor)} includes something else than a model")
-        elif member is not None and context.library.admits(model.size, member, child, inside):
+        elif member is not None and admits(inside, model.size, member, child):
             model.add(member)
     model.extras = own + keep(cursor, "plugin", "gripper")
     model.extras += keep(cursor, "model_state", why="the state is that of a simulation in progress")
@@ -106,7 +107,7 @@ def _parse_member(cursor: Cursor, context: Context) -> Member | LightElement | E
         case "model":
             return parse_model(cursor, context)
         case _:
-            return context.library.include(cursor, context)
+            return include(cursor, context)
 
 
 def _parse_frame(cursor: Cursor, context: Context) -> FrameElement:
@@ -135,7 +136,7 @@ def _parse_world(cursor: Cursor, context: Context) -> WorldElement:
     world = WorldElement(name=name, name_is_generated=generated, origin=cursor.origin, version=context.version)
     namespace = cursor.text_of("namespace")
     if namespace:
-        world.settings["namespace"] = namespace
+        world.settings[sdf.NAMESPACE] = namespace
     _read_physics(cursor, context, world)
     gravity = cursor.child("gravity")
     if gravity is not None:
@@ -150,7 +151,7 @@ def _parse_world(cursor: Cursor, context: Context) -> WorldElement:
             world.lights.append(member)
         elif isinstance(member, Extra):
             world.extras.append(member)
-        elif member is not None and context.library.admits(size, member, child, context):
+        elif member is not None and admits(context, size, member, child):
             world.members.append(member)
             size += member.size if isinstance(member, ModelElement) else 1
     world.extras += keep(cursor, *_WORLD_DATA)
@@ -174,8 +175,8 @@ def _read_physics(cursor: Cursor, context: Context, world: WorldElement) -> None
     gravity = chosen.child("gravity")
     if gravity is not None and context.version.gravity_is_in_physics:
         world.gravity = numbers(gravity, world.gravity.tolist())
-    world.settings |= read_settings(chosen, numbers=("real_time_factor", "real_time_update_rate"))
-    world.settings["physics_type"] = (chosen.text_of("type") or "ode").strip()
+    world.settings |= read_settings(chosen, numbers=sdf.PHYSICS_NUMBERS)
+    world.settings[sdf.PHYSICS_TYPE] = (chosen.text_of("type") or "ode").strip()
     for physics in found:
         world.extras.append(verbatim(physics))
         physics.note("kept", "<physics> is kept as it is; of its settings the time step is used")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinema.description import Box, Capsule, Cone, Cylinder, Ellipsoid, Sphere
+from kinema.words import sdf
 
 from ..cursor import Cursor
 from .context import (
@@ -40,10 +41,7 @@ from .elements import (
 _UNREAD = ("heightmap", "image", "empty")
 _SHAPES = ("box", "sphere", "cylinder", "capsule", "ellipsoid", "cone", "plane", "mesh", "polyline", *_UNREAD)
 _MAX_POINTS = 2000
-_CONTACT_NUMBERS = (
-    *("kp", "kd", "soft_cfm", "soft_erp", "max_vel", "min_depth"),
-    "split_impulse_penetration_threshold",
-)
+_ENGINE_NUMBERS = tuple(tag for tag in sdf.ENGINE_SETTINGS if tag != sdf.SPLIT_IMPULSE)
 
 
 def parse_collision(cursor: Cursor, context: Context) -> CollisionElement:
@@ -56,7 +54,7 @@ def parse_collision(cursor: Cursor, context: Context) -> CollisionElement:
         pose=read_pose(cursor, context),
         shape=_read_geometry(cursor, context),
         density=optional_number(cursor, "density"),
-        settings=read_settings(cursor, numbers=("laser_retro", "max_contacts")),
+        settings=read_settings(cursor, numbers=(sdf.LASER_RETRO, sdf.MAX_CONTACTS)),
         verbatim=cursor.element.verbatim,
     )
     surface = cursor.child("surface")
@@ -71,13 +69,13 @@ def parse_collision(cursor: Cursor, context: Context) -> CollisionElement:
 def parse_visual(cursor: Cursor, context: Context) -> VisualElement:
     """`<visual>`."""
     name, generated = read_name(cursor, context)
-    settings = read_settings(cursor, numbers=("laser_retro",), flags=("cast_shadows",))
+    settings = read_settings(cursor, numbers=(sdf.LASER_RETRO,), flags=(sdf.CAST_SHADOWS,))
     flags = child_integer(cursor, "visibility_flags")
     if flags is not None:
-        settings["visibility_flags"] = flags
+        settings[sdf.VISIBILITY_FLAGS] = flags
     meta = cursor.child("meta")
     if meta is not None:
-        settings["meta"] = as_tree(meta.element)
+        settings[sdf.META] = as_tree(meta.element)
     visual = VisualElement(
         name=name,
         name_is_generated=generated,
@@ -185,7 +183,7 @@ def _parse_surface(cursor: Cursor) -> SurfaceElement:
     bounce = cursor.child("bounce")
     if bounce is not None:
         surface.restitution = child_number(bounce, "restitution_coefficient", 0.0)
-        surface.settings |= read_settings(bounce, numbers=("threshold",))
+        surface.settings |= read_settings(bounce, numbers=(sdf.THRESHOLD,))
         surface.extras += finish(bounce)
     friction = cursor.child("friction")
     if friction is not None:
@@ -200,34 +198,35 @@ def _parse_surface(cursor: Cursor) -> SurfaceElement:
 
 def _parse_friction(cursor: Cursor, surface: SurfaceElement) -> None:
     """ODE's coefficients are the ones everybody uses; Bullet's count where ODE's are not given."""
-    ode, bullet = cursor.child("ode"), cursor.child("bullet")
+    ode, bullet = cursor.child(sdf.ODE), cursor.child(sdf.BULLET)
     if bullet is not None:
         surface.friction = optional_number(bullet, "friction")
         surface.friction2 = optional_number(bullet, "friction2")
-        found = read_settings(bullet, numbers=("friction", "friction2", "rolling_friction"))
-        surface.settings |= {f"bullet_{tag}": value for tag, value in found.items()}
-        if bullet.child("fdir1") is not None:
-            surface.settings["bullet_fdir1"] = tuple(child_vector(bullet, "fdir1", (0.0, 0.0, 0.0)).tolist())
+        found = read_settings(bullet, numbers=sdf.BULLET_FRICTION)
+        surface.settings |= {sdf.of_engine(sdf.BULLET, tag): value for tag, value in found.items()}
+        if bullet.child(sdf.FDIR1) is not None:
+            direction = child_vector(bullet, sdf.FDIR1, (0.0, 0.0, 0.0))
+            surface.settings[sdf.of_engine(sdf.BULLET, sdf.FDIR1)] = tuple(direction.tolist())
         surface.extras += finish(bullet)
     if ode is not None:
         mu, mu2 = optional_number(ode, "mu"), optional_number(ode, "mu2")
         surface.friction = surface.friction if mu is None else mu
         surface.friction2 = surface.friction2 if mu2 is None else mu2
-        if ode.child("fdir1") is not None:
-            surface.settings["fdir1"] = tuple(child_vector(ode, "fdir1", (0.0, 0.0, 0.0)).tolist())
-        surface.settings |= read_settings(ode, numbers=("slip1", "slip2"))
+        if ode.child(sdf.FDIR1) is not None:
+            surface.settings[sdf.FDIR1] = tuple(child_vector(ode, sdf.FDIR1, (0.0, 0.0, 0.0)).tolist())
+        surface.settings |= read_settings(ode, numbers=sdf.SLIPS)
         surface.extras += finish(ode)
     torsional = cursor.child("torsional")
     if torsional is not None:
         surface.torsional_coefficient = child_number(torsional, "coefficient", 1.0)
         surface.use_patch_radius = torsional.child_flag("use_patch_radius", True)
         surface.patch_radius = child_number(torsional, "patch_radius", 0.0)
-        surface.settings |= read_settings(torsional, numbers=("surface_radius",))
-        torsional_ode = torsional.child("ode")
+        surface.settings |= read_settings(torsional, numbers=(sdf.SURFACE_RADIUS,))
+        torsional_ode = torsional.child(sdf.ODE)
         if torsional_ode is not None:
             slip = optional_number(torsional_ode, "slip")
             if slip is not None:
-                surface.settings["torsional_slip"] = slip
+                surface.settings[sdf.TORSIONAL_SLIP] = slip
             surface.extras += finish(torsional_ode)
         surface.extras += finish(torsional)
     surface.extras += finish(cursor)
@@ -236,22 +235,22 @@ def _parse_friction(cursor: Cursor, surface: SurfaceElement) -> None:
 def _parse_contact(cursor: Cursor, surface: SurfaceElement) -> None:
     surface.collide_bitmask = child_integer(cursor, "collide_bitmask")
     surface.category_bitmask = child_integer(cursor, "category_bitmask")
-    ignored = optional_flag(cursor, "collide_without_contact")
+    ignored = optional_flag(cursor, sdf.COLLIDE_WITHOUT_CONTACT)
     if ignored is not None:
-        surface.settings["collide_without_contact"] = ignored
-    mask = child_integer(cursor, "collide_without_contact_bitmask")
+        surface.settings[sdf.COLLIDE_WITHOUT_CONTACT] = ignored
+    mask = child_integer(cursor, sdf.COLLIDE_WITHOUT_CONTACT_BITMASK)
     if mask is not None:
-        surface.settings["collide_without_contact_bitmask"] = mask
-    surface.settings |= read_settings(cursor, numbers=("poissons_ratio", "elastic_modulus"))
-    for engine in ("bullet", "ode"):
+        surface.settings[sdf.COLLIDE_WITHOUT_CONTACT_BITMASK] = mask
+    surface.settings |= read_settings(cursor, numbers=sdf.CONTACT_NUMBERS)
+    for engine in (sdf.BULLET, sdf.ODE):
         child = cursor.child(engine)
         if child is None:
             continue
         stiffness, damping = optional_number(child, "kp"), optional_number(child, "kd")
         surface.stiffness = surface.stiffness if stiffness is None else stiffness
         surface.damping = surface.damping if damping is None else damping
-        found = read_settings(child, numbers=_CONTACT_NUMBERS, flags=("split_impulse",))
-        surface.settings |= {f"{engine}_{tag}": value for tag, value in found.items()}
+        found = read_settings(child, numbers=_ENGINE_NUMBERS, flags=(sdf.SPLIT_IMPULSE,))
+        surface.settings |= {sdf.of_engine(engine, tag): value for tag, value in found.items()}
         surface.extras += finish(child)
     surface.extras += finish(cursor)
 
@@ -264,15 +263,15 @@ def _parse_material(cursor: Cursor) -> MaterialElement:
         diffuse=child_color(cursor, "diffuse"),
         specular=child_color(cursor, "specular"),
         emissive=child_color(cursor, "emissive"),
-        settings=read_settings(cursor, numbers=("render_order", "shininess"), flags=("lighting", "double_sided")),
+        settings=read_settings(cursor, numbers=sdf.MATERIAL_NUMBERS, flags=sdf.MATERIAL_FLAGS),
         origin=cursor.origin,
     )
     ambient = child_color(cursor, "ambient")
     if ambient is not None:
-        material.settings["ambient"] = ambient
+        material.settings[sdf.AMBIENT] = ambient
     script = cursor.child("script")
     if script is not None:
-        material.settings["script"] = as_tree(script.element)
+        material.settings[sdf.SCRIPT] = as_tree(script.element)
         material.extras.append(verbatim(script))
         what = script.child_text("name").strip()
         script.note("material-script", f"the material script {what!r} is kept as it is; its colours are not looked up")
@@ -294,4 +293,4 @@ def _parse_pbr(cursor: Cursor, material: MaterialElement) -> None:
         material.roughness = child_number(metal, "roughness", 0.5)
     elif specular is not None:
         material.albedo_map = specular.child_text("albedo_map").strip()
-    material.settings["pbr"] = as_tree(cursor.element)
+    material.settings[sdf.PBR] = as_tree(cursor.element)

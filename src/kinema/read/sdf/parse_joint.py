@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from kinema.words import sdf
+
 from ..cursor import Cursor
 from .context import (
     Context,
@@ -26,8 +28,6 @@ from .parse_link import parse_sensor
 from .version import thread_pitch_to_travel
 
 KINDS = ("revolute", "continuous", "prismatic", "fixed", "ball", "universal", "revolute2", "screw", "gearbox")
-OWN_INITIAL_POSITION = "kinema:initial_position"
-"""What our writer calls it: SDFormat 1.9 took the element away."""
 _NO_LIMIT = 1e16
 """Up to 1.9 a limit of this size stands for none."""
 
@@ -125,7 +125,7 @@ def _parse_axis(cursor: Cursor, context: Context, owner: str) -> AxisElement:
         _parse_limit(limit, context, axis)
     if mimic is not None:
         axis.mimic = _parse_mimic(mimic, context)
-    initial, own = cursor.child("initial_position"), cursor.child(OWN_INITIAL_POSITION)
+    initial, own = cursor.child(sdf.INITIAL_POSITION), cursor.child(sdf.OWN_INITIAL_POSITION)
     if initial is not None:
         axis.initial_position = number(initial, 0.0)
         message = f"<initial_position> of {owner} says where it starts; libsdformat and Gazebo never put it to use"
@@ -156,8 +156,8 @@ def _parse_limit(cursor: Cursor, context: Context, axis: AxisElement) -> None:
     axis.upper = math.inf if upper >= _NO_LIMIT else upper
     axis.effort = math.inf if effort < 0.0 or effort >= _NO_LIMIT else effort
     axis.velocity = math.inf if velocity < 0.0 or velocity >= _NO_LIMIT else velocity
-    found = read_settings(cursor, numbers=("stiffness", "dissipation"))
-    axis.settings |= {f"limit_{tag}": value for tag, value in found.items()}
+    found = read_settings(cursor, numbers=sdf.LIMIT_SETTINGS)
+    axis.settings |= {sdf.limit(tag): value for tag, value in found.items()}
     context.close(cursor)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinema.words import sdf
+
 from ..cursor import Cursor
 from .context import (
     Context,
@@ -27,7 +29,6 @@ from .elements import CameraElement, InertialElement, LightElement, LinkElement,
 from .parse_geometry import parse_collision, parse_visual
 
 _CARRIED = ("projector", "audio_sink", "audio_source", "battery", "particle_emitter", "plugin")
-_SENSOR_FLAGS = ("always_on", "visualize", "enable_metrics")
 _SENSOR_DATA = (
     *("air_pressure", "air_speed", "air_flow", "altimeter", "camera", "contact", "force_torque", "gps", "imu", "lidar"),
     *("logical_camera", "magnetometer", "navsat", "ray", "rfid", "rfidtag", "sonar", "transceiver"),
@@ -46,11 +47,11 @@ def parse_link(cursor: Cursor, context: Context) -> LinkElement:
         gravity=cursor.child_flag("gravity", True),
         self_collide=optional_flag(cursor, "self_collide"),
         kinematic=cursor.child_flag("kinematic", False),
-        settings=read_settings(cursor, flags=("enable_wind", "must_be_base_link")),
+        settings=read_settings(cursor, flags=sdf.LINK_FLAGS),
     )
-    decay = cursor.child("velocity_decay")
+    decay = cursor.child(sdf.VELOCITY_DECAY)
     if decay is not None:
-        link.settings["velocity_decay"] = (child_number(decay, "linear", 0.0), child_number(decay, "angular", 0.0))
+        link.settings[sdf.VELOCITY_DECAY] = (child_number(decay, "linear", 0.0), child_number(decay, "angular", 0.0))
         context.close(decay)
     inertial = cursor.child("inertial")
     if inertial is not None:
@@ -93,7 +94,7 @@ def _parse_inertial(cursor: Cursor, context: Context) -> InertialElement:
         cursor.note("default-inertial", "<inertial> has no <inertia>: 1 kg m2 about every axis, the format's default")
     added = cursor.child("fluid_added_mass")
     if added is not None:
-        inertial.settings["fluid_added_mass"] = read_settings(added, numbers=_ADDED_MASS)
+        inertial.settings[sdf.FLUID_ADDED_MASS] = read_settings(added, numbers=_ADDED_MASS)
         added.note("kept", "<fluid_added_mass> is kept as it is: fluids are not simulated")
         context.close(added)
     inertial.extras = keep(cursor, "auto_inertia_params", why="it is for a program that computes inertias")
@@ -115,7 +116,7 @@ def parse_sensor(cursor: Cursor, context: Context) -> SensorElement:
         pose=read_pose(cursor, context),
         kind=kind,
         update_rate=child_number(cursor, "update_rate", 0.0),
-        settings=read_settings(cursor, flags=_SENSOR_FLAGS, texts=("topic", "frame_id")),
+        settings=read_settings(cursor, flags=sdf.SENSOR_FLAGS, texts=sdf.SENSOR_TEXTS),
         cameras=[_parse_camera(c, context, name) for c in cursor.children("camera")],
     )
     sensor.extras = keep(cursor, "plugin")
@@ -160,12 +161,12 @@ def parse_light(cursor: Cursor, context: Context) -> LightElement:
         color=child_color(cursor, "diffuse") or (1.0, 1.0, 1.0, 1.0),
         direction=child_vector(cursor, "direction", (0.0, 0.0, -1.0)),
         casts_shadow=cursor.child_flag("cast_shadows", False),
-        settings=read_settings(cursor, numbers=("intensity",), flags=("light_on", "visualize")),
+        settings=read_settings(cursor, numbers=sdf.LIGHT_NUMBERS, flags=sdf.LIGHT_FLAGS),
     )
     specular = child_color(cursor, "specular")
     if specular is not None:
-        light.settings["specular"] = specular
-    for tag in ("attenuation", "spot"):
+        light.settings[sdf.SPECULAR] = specular
+    for tag in sdf.LIGHT_PARTS:
         child = cursor.child(tag)
         if child is not None:
             light.settings[tag] = read_settings(

@@ -12,7 +12,7 @@ from ..resolve import Resolver
 from ..source import read_bytes
 from ..xml_text import parse_xml
 from .convert import convert
-from .include import Library
+from .library import Library
 from .parse import parse_root
 
 

@@ -22,7 +22,9 @@ from kinema.description import (
     Sphere,
 )
 from kinema.foundation import Diagnostics, Origin
+from kinema.words import urdf
 
+from .context import extra_of
 from .elements import (
     BoxElement,
     CapsuleElement,
@@ -38,7 +40,6 @@ from .elements import (
 )
 from .joints import JointConverter
 from .materials import Materials
-from .parse import FORMAT, extra_of
 from .placement import inertial_of, pose_of
 from .references import References
 
@@ -66,18 +67,18 @@ class _Converter:
             name_is_generated=not element.name,
             origin=element.place,
             extras=list(element.extras),
-            format=FORMAT,
+            format=urdf.FORMAT,
             diagnostics=self.diagnostics,
         )
         if element.version is not None:
-            self.robot.attributes[f"{FORMAT}:version"] = element.version
+            self.robot.attributes[urdf.VERSION] = element.version
         self.materials.define(element.materials, element.links)
         self._links()
         self._joints()
         self._keep_unused_materials()
         self._keep_referring()
         if not self.robot.links:
-            self.diagnostics.error(f"{FORMAT}.no-links", "the robot has no links", origin=element.place)
+            self.diagnostics.error(f"{urdf.FORMAT}.no-links", "the robot has no links", origin=element.place)
         return self.robot
 
     # -- links ----------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class _Converter:
             use, report = ("visual", self.diagnostics.warning) if is_visual else ("collision", self.diagnostics.error)
             message = f'link "{link}": the {use} mesh {element.filename!r} was not found: {found.reason}'
             hint = "" if "://" not in element.filename else "give the folder of the package as a search path"
-            report(f"{FORMAT}.missing-mesh", message, hint=hint, origin=element.place)
+            report(f"{urdf.FORMAT}.missing-mesh", message, hint=hint, origin=element.place)
         return Mesh(
             uri=element.filename,
             path=str(found.path or ""),
@@ -174,7 +175,7 @@ class _Converter:
 
     def _duplicate(self, what: str, name: str, place: Origin, first: Origin, consequence: str) -> None:
         message = f'{what} "{name}" is defined again after line {first.line}; this one {consequence}'
-        self.diagnostics.error(f"{FORMAT}.duplicate-name", message, origin=place)
+        self.diagnostics.error(f"{urdf.FORMAT}.duplicate-name", message, origin=place)
 
     # -- the rest -------------------------------------------------------------------------------------------------
 
@@ -195,7 +196,7 @@ class _Converter:
                 owner = owners.get(element.reference)
                 if owner is None:
                     message = f'<gazebo> refers to "{element.reference}", which is neither a link nor a joint'
-                    self.diagnostics.warning(f"{FORMAT}.unknown-reference", message, origin=element.place)
+                    self.diagnostics.warning(f"{urdf.FORMAT}.unknown-reference", message, origin=element.place)
                     owner = self.robot
             owner.extras.append(element.content)
 

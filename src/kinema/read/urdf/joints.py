@@ -19,9 +19,10 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Array, Diagnostics, axis_angle_to_matrix, vector
+from kinema.words import urdf
 
+from .context import extra_of
 from .elements import JointElement, LimitElement
-from .parse import FORMAT, extra_of
 from .placement import pose_of
 
 _KINDS = {
@@ -71,9 +72,9 @@ class JointConverter:
         self._dynamics(joint, element)
         self._ignore(joint, element)
         if element.safety:
-            joint.attributes[f"{FORMAT}:safety_controller"] = element.safety
+            joint.attributes[urdf.SAFETY_CONTROLLER] = element.safety
         if element.calibration:
-            joint.attributes[f"{FORMAT}:calibration"] = element.calibration
+            joint.attributes[urdf.CALIBRATION] = element.calibration
         return joint
 
     # -- kinds and axes -------------------------------------------------------------------------------------------
@@ -85,7 +86,7 @@ class JointConverter:
         if element.type:  # a missing type was reported when it was not found
             message = f'joint "{element.name}" has the unknown type {element.type!r}; it is read as fixed'
             hint = f"the types are {', '.join(kinds)}"
-            self.diagnostics.error(f"{FORMAT}.unknown-joint-type", message, hint=hint, origin=element.place)
+            self.diagnostics.error(f"{urdf.FORMAT}.unknown-joint-type", message, hint=hint, origin=element.place)
         return JointKind.FIXED
 
     def _axes(self, kind: JointKind, element: JointElement) -> list[Axis]:
@@ -113,7 +114,7 @@ class JointConverter:
         largest = float(np.abs(element.axis).max())
         if largest == 0:
             message = f'joint "{element.name}": its axis is zero; 1 0 0 is assumed'
-            self.diagnostics.error(f"{FORMAT}.zero-axis", message, origin=element.place)
+            self.diagnostics.error(f"{urdf.FORMAT}.zero-axis", message, origin=element.place)
             return vector((1, 0, 0))
         scaled = element.axis / largest  # so that squaring neither under- nor overflows
         length = largest * float(np.linalg.norm(scaled))
@@ -121,13 +122,13 @@ class JointConverter:
         if abs(length - 1) > 1e-6:
             report = self.diagnostics.warning if abs(length - 1) > 1e-2 else self.diagnostics.note
             message = f'joint "{element.name}": its axis has length {length:g}; it is normalised'
-            report(f"{FORMAT}.axis-not-unit", message, origin=element.place)
+            report(f"{urdf.FORMAT}.axis-not-unit", message, origin=element.place)
         return scaled / np.linalg.norm(scaled)
 
     def _thread_pitch(self, element: JointElement) -> float:
         if element.thread_pitch is None:
             message = f'joint "{element.name}" is a screw without <drake:screw_thread_pitch>; zero is assumed'
-            self.diagnostics.error(f"{FORMAT}.missing-element", message, origin=element.place)
+            self.diagnostics.error(f"{urdf.FORMAT}.missing-element", message, origin=element.place)
         return element.thread_pitch or 0.0
 
     # -- limits ---------------------------------------------------------------------------------------------------
@@ -139,7 +140,7 @@ class JointConverter:
             if is_bounded:
                 message = f'{element.type} joint "{element.name}" has no <limit>; it is read as unlimited'
                 hint = "give it a <limit>, or make it continuous"
-                self.diagnostics.error(f"{FORMAT}.missing-limit", message, hint=hint, origin=element.place)
+                self.diagnostics.error(f"{urdf.FORMAT}.missing-limit", message, hint=hint, origin=element.place)
             return
         if joint.kind is JointKind.CONTINUOUS:
             self._set_aside(joint, limit)
@@ -150,7 +151,7 @@ class JointConverter:
             if missing:
                 names = " and ".join(repr(n) for n in missing)
                 message = f'joint "{element.name}": its <limit> has no {names}; infinity is assumed'
-                self.diagnostics.error(f"{FORMAT}.missing-limit", message, origin=limit.place)
+                self.diagnostics.error(f"{urdf.FORMAT}.missing-limit", message, origin=limit.place)
         axis.effort = _or_infinity(limit.effort)
         axis.velocity = _or_infinity(limit.velocity)
         axis.acceleration = _or_infinity(limit.acceleration)
@@ -164,25 +165,25 @@ class JointConverter:
             if missing and is_bounded:
                 names = " and ".join(repr(n) for n in missing)
                 message = f'{element.type} joint "{joint.name}": its <limit> has no {names}; infinity is assumed'
-                self.diagnostics.error(f"{FORMAT}.missing-limit", message, origin=limit.place)
+                self.diagnostics.error(f"{urdf.FORMAT}.missing-limit", message, origin=limit.place)
             return -_or_infinity(None if limit.lower is None else -limit.lower), _or_infinity(limit.upper)
         if len(missing) == 2:
             message = f"{element.type} joint \"{joint.name}\" cannot move: its <limit> has neither 'lower' nor 'upper'"
             hint = "both are zero then; write them, or make the joint fixed or continuous"
-            self.diagnostics.warning(f"{FORMAT}.frozen-joint", message, hint=hint, origin=limit.place)
+            self.diagnostics.warning(f"{urdf.FORMAT}.frozen-joint", message, hint=hint, origin=limit.place)
         elif missing:
             message = f'{element.type} joint "{joint.name}": its <limit> has no {missing[0]!r}, which means zero'
-            self.diagnostics.note(f"{FORMAT}.limit-default", message, origin=limit.place)
+            self.diagnostics.note(f"{urdf.FORMAT}.limit-default", message, origin=limit.place)
         return -_or_infinity(-(limit.lower or 0.0)), _or_infinity(limit.upper or 0.0)
 
     def _set_aside(self, joint: Joint, limit: LimitElement) -> None:
         """A continuous joint has no lower and upper limit: keep what is written, but not as a limit."""
         written = {n: v for n, v in (("lower", limit.lower), ("upper", limit.upper)) if v is not None}
         if written:
-            joint.attributes[f"{FORMAT}:limit"] = written
+            joint.attributes[urdf.LIMIT] = written
             message = f'continuous joint "{joint.name}" has a lower or upper limit, which is ignored'
             hint = "make the joint revolute if it is meant"
-            self.diagnostics.warning(f"{FORMAT}.continuous-limit", message, hint=hint, origin=limit.place)
+            self.diagnostics.warning(f"{urdf.FORMAT}.continuous-limit", message, hint=hint, origin=limit.place)
 
     # -- mimic, dynamics ------------------------------------------------------------------------------------------
 
@@ -217,7 +218,7 @@ class JointConverter:
                 joint.extras += [extra_of(element.children[t]) for t in found]
                 names = ", ".join(f"<{t}>" for t in found)
                 message = f'{joint.kind.value} joint "{joint.name}" keeps {names} as written, without any effect'
-                report(f"{FORMAT}.ignored-element", message, origin=element.place)
+                report(f"{urdf.FORMAT}.ignored-element", message, origin=element.place)
 
 
 def plane_axes(normal: Array) -> tuple[Array, Array, Array]:

@@ -8,9 +8,9 @@ import numpy as np
 
 from kinema.description import VisualMaterial
 from kinema.foundation import Diagnostics
+from kinema.words import urdf
 
 from .elements import LinkElement, MaterialElement
-from .parse import FORMAT
 from .references import References
 
 
@@ -28,11 +28,11 @@ class Materials:
         for element in robot_level:
             if not element.is_definition:
                 message = f'material "{element.name}" has neither colour nor texture'
-                self.diagnostics.warning(f"{FORMAT}.empty-material", message, origin=element.place)
+                self.diagnostics.warning(f"{urdf.FORMAT}.empty-material", message, origin=element.place)
             elif self._define(element):
                 message = f'material "{element.name}" is defined more than once'
                 hint = "ROS refuses this even where the definitions agree"
-                self.diagnostics.warning(f"{FORMAT}.repeated-material", message, hint=hint, origin=element.place)
+                self.diagnostics.warning(f"{urdf.FORMAT}.repeated-material", message, hint=hint, origin=element.place)
         for link in links:
             for shape in link.shapes:
                 if shape.material is not None and shape.material.is_definition and shape.material.name:
@@ -48,7 +48,7 @@ class Materials:
             return True
         message = f'material "{element.name}" is defined differently at line {known[0].place.line}'
         hint = "give the two looks different names; each visual keeps the one written in it"
-        self.diagnostics.error(f"{FORMAT}.material-conflict", message, hint=hint, origin=element.place)
+        self.diagnostics.error(f"{urdf.FORMAT}.material-conflict", message, hint=hint, origin=element.place)
         return False
 
     def of(self, element: MaterialElement) -> VisualMaterial | None:
@@ -60,7 +60,7 @@ class Materials:
         elif known is None:
             if element.name:
                 message = f'material "{element.name}" is not defined anywhere in the file'
-                self.diagnostics.warning(f"{FORMAT}.undefined-material", message, origin=element.place)
+                self.diagnostics.warning(f"{urdf.FORMAT}.undefined-material", message, origin=element.place)
                 return VisualMaterial(name=element.name, origin=element.place)
             return None
         self.used.add(element.name)
@@ -70,12 +70,12 @@ class Materials:
         color = None if element.color is None else tuple(element.color.tolist())
         material = VisualMaterial(name=element.name, origin=element.place, color=color)
         if element.texture is not None:
-            material.attributes[f"{FORMAT}:texture"] = element.texture
+            material.attributes[urdf.TEXTURE] = element.texture
             found = self.references.find(element.texture)
             material.texture = str(found.path or "")
             if not found:
                 message = f'material "{element.name}": the texture {element.texture!r} was not found: {found.reason}'
-                self.diagnostics.warning(f"{FORMAT}.missing-texture", message, origin=element.place)
+                self.diagnostics.warning(f"{urdf.FORMAT}.missing-texture", message, origin=element.place)
         return material
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kinema.description import Joint, Link
+from kinema.words import newton, physics, physx
 
 from . import pxr
 from .own_names import declared
@@ -53,8 +54,8 @@ def marked_links(index: StageIndex) -> dict[str, list[str]]:
     for prim, path in zip(index.articulations, paths, strict=True):
         inside = [path, *below[path]]
         if index.values.facts(prim).kind.is_joint:
-            targets = [index.targets(prim, f"physics:body{i}")[:1] for i in (0, 1)]
-            inside = [index.owner_path(str(target)) or "" for side in targets for target in side]
+            targets = [index.targets(prim, side)[:1] for side in physics.BODIES]
+            inside = [index.owner_path(str(target)) or "" for paths in targets for target in paths]
         result[path] = [index.bodies[p].name for p in inside if p in index.bodies]
     return result
 
@@ -87,7 +88,7 @@ def _topmost(index: StageIndex, prim: pxr.Prim, inside: Sequence[str]) -> list[s
     return [index.bodies[tops[0]].name] if len(tops) == 1 else []
 
 
-_SELF_COLLISION = ("newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions")
+_SELF_COLLISION = (newton.SELF_COLLISION_ENABLED, physx.ENABLED_SELF_COLLISIONS)
 
 
 def apply_self_collision(

@@ -10,6 +10,7 @@ import numpy as np
 
 from kinema.description import Base, CollisionRules, Joint, Link, Robot, World
 from kinema.foundation import Diagnostics, Origin
+from kinema.words import ours, physics, usd
 
 from . import pxr
 from .articulation import apply_self_collision, declared_roots
@@ -114,8 +115,8 @@ def _link(index: StageIndex, body: Body, parts: Sequence[StageShape]) -> Link:
         shapes=[p.shape for p in parts],
         pose=body.pose,
         nested_in=None if body.parent is None else index.bodies[body.parent].name,
-        kinematic=bool(index.value(prim, "physics:kinematicEnabled")),
-        starts_asleep=bool(index.value(prim, "physics:startsAsleep")),
+        kinematic=bool(index.value(prim, physics.KINEMATIC_ENABLED)),
+        starts_asleep=bool(index.value(prim, physics.STARTS_ASLEEP)),
     )
     _velocities(index, body, link)
     apply_link_settings(index, prim, link)
@@ -125,9 +126,9 @@ def _link(index: StageIndex, body: Body, parts: Sequence[StageShape]) -> Link:
 
 def _velocities(index: StageIndex, body: Body, link: Link) -> None:
     """Initial velocities are given in the space of the body's own transform: that of its parent."""
-    if index.values.facts(body.prim).authored.isdisjoint(("physics:velocity", "physics:angularVelocity")):
+    if index.values.facts(body.prim).authored.isdisjoint((physics.VELOCITY, physics.ANGULAR_VELOCITY)):
         return
-    linear, angular = (index.value(body.prim, f"physics:{n}") for n in ("velocity", "angularVelocity"))
+    linear, angular = (index.value(body.prim, name) for name in (physics.VELOCITY, physics.ANGULAR_VELOCITY))
     resets = pxr.UsdGeom.Xformable(body.prim).GetResetXformStack()
     parent = body.prim.GetParent()
     if resets or parent.IsPseudoRoot():
@@ -173,7 +174,7 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     robots = [*_robots(index, parts, roots), *standing]
     scenery = [s.shape for s in parts.shapes if s.body is None and id(s.shape) not in taken]
     default = index.stage.GetDefaultPrim()
-    kept = own(index, default, "name") if default else None
+    kept = own(index, default, ours.NAME) if default else None
     name = kept if kept is not None else default.GetName() if default else ""
     gravity, scene_groups = read_scenes(index, parts.links, parts.shapes)
     rules = CollisionRules(
@@ -198,7 +199,7 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
         facts = index.values.facts(prim)
         if facts.path not in index.bodies and not facts.kind.is_joint:
             keep_vendor_data(index, prim, described, ARTICULATION_SETTINGS)
-    described.format, described.source = "usd", index.file
+    described.format, described.source = usd.FORMAT, index.file
     described.diagnostics = index.diagnostics
     described.origin = Origin(index.file)
     restore_self_collision(index, robots, rules)
@@ -237,7 +238,7 @@ def _robots(index: StageIndex, parts: _Parts, roots: Sequence[str]) -> list[Robo
 def _robot(index: StageIndex, links: list[Link], joints: list[Joint], root: str | None) -> Robot:
     return Robot(
         name=links[0].name if root is None else root,
-        format="usd",
+        format=usd.FORMAT,
         source=index.file,
         origin=links[0].origin,
         links=links,

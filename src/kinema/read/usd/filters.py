@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kinema.description import CollisionGroup, CollisionPair
+from kinema.words import ours, physics, usd
 
 from . import pxr
 from .articulation import marked_links
@@ -36,7 +37,7 @@ class _Colliders:
         """Names of those that a collision group's collection holds."""
         collection = pxr.UsdPhysics.CollisionGroup(prim).GetCollidersCollectionAPI()
         query = collection.ComputeMembershipQuery()
-        includes = [str(t) for t in index.targets(prim, "collection:colliders:includes")]
+        includes = [str(t) for t in index.targets(prim, usd.COLLIDERS)]
         candidates = self.all
         if includes and not any("." in path for path in includes):  # neither everything nor other collections
             candidates = list({id(p): p for path in includes for p in self.below.get(path, ())}.values())
@@ -56,10 +57,10 @@ def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[Collisio
         return []
     colliders = _Colliders(index, parts)
     known = {str(prim.GetPath()) for prim in index.groups}
-    name_of = {str(prim.GetPath()): str(own(index, prim, "name") or prim.GetPath()) for prim in index.groups}
+    name_of = {str(prim.GetPath()): str(own(index, prim, ours.NAME) or prim.GetPath()) for prim in index.groups}
     result: list[CollisionGroup] = []
     for prim in index.groups:
-        names = [str(t) for t in index.targets(prim, "physics:filteredGroups")]
+        names = [str(t) for t in index.targets(prim, physics.FILTERED_GROUPS)]
         for name in names:
             if name not in known:
                 index.diagnostics.warning(
@@ -74,8 +75,8 @@ def read_groups(index: StageIndex, parts: Sequence[StageShape]) -> list[Collisio
                 members=colliders.in_collection(index, prim),
                 between="shapes",
                 filtered=[name_of.get(name, name) for name in names],
-                invert=bool(index.value(prim, "physics:invertFilteredGroups")),
-                merge=str(index.value(prim, "physics:mergeGroup") or ""),
+                invert=bool(index.value(prim, physics.INVERT_FILTERED_GROUPS)),
+                merge=str(index.value(prim, physics.MERGE_GROUP) or ""),
             )
         )
     return result
@@ -95,7 +96,7 @@ def read_filtered_pairs(
     articulations = _articulations(index, articulated) if index.filtered else {}
     result: list[CollisionPair] = []
     for prim in index.filtered:
-        for target in index.targets(prim, "physics:filteredPairs"):
+        for target in index.targets(prim, physics.FILTERED_PAIRS):
             other = index.stage.GetPrimAtPath(target)
             if not other:
                 index.diagnostics.warning(
@@ -162,9 +163,9 @@ def _joined_to_static(index: StageIndex, colliders: _Colliders) -> list[Collisio
         return []
     result: list[CollisionPair] = []
     for prim in index.joints:
-        if index.value(prim, "physics:jointEnabled") is False or index.value(prim, "physics:collisionEnabled"):
+        if index.value(prim, physics.JOINT_ENABLED) is False or index.value(prim, physics.COLLISION_ENABLED):
             continue
-        sides = [index.targets(prim, f"physics:body{i}")[:1] for i in (0, 1)]
+        sides = [index.targets(prim, side)[:1] for side in physics.BODIES]
         for side, other in (sides, sides[::-1]):
             body = index.owner_path(str(other[0])) if other else None
             if side and str(side[0]) in static and body is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,12 @@ from kinema.description import (
     Sphere,
 )
 from kinema.foundation import Array, Pose
+from kinema.words import physics, usd
 
 from . import pxr
 from .own_shapes import stood_for
 from .polar import Affine, is_singular, mirrors, polar, similarity
-
-if TYPE_CHECKING:
-    from .stage_index import StageIndex
+from .stage_index import StageIndex
 
 _SAME = 2e-6
 """Relative difference below which two scales are the same: single-precision rotations are this far from orthogonal."""
@@ -79,7 +78,7 @@ def place_geometry(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> Plac
 
 
 def _cube(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
-    size = _positive(index, prim, "size")
+    size = _positive(index, prim, usd.SIZE)
     lengths = _orthogonal_lengths(into.linear)
     if lengths is not None:
         scale = np.array(lengths)
@@ -88,7 +87,7 @@ def _cube(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
 
 
 def _sphere(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
-    radius = _positive(index, prim, "radius")
+    radius = _positive(index, prim, usd.RADIUS)
     # the image of a sphere is an ellipsoid under every linear map: L = U diag(s) V^T, and V^T keeps the sphere
     size = similarity(into.linear)
     if size:
@@ -104,7 +103,7 @@ def _sphere(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
 
 
 def _capsule(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
-    radius, height = _positive(index, prim, "radius"), _not_negative(index, prim, "height")
+    radius, height = _positive(index, prim, usd.RADIUS), _not_negative(index, prim, usd.HEIGHT)
     along, scales = _axial(index, prim, into)
     if scales is not None and abs(scales[0] - scales[1]) <= _SAME * scales[0]:
         return Placed(Capsule(radius * scales[0], height * scales[0]), Pose(into.offset, along))
@@ -112,7 +111,7 @@ def _capsule(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
 
 
 def _cylinder(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
-    radius, height = _positive(index, prim, "radius"), _positive(index, prim, "height")
+    radius, height = _positive(index, prim, usd.RADIUS), _positive(index, prim, usd.HEIGHT)
     along, scales = _axial(index, prim, into)
     if scales is not None:
         return Placed(Cylinder(radius * scales[0], height * scales[1]), Pose(into.offset, along))
@@ -120,7 +119,7 @@ def _cylinder(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
 
 
 def _cone(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
-    radius, height = _positive(index, prim, "radius"), _positive(index, prim, "height")
+    radius, height = _positive(index, prim, usd.RADIUS), _positive(index, prim, usd.HEIGHT)
     along, scales = _axial(index, prim, into)
     if scales is not None:
         return Placed(Cone(radius * scales[0], height * scales[1]), Pose(into.offset, along))
@@ -131,8 +130,8 @@ def _two_radii(kind: str) -> Callable[[StageIndex, pxr.Prim, Affine], Placed]:
     """Capsule_1 and Cylinder_1, which may be thicker at one end."""
 
     def make(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
-        top, bottom = _positive(index, prim, "radiusTop"), _positive(index, prim, "radiusBottom")
-        height = _not_negative(index, prim, "height")
+        top, bottom = _positive(index, prim, usd.RADIUS_TOP), _positive(index, prim, usd.RADIUS_BOTTOM)
+        height = _not_negative(index, prim, usd.HEIGHT)
         along, scales = _axial(index, prim, into)
         if top == bottom and scales is not None:
             if kind == "cylinder":
@@ -168,7 +167,7 @@ def _plane(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
     x = turned[:, 0] - z * (z @ turned[:, 0])
     x /= np.linalg.norm(x)
     rotation = np.column_stack([x, np.cross(z, x), z])
-    width, length = index.authored(prim, "width"), index.authored(prim, "length")
+    width, length = index.authored(prim, usd.WIDTH), index.authored(prim, usd.LENGTH)
     size = None
     if width is not None and length is not None:
         lengths = np.linalg.norm(turned, axis=0)
@@ -195,9 +194,9 @@ def _mesh(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
 
 
 def _mesh_data(index: StageIndex, prim: pxr.Prim) -> shapes.MeshData:
-    points = np.asarray(index.value(prim, "points") or (), dtype=np.float64).reshape(-1, 3)
-    counts = np.asarray(index.value(prim, "faceVertexCounts") or (), dtype=np.int64)
-    indices = np.asarray(index.value(prim, "faceVertexIndices") or (), dtype=np.int64)
+    points = np.asarray(index.value(prim, usd.POINTS) or (), dtype=np.float64).reshape(-1, 3)
+    counts = np.asarray(index.value(prim, usd.FACE_VERTEX_COUNTS) or (), dtype=np.int64)
+    indices = np.asarray(index.value(prim, usd.FACE_VERTEX_INDICES) or (), dtype=np.int64)
     if len(points) == 0 or len(counts) == 0:
         raise GeometryError("the mesh has no points or no faces")
     if (counts < 0).any() or counts.sum() != len(indices):
@@ -209,7 +208,7 @@ def _mesh_data(index: StageIndex, prim: pxr.Prim) -> shapes.MeshData:
     faces = _triangulate(counts, indices)
     if len(faces) == 0:
         raise GeometryError("none of its faces has three corners")
-    if index.value(prim, "orientation") == "leftHanded":
+    if index.value(prim, usd.ORIENTATION) == usd.LEFT_HANDED:
         faces = faces[:, ::-1]
     return shapes.MeshData(points, faces)
 
@@ -228,15 +227,15 @@ def _triangulate(counts: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 _MAKERS: dict[str, Callable[[StageIndex, pxr.Prim, Affine], Placed]] = {
-    "Cube": _cube,
-    "Sphere": _sphere,
-    "Capsule": _capsule,
-    "Cylinder": _cylinder,
-    "Cone": _cone,
-    "Capsule_1": _two_radii("capsule"),
-    "Cylinder_1": _two_radii("cylinder"),
-    "Plane": _plane,
-    "Mesh": _mesh,
+    usd.CUBE: _cube,
+    usd.SPHERE: _sphere,
+    usd.CAPSULE: _capsule,
+    usd.CYLINDER: _cylinder,
+    usd.CONE: _cone,
+    usd.TAPERED_CAPSULE: _two_radii("capsule"),
+    usd.TAPERED_CYLINDER: _two_radii("cylinder"),
+    usd.PLANE: _plane,
+    usd.MESH: _mesh,
 }
 
 
@@ -256,7 +255,7 @@ def _along_axis(index: StageIndex, prim: pxr.Prim, into: Affine) -> Affine:
 
 
 def _axis(index: StageIndex, prim: pxr.Prim) -> str:
-    axis = str(index.value(prim, "axis") or "Z")
+    axis = str(index.value(prim, usd.AXIS) or usd.Z)
     if axis not in _ALONG:
         raise GeometryError(f"its axis is {axis!r}")
     return axis
@@ -307,9 +306,9 @@ def _not_negative(index: StageIndex, prim: pxr.Prim, name: str) -> float:
 
 def approximation(index: StageIndex, prim: pxr.Prim) -> Approximation | None:
     """What a mesh collider asks to be replaced by; None where it does not ask."""
-    if "PhysicsMeshCollisionAPI" not in index.schemas(prim):
+    if physics.MESH_COLLISION_API not in index.schemas(prim):
         return None
-    token = str(index.value(prim, "physics:approximation") or "none")
+    token = str(index.value(prim, physics.APPROXIMATION) or "none")
     try:
         return Approximation(token)
     except ValueError:

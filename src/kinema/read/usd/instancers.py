@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kinema.foundation import Array, Diagnostics, Origin
+from kinema.words import physics, usd
 
 from . import pxr
 from .polar import from_gf, polar
@@ -25,7 +26,7 @@ MAX_LEVELS = 8
 """Instancers in the prototypes of instancers."""
 _ROOM = "instances"
 """The prim in an instancer that holds its copies."""
-_PLACE = "xformOp:transform:instance"
+_PLACE = f"{usd.TRANSFORM}:instance"
 
 
 class _Copy(NamedTuple):
@@ -142,11 +143,11 @@ class Copies:
 
     def _prototypes_of(self, prim: pxr.Prim, path: str) -> list[pxr.Prim | None]:
         """The prims that an instancer copies; None for what cannot be copied into it."""
-        if "prototypes" not in self._values.facts(prim).authored:
+        if usd.PROTOTYPES not in self._values.facts(prim).authored:
             return []
         result: list[pxr.Prim | None] = []
         levels = sum(1 for copy in self._prototypes if path.startswith(copy + "/"))
-        for target in self._values.targets(prim, "prototypes"):
+        for target in self._values.targets(prim, usd.PROTOTYPES):
             found = self._stage.GetPrimAtPath(target) if target.IsPrimPath() else None
             around = f"{path}/".startswith(f"{target}/")  # it would hold itself
             result.append(found if found and not around and levels < MAX_LEVELS else None)
@@ -156,7 +157,7 @@ class Copies:
         """Of each instance that is not masked: number, prototype, place, and what `_velocities` takes."""
         kinds = pxr.UsdGeom.PointInstancer
         instancer, time = kinds(prim), self._time
-        prototypes = np.asarray(self._values.value(prim, "protoIndices") or (), dtype=np.int64)
+        prototypes = np.asarray(self._values.value(prim, usd.PROTOTYPE_INDICES) or (), dtype=np.int64)
         try:
             places, turns = (
                 instancer.ComputeInstanceTransformsAtTime(time, time, how, kinds.IgnoreMask)
@@ -179,7 +180,7 @@ class Copies:
         if len(numbers) > self._room:
             message = f"instancer {prim.GetName()!r} has {len(numbers)} instances; only {self._room} are read"
             self._complain(prim, "usd.too-many-instances", message)
-        moving = [self._values.value(prim, name) for name in ("velocities", "angularVelocities")]
+        moving = [self._values.value(prim, name) for name in (usd.VELOCITIES, usd.ANGULAR_VELOCITIES)]
         linear, angular = (np.asarray(v) if v is not None and len(v) == n else None for v in moving)
         return [
             (
@@ -196,14 +197,14 @@ class Copies:
     ) -> dict[str, Array]:
         """How a copied body starts: as the instancer says, else as its prototype does, turned with the instance."""
         facts = self._values.facts(prototype)
-        if "PhysicsRigidBodyAPI" not in facts.schemas:
+        if physics.RIGID_BODY_API not in facts.schemas:
             return {}
         frame = from_gf(turn).linear
-        result = {"physics:velocity": linear, "physics:angularVelocity": angular}
+        result = {physics.VELOCITY: linear, physics.ANGULAR_VELOCITY: angular}
         for name, value in result.items():
             if value is None and name in facts.authored:
                 own = np.array(self._values.value(prototype, name), dtype=np.float64)
-                result[name] = (frame if name == "physics:velocity" else polar(frame)[0]) @ own
+                result[name] = (frame if name == physics.VELOCITY else polar(frame)[0]) @ own
         return {name: value for name, value in result.items() if value is not None}
 
     # -- prims for copies --
@@ -215,7 +216,7 @@ class Copies:
         with pxr.Sdf.ChangeBlock():
             for path in {copy.path.rpartition("/")[0]: None for copy in copies}:
                 around = pxr.Sdf.CreatePrimInLayer(layer, path)
-                around.specifier, around.typeName = pxr.Sdf.SpecifierDef, "Xform"
+                around.specifier, around.typeName = pxr.Sdf.SpecifierDef, usd.XFORM
             for copy in copies:
                 _author(layer, copy, is_xformable[copy.prototype])
 
@@ -239,10 +240,10 @@ def _author(layer: Any, copy: _Copy, is_xformable: bool) -> None:
     spec = sdf.CreatePrimInLayer(layer, copy.path)
     spec.specifier = sdf.SpecifierDef
     if not is_xformable:  # it has to stand somewhere
-        spec.typeName = "Xform"
+        spec.typeName = usd.XFORM
     spec.instanceable = True
     spec.referenceList.prependedItems = [sdf.Reference("", copy.prototype)]
     sdf.AttributeSpec(spec, _PLACE, types.Matrix4d).default = copy.matrix
-    sdf.AttributeSpec(spec, "xformOpOrder", types.TokenArray, sdf.VariabilityUniform).default = [_PLACE]
+    sdf.AttributeSpec(spec, usd.XFORM_OP_ORDER, types.TokenArray, sdf.VariabilityUniform).default = [_PLACE]
     for name, value in copy.velocities.items():
         sdf.AttributeSpec(spec, name, types.Vector3f).default = pxr.Gf.Vec3f(*map(float, value))

@@ -19,13 +19,14 @@ from kinema.foundation import (
     axis_angle_to_matrix,
     quaternion_to_matrix,
 )
+from kinema.words import physics, usd
 
 from . import pxr
 from .polar import Affine, polar_many
 from .shapes_on_links import into_link
 from .stage_index import Body, StageIndex
 
-AXES = {"X": 0, "Y": 1, "Z": 2}
+AXES = {letter: number for number, letter in enumerate(usd.XYZ)}
 _ZERO, _ONE, _NO_TURN = np.zeros(3), np.eye(3), (0.0, 0.0, 0.0)
 
 
@@ -104,13 +105,13 @@ def read_sides(index: StageIndex, joints: Sequence[tuple[pxr.Prim, int | None]])
 
 def _end(index: StageIndex, joint: pxr.Prim, number: int, axis: int | None) -> _End:
     body, place = _place(index, joint, number)
-    point = index.value(joint, f"physics:localPos{number}")
-    return _End(body, place, point, index.value(joint, f"physics:localRot{number}"), axis)
+    point = index.value(joint, physics.LOCAL_POSITIONS[number])
+    return _End(body, place, point, index.value(joint, physics.LOCAL_ROTATIONS[number]), axis)
 
 
 def _place(index: StageIndex, joint: pxr.Prim, number: int) -> tuple[Body | None, Affine]:
     """The body that a side is on, and the map from the target's coordinates into that body's link."""
-    targets = index.targets(joint, f"physics:body{number}")
+    targets = index.targets(joint, physics.BODIES[number])
     if not targets:
         return None, Affine(index.units.length * index.units.up, _ZERO)
     body = index.bodies.get(str(targets[0]))
@@ -153,7 +154,7 @@ def _choose_hands(ends: Sequence[_End], rotations: Array) -> None:
     """
     linears = np.array([end.place.linear for end in ends]).reshape(-1, 3, 3)
     mirrored = np.linalg.det(linears) < 0
-    for k in np.flatnonzero(mirrored[0::2] != mirrored[1::2]):
+    for k in np.flatnonzero(mirrored[0::2] != mirrored[1::2]).tolist():
         left, right = (2 * k, 2 * k + 1) if mirrored[2 * k] else (2 * k + 1, 2 * k)
         wanted = _turn(ends[left].body).T @ _turn(ends[right].body) @ rotations[right]
         axis = ends[left].axis
@@ -222,7 +223,7 @@ def _say_static(index: StageIndex, joint: pxr.Prim, number: int, prim: pxr.Prim)
     """A target that does not move: a disabled body, or a part of one, deserves a warning, scenery a note."""
     name = joint.GetName()
     disabled = prim
-    while disabled and "PhysicsRigidBodyAPI" not in index.schemas(disabled):
+    while disabled and physics.RIGID_BODY_API not in index.schemas(disabled):
         disabled = disabled.GetParent()
     if disabled:
         what = "a disabled body" if disabled == prim else f"a part of the disabled body {disabled.GetPath()}"

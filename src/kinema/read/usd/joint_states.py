@@ -12,6 +12,7 @@ import numpy as np
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.foundation import Array, Pose, matrix_to_quaternion
+from kinema.words import ours, physics
 
 from . import pxr
 from .own_settings import own
@@ -22,7 +23,6 @@ _TURN = 2 * math.pi
 _ROUNDING = 1e-12
 _APART = 1e-3
 """How far [rad, m] what a stage says and what it shows may be from each other."""
-_SIX = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 
 
 def settle(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> None:
@@ -63,17 +63,17 @@ def _counted(index: StageIndex, prim: pxr.Prim, joint: Joint, state: Array) -> A
 
 def _said(index: StageIndex, prim: pxr.Prim, joint: Joint) -> dict[int, float]:
     """Coordinates that the stage states in numbers, by the number of the moving axis."""
-    kept = own(index, prim, "state")
+    kept = own(index, prim, ours.STATE)
     if kept is not None and len(kept) == joint.n_dofs:
         return {i: float(value) for i, value in enumerate(kept)}
     result: dict[int, float] = {}
     for i, axis in enumerate(joint.moving_axes):
         turns = axis.motion is AxisMotion.ROTATION
         for token in _tokens(joint, axis):
-            value = index.authored(prim, f"state:{token}:physics:position")
+            value = index.authored(prim, physics.state(token, physics.STATE_POSITION))
             if value is not None and math.isfinite(value):
                 result[i] = float(value) * (DEGREE if turns else index.units.length)
-            speed = index.authored(prim, f"state:{token}:physics:velocity")
+            speed = index.authored(prim, physics.state(token, physics.STATE_VELOCITY))
             if speed:
                 message = f"joint {joint.name!r} moves at the start, says PhysicsJointStateAPI; that is only kept"
                 index.diagnostics.note("usd.joint-velocity", message, origin=joint.origin)
@@ -84,9 +84,9 @@ def _tokens(joint: Joint, axis: Axis) -> list[str]:
     """What the state of an axis may be called."""
     turns = axis.motion is AxisMotion.ROTATION
     if len(joint.axes) == 1:
-        return ["angular" if turns else "linear"]
+        return [physics.ANGULAR if turns else physics.LINEAR]
     place = int(np.argmax(np.abs(axis.direction)))
-    return [_SIX[place + (3 if turns else 0)]]
+    return [physics.SIX[place + (3 if turns else 0)]]
 
 
 def _with_turns(axis: Axis, value: float, said: float | None) -> float:

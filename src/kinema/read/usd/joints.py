@@ -20,6 +20,7 @@ from kinema.description import (
     spherical_axes,
     translation,
 )
+from kinema.words import physics
 
 from . import pxr
 from .joint_frames import AXES, JointTargetError, Side, Sides, read_sides
@@ -31,14 +32,13 @@ from .stage_index import StageIndex
 from .units import DEGREE
 from .vendor import apply_joint_settings
 
-SIX = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 _KINDS = {
-    "PhysicsFixedJoint": JointKind.FIXED,
-    "PhysicsRevoluteJoint": JointKind.REVOLUTE,
-    "PhysicsPrismaticJoint": JointKind.PRISMATIC,
-    "PhysicsSphericalJoint": JointKind.SPHERICAL,
-    "PhysicsDistanceJoint": JointKind.DISTANCE,
-    "PhysicsJoint": JointKind.SIX_AXIS,
+    physics.FIXED_JOINT: JointKind.FIXED,
+    physics.REVOLUTE_JOINT: JointKind.REVOLUTE,
+    physics.PRISMATIC_JOINT: JointKind.PRISMATIC,
+    physics.SPHERICAL_JOINT: JointKind.SPHERICAL,
+    physics.DISTANCE_JOINT: JointKind.DISTANCE,
+    physics.SIX_AXIS_JOINT: JointKind.SIX_AXIS,
 }
 _SPECIAL_AXIS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.SPHERICAL)
 
@@ -82,11 +82,11 @@ def _joint(
         parent_pose=first.frame,
         child_pose=second.frame,
         axes=_axes(index, prim, kind, main or 0),
-        enabled=index.value(prim, "physics:jointEnabled") is not False,
+        enabled=index.value(prim, physics.JOINT_ENABLED) is not False,
         collision_enabled=_may_collide(index, prim, first, second),
-        closes_loop=bool(index.value(prim, "physics:excludeFromArticulation")),
-        break_force=_scaled(index.value(prim, "physics:breakForce"), index.units.force, math.inf),
-        break_torque=_scaled(index.value(prim, "physics:breakTorque"), index.units.torque, math.inf),
+        closes_loop=bool(index.value(prim, physics.EXCLUDE_FROM_ARTICULATION)),
+        break_force=_scaled(index.value(prim, physics.BREAK_FORCE), index.units.force, math.inf),
+        break_torque=_scaled(index.value(prim, physics.BREAK_TORQUE), index.units.torque, math.inf),
     )
     if kind is JointKind.SPHERICAL:
         joint.cone = _cone(index, prim, main or 0)
@@ -111,7 +111,7 @@ def _main_axis(index: StageIndex, prim: pxr.Prim) -> int | None:
     """Which axis of its frame the joint moves about or along; None for kinds that have no such axis."""
     if _kind(index, prim) not in _SPECIAL_AXIS:
         return None
-    token = str(index.value(prim, "physics:axis") or "X")
+    token = str(index.value(prim, physics.AXIS) or "X")
     if token not in AXES:
         index.diagnostics.error(
             "usd.bad-axis", f"joint {prim.GetName()!r} has the axis {token!r}; X is assumed", origin=index.origin(prim)
@@ -138,7 +138,7 @@ def _may_collide(index: StageIndex, prim: pxr.Prim, first: Side, second: Side) -
 
     Where the world's side is a static collider, `filters` keeps the two apart.
     """
-    if index.value(prim, "physics:collisionEnabled"):
+    if index.value(prim, physics.COLLISION_ENABLED):
         return True
     return None if first.body is None or second.body is None else False
 
@@ -152,14 +152,14 @@ def _axes(index: StageIndex, prim: pxr.Prim, kind: JointKind, main: int) -> list
     if kind is JointKind.SPHERICAL:
         return spherical_axes()
     if kind is JointKind.SIX_AXIS:
-        return [_six_axis(index, prim, i, token) for i, token in enumerate(SIX)]
+        return [_six_axis(index, prim, i, token) for i, token in enumerate(physics.SIX)]
     return []
 
 
 def _limited(index: StageIndex, prim: pxr.Prim, axis: Axis, unit: float) -> Axis:
     """The axis of a revolute or prismatic joint with its limits; locked where the lower is above the upper one."""
-    axis.lower = _scaled(index.value(prim, "physics:lowerLimit"), unit, -math.inf)
-    axis.upper = _scaled(index.value(prim, "physics:upperLimit"), unit, math.inf)
+    axis.lower = _scaled(index.value(prim, physics.LOWER_LIMIT), unit, -math.inf)
+    axis.upper = _scaled(index.value(prim, physics.UPPER_LIMIT), unit, math.inf)
     if axis.lower > axis.upper:
         index.diagnostics.warning(
             "usd.limits-lock",
@@ -175,7 +175,7 @@ def _six_axis(index: StageIndex, prim: pxr.Prim, number: int, token: str) -> Axi
     """One axis of the general joint: free without limits, locked where low is above high."""
     turns = number >= 3
     axis = (rotation if turns else translation)(np.eye(3)[number % 3])
-    if f"PhysicsLimitAPI:{token}" in index.schemas(prim):
+    if physics.limit_api(token) in index.schemas(prim):
         low, high = _range(index, prim, token, DEGREE if turns else index.units.length)
         if low > high or low == high == 0.0:
             axis.locked = True
@@ -186,41 +186,41 @@ def _six_axis(index: StageIndex, prim: pxr.Prim, number: int, token: str) -> Axi
 
 def _range(index: StageIndex, prim: pxr.Prim, token: str, unit: float) -> tuple[float, float]:
     """What a limit schema says."""
-    low = _scaled(index.value(prim, f"limit:{token}:physics:low"), unit, -math.inf)
-    return low, _scaled(index.value(prim, f"limit:{token}:physics:high"), unit, math.inf)
+    low = _scaled(index.value(prim, physics.limit(token, physics.LOW)), unit, -math.inf)
+    return low, _scaled(index.value(prim, physics.limit(token, physics.HIGH)), unit, math.inf)
 
 
 def _distance_limit(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
     """How far the frames of a general joint may be apart; low above high locks them together."""
-    if "PhysicsLimitAPI:distance" not in index.schemas(prim):
+    if physics.limit_api(physics.DISTANCE) not in index.schemas(prim):
         return 0.0, math.inf
-    low, high = _range(index, prim, "distance", index.units.length)
+    low, high = _range(index, prim, physics.DISTANCE, index.units.length)
     return (0.0, 0.0) if low > high else (max(low, 0.0), high)
 
 
 def _complain_of_limits(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind) -> None:
     """Say which limit schemas the joint has no axis for."""
-    known = {*SIX, "distance"} if kind is JointKind.SIX_AXIS else set[str]()
-    for token in instances(index.schemas(prim), "PhysicsLimitAPI"):
+    known = {*physics.SIX, physics.DISTANCE} if kind is JointKind.SIX_AXIS else set[str]()
+    for token in instances(index.schemas(prim), physics.LIMIT_API):
         if token not in known:
-            _say_no_axis(index, prim, joint, f"PhysicsLimitAPI:{token}")
+            _say_no_axis(index, prim, joint, physics.limit_api(token))
 
 
 def _drives(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind, main: int) -> None:
     """Put the stage's drives on the axes they are for."""
     number_of: dict[str, int] = {}
     if kind is JointKind.SIX_AXIS:
-        number_of = {token: i for i, token in enumerate(SIX)}
+        number_of = {token: i for i, token in enumerate(physics.SIX)}
     elif kind is JointKind.SPHERICAL:
-        number_of = {token: i for i, token in enumerate(SIX[3:])}
+        number_of = {token: i for i, token in enumerate(physics.SIX[3:])}
     elif kind is JointKind.REVOLUTE:
-        number_of = {SIX[3 + main]: 0, "angular": 0}
+        number_of = {physics.SIX[3 + main]: 0, physics.ANGULAR: 0}
     elif kind is JointKind.PRISMATIC:
-        number_of = {SIX[main]: 0, "linear": 0}
-    tokens = instances(index.schemas(prim), "PhysicsDriveAPI")
+        number_of = {physics.SIX[main]: 0, physics.LINEAR: 0}
+    tokens = instances(index.schemas(prim), physics.DRIVE_API)
     for token in tokens:
         if token not in number_of:
-            _say_no_axis(index, prim, joint, f"PhysicsDriveAPI:{token}")
+            _say_no_axis(index, prim, joint, physics.drive_api(token))
     for token, number in number_of.items():  # the predefined joints' own names come last, and win
         if token in tokens:
             joint.axes[number].drive = _drive(index, prim, joint.axes[number], token)
@@ -240,29 +240,29 @@ def _drive(index: StageIndex, prim: pxr.Prim, axis: Axis, token: str) -> Drive:
     """What a drive schema says."""
 
     def get(name: str) -> Any:
-        return index.value(prim, f"drive:{token}:physics:{name}")
+        return index.value(prim, physics.drive(token, name))
 
     units = index.units
     turns = axis.motion is AxisMotion.ROTATION
     coordinate = DEGREE if turns else units.length
-    kind = DriveType.ACCELERATION if str(get("type")) == "acceleration" else DriveType.FORCE
+    kind = DriveType.ACCELERATION if str(get(physics.TYPE)) == DriveType.ACCELERATION.value else DriveType.FORCE
     force = units.torque if turns else units.force
     # a gain is force, or acceleration in rad/s2 and lengths/s2, per unit of the coordinate (a degree, a length)
     acceleration = 1.0 if turns else units.length
     gain = (force if kind is DriveType.FORCE else acceleration) / coordinate
     return Drive(
-        stiffness=_scaled(get("stiffness"), gain, 0.0),
-        damping=_scaled(get("damping"), gain, 0.0),
-        target_position=_scaled(get("targetPosition"), coordinate, 0.0),
-        target_velocity=_scaled(get("targetVelocity"), coordinate, 0.0),
-        max_force=_scaled(get("maxForce"), force, math.inf),
+        stiffness=_scaled(get(physics.STIFFNESS), gain, 0.0),
+        damping=_scaled(get(physics.DAMPING), gain, 0.0),
+        target_position=_scaled(get(physics.TARGET_POSITION), coordinate, 0.0),
+        target_velocity=_scaled(get(physics.TARGET_VELOCITY), coordinate, 0.0),
+        max_force=_scaled(get(physics.MAX_FORCE), force, math.inf),
         type=kind,
     )
 
 
 def _cone(index: StageIndex, prim: pxr.Prim, main: int) -> ConeLimit | None:
     """The cone of a spherical joint; a negative angle is no limit."""
-    first, second = (index.value(prim, f"physics:coneAngle{i}Limit") for i in (0, 1))
+    first, second = (index.value(prim, name) for name in physics.CONE_ANGLES)
     angles = [math.inf if a is None or a < 0 else float(a) * DEGREE for a in (first, second)]
     if all(math.isinf(a) for a in angles):
         return None
@@ -271,7 +271,7 @@ def _cone(index: StageIndex, prim: pxr.Prim, main: int) -> ConeLimit | None:
 
 def _distance(index: StageIndex, prim: pxr.Prim) -> tuple[float, float]:
     """Least and greatest distance; a negative one is no limit."""
-    low, high = (index.value(prim, f"physics:{which}Distance") for which in ("min", "max"))
+    low, high = (index.value(prim, name) for name in (physics.MIN_DISTANCE, physics.MAX_DISTANCE))
     unit = index.units.length
     return (
         0.0 if low is None or low < 0 else float(low) * unit,

@@ -15,6 +15,7 @@ import numpy as np
 from kinema import shapes
 from kinema.description import Inertial, Mesh, geometry_mass, is_solid
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
+from kinema.words import newton, ours, physics
 
 from . import pxr
 from .own_names import weightless
@@ -25,14 +26,14 @@ from .stage_index import Body, StageIndex
 
 DEFAULT_DENSITY = 1000.0
 """[kg/m3]"""
-_MOMENTS = frozenset({"physics:centerOfMass", "physics:diagonalInertia", "physics:principalAxes", "newton:inertia"})
+_MOMENTS = frozenset({physics.CENTER_OF_MASS, physics.DIAGONAL_INERTIA, physics.PRINCIPAL_AXES, newton.INERTIA})
 STAND_IN_RADIUS = 0.1
 """Radius [m] of the ball whose inertia stands in for one that is neither authored nor to be computed: OpenUSD's."""
 
 
 def body_density(index: StageIndex, body: Body) -> float | None:
     """The density [kg/m3] that the body asks for."""
-    density = index.positive(body.prim, "physics:density") if "PhysicsMassAPI" in index.schemas(body.prim) else None
+    density = index.positive(body.prim, physics.DENSITY) if physics.MASS_API in index.schemas(body.prim) else None
     return None if density is None else density * index.units.density
 
 
@@ -40,14 +41,14 @@ def body_inertial(
     index: StageIndex, body: Body, parts: Sequence[StageShape], density: float | None
 ) -> tuple[Inertial | None, bool]:
     """The body's mass, centre and inertia in its link's frame, and whether shapes had a part in it."""
-    if own(index, body.prim, "massless"):
+    if own(index, body.prim, ours.MASSLESS):
         return weightless(index, body.prim), False
-    has_api = "PhysicsMassAPI" in index.schemas(body.prim)
-    own_mass = index.positive(body.prim, "physics:mass") if has_api else None
+    has_api = physics.MASS_API in index.schemas(body.prim)
+    own_mass = index.positive(body.prim, physics.MASS) if has_api else None
     into_link = Affine(body.scale, np.zeros(3))
     center, inertia = _authored_moments(index, body.prim, into_link) if has_api else (None, None)
     if own_mass is not None and center is not None and inertia is not None:
-        was_computed = bool(own(index, body.prim, "inertiaIsComputed"))
+        was_computed = bool(own(index, body.prim, ours.INERTIA_IS_COMPUTED))
         return Inertial(own_mass * index.units.mass, center, inertia), was_computed
     computed = _from_shapes(index, parts, density)
     if own_mass is not None:
@@ -102,7 +103,7 @@ def _authored_moments(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> t
     if _MOMENTS.isdisjoint(index.values.facts(prim).authored):
         return None, None
     center: Array | None = None
-    point = index.value(prim, "physics:centerOfMass")
+    point = index.value(prim, physics.CENTER_OF_MASS)
     if point is not None and np.isfinite(np.array(point)).all():
         # a point of the prim like any other: its scale applies to it
         center = into_link.linear @ vector(point) + into_link.offset
@@ -114,12 +115,12 @@ def _authored_moments(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> t
 
 
 def _authored_inertia(index: StageIndex, prim: pxr.Prim) -> Array | None:
-    full = index.authored(prim, "newton:inertia")
+    full = index.authored(prim, newton.INERTIA)
     if full is not None and len(full) == 6:
         xx, yy, zz, xy, xz, yz = (float(v) for v in full)
         return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) * index.units.inertia
-    diagonal = index.value(prim, "physics:diagonalInertia")
-    quaternion = index.value(prim, "physics:principalAxes")
+    diagonal = index.value(prim, physics.DIAGONAL_INERTIA)
+    quaternion = index.value(prim, physics.PRINCIPAL_AXES)
     if diagonal is None or not np.any(np.array(diagonal)):
         if quaternion is not None and quaternion.GetLength() > 0:
             index.diagnostics.warning(
@@ -162,7 +163,7 @@ def _collider_mass(index: StageIndex, part: StageShape, body_density: float | No
             computed = Inertial(mass, part.into_link.offset, np.zeros((3, 3)))
         else:
             computed = Inertial(mass, computed.center, computed.inertia * (mass / computed.mass))
-    if computed is None or "PhysicsMassAPI" not in index.schemas(part.prim):
+    if computed is None or physics.MASS_API not in index.schemas(part.prim):
         return computed
     return _override(computed, *_authored_moments(index, part.prim, part.into_link))
 

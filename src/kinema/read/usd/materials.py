@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kinema.description import PhysicsMaterial, VisualMaterial
+from kinema.words import ours, physics, usd
 
 from . import pxr
 from .layers import beside, place_of
@@ -15,7 +16,7 @@ from .own_shapes import kept_texture, restore_surface
 from .stage_index import StageIndex
 from .vendor import CONTACT_SETTINGS, MATERIAL_SETTINGS, contact_settings, keep_vendor_data, material_settings
 
-_LOOK, _PHYSICS = "", "physics"
+_LOOK, _PHYSICS = "", usd.PHYSICS_PURPOSE
 
 
 class Materials:
@@ -47,7 +48,7 @@ class Materials:
         index = self._index
         bound = self._binding(prim, _PHYSICS)
         material: PhysicsMaterial | None = None
-        if bound is not None and "PhysicsMaterialAPI" in index.schemas(bound):
+        if bound is not None and physics.MATERIAL_API in index.schemas(bound):
             if bound not in self._surfaces:
                 self._surfaces[bound] = _physics_material(index, bound)
             material = self._surfaces[bound]
@@ -66,7 +67,7 @@ class Materials:
 def check_bindings(index: StageIndex) -> None:
     """Say which bindings lead nowhere: what they are for gets another material, or none."""
     for prim in index.bound:
-        for name in sorted(n for n in index.values.facts(prim).authored if n.startswith("material:binding")):
+        for name in sorted(n for n in index.values.facts(prim).authored if n.startswith(usd.MATERIAL_BINDING)):
             for target in index.targets(prim, name):
                 if target.IsPrimPath() and not index.stage.GetPrimAtPath(target):
                     index.diagnostics.warning(
@@ -88,13 +89,13 @@ def _bindings(prims: Sequence[pxr.Prim], purpose: str) -> dict[pxr.Prim, pxr.Pri
 
 def _physics_material(index: StageIndex, bound: pxr.Prim) -> PhysicsMaterial:
     get = index.value
-    density = index.positive(bound, "physics:density")
+    density = index.positive(bound, physics.DENSITY)
     material = PhysicsMaterial(
         name=bound.GetName(),
         origin=index.origin(bound),
-        static_friction=_float(get(bound, "physics:staticFriction")),
-        dynamic_friction=_float(get(bound, "physics:dynamicFriction")),
-        restitution=_float(get(bound, "physics:restitution")),
+        static_friction=_float(get(bound, physics.STATIC_FRICTION)),
+        dynamic_friction=_float(get(bound, physics.DYNAMIC_FRICTION)),
+        restitution=_float(get(bound, physics.RESTITUTION)),
         density=None if density is None else density * index.units.density,
         **material_settings(index, bound),
     )
@@ -105,30 +106,30 @@ def _physics_material(index: StageIndex, bound: pxr.Prim) -> PhysicsMaterial:
 def _preview_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
     """The constants of a material's preview surface; None where it has none."""
     shader = pxr.UsdShade.Material(material).ComputeSurfaceSource()[0]
-    if not shader or shader.GetIdAttr().Get() != "UsdPreviewSurface":
+    if not shader or shader.GetIdAttr().Get() != usd.PREVIEW_SURFACE:
         return None
 
     def constant(name: str) -> Any:
         shader_input = shader.GetInput(name)
         return shader_input.Get(index.time) if shader_input and not shader_input.HasConnectedSource() else None
 
-    diffuse, opacity = constant("diffuseColor"), constant("opacity")
-    emissive = constant("emissiveColor")
-    kept = own(index, material, "name")
+    diffuse, opacity = constant(usd.DIFFUSE_COLOR), constant(usd.OPACITY)
+    emissive = constant(usd.EMISSIVE_COLOR)
+    kept = own(index, material, ours.NAME)
     return VisualMaterial(
         name=material.GetName() if kept is None else str(kept),
         origin=index.origin(material),
         color=None if diffuse is None else (*(float(c) for c in diffuse), 1.0 if opacity is None else float(opacity)),  # type: ignore[arg-type]
         emission=None if emissive is None else tuple(float(c) for c in emissive),  # type: ignore[arg-type]
-        metallic=_float(constant("metallic")),
-        roughness=_float(constant("roughness")),
+        metallic=_float(constant(usd.METALLIC)),
+        roughness=_float(constant(usd.ROUGHNESS)),
         texture=_texture(shader) or kept_texture(index, material),
     )
 
 
 def _texture(shader: Any) -> str:
     """The file of the texture that the diffuse colour is connected to."""
-    diffuse = shader.GetInput("diffuseColor")
+    diffuse = shader.GetInput(usd.DIFFUSE_COLOR)
     if not diffuse or not diffuse.HasConnectedSource():
         return ""
     sources = diffuse.GetConnectedSources()[0]
@@ -144,10 +145,10 @@ def _texture(shader: Any) -> str:
 
 
 def _display_color(index: StageIndex, prim: pxr.Prim) -> tuple[float, float, float, float] | None:
-    colors = index.value(prim, "primvars:displayColor")
+    colors = index.value(prim, usd.DISPLAY_COLOR)
     if not colors:
         return None
-    opacities = index.value(prim, "primvars:displayOpacity")
+    opacities = index.value(prim, usd.DISPLAY_OPACITY)
     r, g, b = (float(c) for c in colors[0])
     return (r, g, b, float(opacities[0]) if opacities else 1.0)
 

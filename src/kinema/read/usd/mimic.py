@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kinema.description import Joint, Mimic
+from kinema.words import newton, physx
 
 from . import pxr
 from .stage_index import StageIndex
 from .vendor import COORDINATE
 
-NEWTON_MIMIC = ("newton:mimicCoef0", "newton:mimicCoef1", "newton:mimicEnabled")
+NEWTON_MIMIC = (newton.MIMIC_OFFSET, newton.MIMIC_FACTOR, newton.MIMIC_ENABLED)
 """Attributes that mean something together with `newton:mimicJoint`."""
 
 
@@ -23,9 +24,9 @@ def apply_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: Mappin
         joint: gets the mimic on its first axis.
         name_of: prim path -> name, of all joints.
     """
-    leaders = index.targets(prim, "newton:mimicJoint")
-    if leaders and joint.axes and index.value(prim, "newton:mimicEnabled") is not False:
-        offset, multiplier = (index.authored(prim, f"newton:mimicCoef{i}") for i in (0, 1))
+    leaders = index.targets(prim, newton.MIMIC_JOINT)
+    if leaders and joint.axes and index.value(prim, newton.MIMIC_ENABLED) is not False:
+        offset, multiplier = (index.authored(prim, name) for name in (newton.MIMIC_OFFSET, newton.MIMIC_FACTOR))
         axis = joint.axes[0]
         axis.mimic = Mimic(
             joint=_leader(index, prim, joint, str(leaders[0]), name_of),
@@ -39,13 +40,13 @@ def _physx_mimic(index: StageIndex, prim: pxr.Prim, joint: Joint, name_of: Mappi
     """PhysX says q + gearing * leader + offset = 0."""
     for name in sorted(index.values.facts(prim).authored):
         parts = name.split(":")
-        if parts[0] != "physxMimicJoint" or parts[-1] != "referenceJoint":
+        if parts[0] != physx.MIMIC_NAMESPACE or parts[-1] != physx.MIMIC_REFERENCE:
             continue
         leaders = index.targets(prim, name)
         if not leaders or not joint.axes:
             continue
         prefix = ":".join(parts[:-1])
-        gearing, offset = (index.authored(prim, f"{prefix}:{n}") for n in ("gearing", "offset"))
+        gearing, offset = (index.authored(prim, f"{prefix}:{n}") for n in (physx.MIMIC_GEARING, physx.MIMIC_OFFSET))
         axis = joint.axes[0]
         axis.mimic = Mimic(
             joint=_leader(index, prim, joint, str(leaders[0]), name_of),

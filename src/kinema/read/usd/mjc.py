@@ -8,6 +8,7 @@ from typing import Any
 
 from kinema.description import Actuator, Extra, Frame, Joint, Tendon, TendonPathItem, TendonPathKind, Transmission
 from kinema.foundation import Origin
+from kinema.words import mjc, ours, usd
 
 from . import pxr
 from .geometry import GeometryError, place_geometry
@@ -56,13 +57,13 @@ def read_mjc(index: StageIndex, joints: list[Joint], shapes: Mapping[str, str]) 
         joints={joint.origin.path: joint.name for joint in joints},
         shapes=shapes,
         frames=_names(index, sites),
-        tendons=_names(index, kinds["MjcTendon"]),
+        tendons=_names(index, kinds[mjc.TENDON]),
     )
-    actuators = _names(index, kinds["MjcActuator"])
+    actuators = _names(index, kinds[mjc.ACTUATOR])
     parts = MjcParts()
     parts.frames = [_frame(index, prim, names.frames[_path(index, prim)]) for prim in sites]
-    parts.tendons = [_tendon(index, prim, names) for prim in kinds["MjcTendon"]]
-    for prim in kinds["MjcActuator"]:
+    parts.tendons = [_tendon(index, prim, names) for prim in kinds[mjc.TENDON]]
+    for prim in kinds[mjc.ACTUATOR]:
         actuator = _actuator(index, prim, actuators[_path(index, prim)], names)
         if actuator is not None:
             parts.actuators.append(actuator)
@@ -73,7 +74,7 @@ def read_mjc(index: StageIndex, joints: list[Joint], shapes: Mapping[str, str]) 
     return parts
 
 
-_READ = ("MjcTendon", "MjcActuator")
+_READ = (mjc.TENDON, mjc.ACTUATOR)
 
 
 def _names(index: StageIndex, prims: Sequence[pxr.Prim]) -> dict[str, str]:
@@ -101,9 +102,9 @@ def _frame(index: StageIndex, prim: pxr.Prim, name: str) -> Frame:
         placed = place_geometry(index, prim, into)
     except GeometryError:
         placed = None
-    if placed is not None and placed.pose.is_close(frame.pose, 1e-9) and not own(index, prim, "noMarker"):
+    if placed is not None and placed.pose.is_close(frame.pose, 1e-9) and not own(index, prim, ours.NO_MARKER):
         frame.marker = placed.geometry
-    colors, opacities = (index.value(prim, f"primvars:display{n}") for n in ("Color", "Opacity"))
+    colors, opacities = (index.value(prim, name) for name in (usd.DISPLAY_COLOR, usd.DISPLAY_OPACITY))
     if colors:
         r, g, b = (float(c) for c in colors[0])
         frame.color = (r, g, b, float(opacities[0]) if opacities else 1.0)
@@ -116,25 +117,25 @@ def _frame(index: StageIndex, prim: pxr.Prim, name: str) -> Frame:
 
 def _tendon(index: StageIndex, prim: pxr.Prim, names: Names) -> Tendon:
     def number(name: str) -> float:
-        return float(index.authored(prim, f"mjc:{name}") or 0.0)
+        return float(index.authored(prim, name) or 0.0)
 
-    lower, upper = limited_range(index, prim, "mjc:range", "mjc:limited")
+    lower, upper = limited_range(index, prim, mjc.RANGE, mjc.LIMITED)
     tendon = Tendon(
         name=names.tendons[_path(index, prim)],
         origin=index.origin(prim),
         path=_tendon_path(index, prim, names),
         lower=lower,
         upper=upper,
-        stiffness=number("stiffness"),
-        damping=number("damping"),
-        friction=number("frictionloss"),
-        armature=number("armature"),
+        stiffness=number(mjc.STIFFNESS),
+        damping=number(mjc.DAMPING),
+        friction=number(mjc.FRICTION_LOSS),
+        armature=number(mjc.ARMATURE),
         spring_length=_spring_length(index, prim),
-        force_range=limited_range(index, prim, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited"),
-        limit_solver=solver_parameters(index, prim, "mjc:solreflimit", "mjc:solimplimit", "mjc:margin"),
-        friction_solver=solver_parameters(index, prim, "mjc:solreffriction", "mjc:solimpfriction"),
+        force_range=limited_range(index, prim, mjc.ACTUATOR_FORCE_RANGE, mjc.ACTUATOR_FORCE_LIMITED),
+        limit_solver=solver_parameters(index, prim, *mjc.LIMIT_SOLVER),
+        friction_solver=solver_parameters(index, prim, *mjc.FRICTION_SOLVER),
     )
-    width, color = index.authored(prim, "mjc:width"), index.authored(prim, "mjc:rgba")
+    width, color = index.authored(prim, mjc.WIDTH), index.authored(prim, mjc.COLOR)
     if width is not None:
         tendon.width = float(width)
     if color is not None:
@@ -145,21 +146,21 @@ def _tendon(index: StageIndex, prim: pxr.Prim, names: Names) -> Tendon:
 
 def _spring_length(index: StageIndex, prim: pxr.Prim) -> tuple[float, float] | None:
     """One length, or a dead band; -1 is the length at the zero configuration."""
-    values = [float(v) for v in index.authored(prim, "mjc:springlength") or (-1.0,)]
+    values = [float(v) for v in index.authored(prim, mjc.SPRING_LENGTH) or (-1.0,)]
     return None if values[0] == -1.0 else (values[0], values[-1])
 
 
 def _tendon_path(index: StageIndex, prim: pxr.Prim, names: Names) -> list[TendonPathItem]:
     """The steps in their order: joints with their coefficients, or sites and shapes, with pulleys between."""
-    targets = [str(t) for t in index.targets(prim, "mjc:path")]
+    targets = [str(t) for t in index.targets(prim, mjc.PATH)]
     order, segments, sides = (
-        [int(i) for i in index.authored(prim, f"mjc:{name}") or ()]
-        for name in ("path:indices", "path:segments", "sideSites:indices")
+        [int(i) for i in index.authored(prim, name) or ()]
+        for name in (mjc.PATH_INDICES, mjc.PATH_SEGMENTS, mjc.SIDE_SITE_INDICES)
     )
     coefficients, divisors = (
-        [float(v) for v in index.authored(prim, f"mjc:path:{name}") or ()] for name in ("coef", "divisors")
+        [float(v) for v in index.authored(prim, name) or ()] for name in (mjc.PATH_COEFFICIENTS, mjc.PATH_DIVISORS)
     )
-    side_sites = [str(t) for t in index.targets(prim, "mjc:sideSites")]
+    side_sites = [str(t) for t in index.targets(prim, mjc.SIDE_SITES)]
     items: list[TendonPathItem] = []
     segment = 0
     for step, number in enumerate(order or range(len(targets))):
@@ -204,11 +205,11 @@ def _step(target: str, names: Names) -> tuple[TendonPathKind | None, str]:
 
 def _actuator(index: StageIndex, prim: pxr.Prim, name: str, names: Names) -> Actuator | None:
     def numbers(attribute: str, default: tuple[float, ...]) -> tuple[float, ...]:
-        values = index.authored(prim, f"mjc:{attribute}")
+        values = index.authored(prim, attribute)
         return default if values is None else tuple(float(v) for v in values)
 
     def token(attribute: str, default: str) -> str:
-        return str(index.authored(prim, f"mjc:{attribute}") or default)
+        return str(index.authored(prim, attribute) or default)
 
     found = _transmission(index, prim, names)
     if found is None:
@@ -226,20 +227,20 @@ def _actuator(index: StageIndex, prim: pxr.Prim, name: str, names: Names) -> Act
         transmission=transmission,
         target=target,
         reference=reference,
-        gear=numbers("gear", (1.0, *zeros[:5])),
-        crank_length=float(index.authored(prim, "mjc:crankLength") or 0.0),
-        gain_type=token("gainType", "fixed"),
-        gain=numbers("gainPrm", (1.0, *zeros[:9])),
-        bias_type=token("biasType", "none"),
-        bias=numbers("biasPrm", zeros),
-        dynamics_type=token("dynType", "none"),
-        dynamics=numbers("dynPrm", (1.0, *zeros[:9])),
-        control_range=limited_range(index, prim, "mjc:ctrlRange", "mjc:ctrlLimited"),
-        force_range=limited_range(index, prim, "mjc:forceRange", "mjc:forceLimited"),
-        activation_range=limited_range(index, prim, "mjc:actRange", "mjc:actLimited"),
+        gear=numbers(mjc.GEAR, (1.0, *zeros[:5])),
+        crank_length=float(index.authored(prim, mjc.CRANK_LENGTH) or 0.0),
+        gain_type=token(mjc.GAIN_TYPE, "fixed"),
+        gain=numbers(mjc.GAIN_PARAMETERS, (1.0, *zeros[:9])),
+        bias_type=token(mjc.BIAS_TYPE, "none"),
+        bias=numbers(mjc.BIAS_PARAMETERS, zeros),
+        dynamics_type=token(mjc.DYNAMICS_TYPE, "none"),
+        dynamics=numbers(mjc.DYNAMICS_PARAMETERS, (1.0, *zeros[:9])),
+        control_range=limited_range(index, prim, mjc.CONTROL_RANGE, mjc.CONTROL_LIMITED),
+        force_range=limited_range(index, prim, mjc.FORCE_RANGE, mjc.FORCE_LIMITED),
+        activation_range=limited_range(index, prim, mjc.ACTIVATION_RANGE, mjc.ACTIVATION_LIMITED),
         settings=_other_settings(index, prim),
     )
-    low, high = (float(index.authored(prim, f"mjc:lengthRange:{end}") or 0.0) for end in ("min", "max"))
+    low, high = (float(index.authored(prim, end) or 0.0) for end in mjc.ends(mjc.LENGTH_RANGE))
     actuator.length_range = (low, high)
     return actuator
 
@@ -247,10 +248,11 @@ def _actuator(index: StageIndex, prim: pxr.Prim, name: str, names: Names) -> Act
 def _transmission(index: StageIndex, prim: pxr.Prim, names: Names) -> tuple[Transmission, str, str] | None:
     """What the actuator pulls on: its kind, name, and the name of its reference."""
     target, slider, reference = (
-        next((str(t) for t in index.targets(prim, f"mjc:{name}")), "") for name in ("target", "sliderSite", "refSite")
+        next((str(t) for t in index.targets(prim, name)), "")
+        for name in (mjc.TARGET, mjc.SLIDER_SITE, mjc.REFERENCE_SITE)
     )
     if target in names.joints:
-        in_parent = bool(index.authored(prim, "mjc:jointInParent"))
+        in_parent = bool(index.authored(prim, mjc.JOINT_IN_PARENT))
         return Transmission.JOINT_IN_PARENT if in_parent else Transmission.JOINT, names.joints[target], ""
     if target in names.tendons:
         return Transmission.TENDON, names.tendons[target], ""
@@ -266,10 +268,10 @@ def _other_settings(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
     """What has no field of its own, under the names of MJCF."""
     result: dict[str, Any] = {}
     for attribute, name in (
-        ("mjc:group", "group"),
-        ("mjc:actEarly", "actearly"),
-        ("mjc:actDim", "actdim"),
-        ("mjc:inheritRange", "inheritrange"),
+        (mjc.GROUP, "group"),
+        (mjc.ACT_EARLY, "actearly"),
+        (mjc.ACT_DIM, "actdim"),
+        (mjc.INHERIT_RANGE, "inheritrange"),
     ):
         value = index.authored(prim, attribute)
         if value is not None:
@@ -290,4 +292,4 @@ def _as_text(index: StageIndex, prim: pxr.Prim) -> Extra:
         lines.append(f"{name} = {value}")
     message = f"{kind} {prim.GetName()!r} has no place in the description; it is kept as text"
     index.diagnostics.note("usd.kept-prim", message, origin=index.origin(prim))
-    return Extra("usd", kind, "\n".join(lines), index.origin(prim))
+    return Extra(usd.FORMAT, kind, "\n".join(lines), index.origin(prim))

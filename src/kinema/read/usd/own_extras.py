@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from kinema.description import Node
+from kinema.words import mjc, newton, physx, usd
 
 from . import pxr
 from .schemas import BRINGS
 
-_VENDORS = ("Newton", "Mjc", "Physx", "Drake", "Isaac", "Omni")
+_VENDORS = (newton.SCHEMAS, mjc.SCHEMAS, physx.SCHEMAS, "Drake", "Isaac", "Omni")
 
 
 def keep_for_writing(prim: pxr.Prim, node: Node, attribute: Any, value: Any) -> None:
     """Put the type and value of a vendor attribute on its node, and the vendor schemas of its prim."""
     if value is None:
         return
-    node.attributes[f"usd:{attribute.GetName()}"] = (str(attribute.GetTypeName()), _plain(value))
-    if "usd:schemas" not in node.attributes:
+    node.attributes[usd.KEPT + attribute.GetName()] = (str(attribute.GetTypeName()), _plain(value))
+    if usd.KEPT_SCHEMAS not in node.attributes:
         names = prim.GetPrimTypeInfo().GetAppliedAPISchemas()
         # those that bring one of the schema's own are applied by whoever needs that one
-        node.attributes["usd:schemas"] = [n for n in names if n.startswith(_VENDORS) and n not in BRINGS]
+        node.attributes[usd.KEPT_SCHEMAS] = [n for n in names if n.startswith(_VENDORS) and n not in BRINGS]
 
 
 def _plain(value: Any) -> Any:

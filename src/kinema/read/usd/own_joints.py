@@ -20,13 +20,13 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Array, Origin, Pose, quaternion_to_matrix
+from kinema.words import ours, physics, usd
 
 from . import pxr
 from .own_names import mark_generated
 from .own_settings import own
 from .stage_index import Body, StageIndex
 
-SIX = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
 _PER_AXIS = (
     *("armature", "damping", "friction", "velocity", "effort", "stiffness", "spring_reference"),
     *("acceleration", "deceleration", "jerk"),
@@ -48,13 +48,13 @@ def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) ->
     if index.values.stamp is None:
         return gap
     mark_generated(index, prim, joint)
-    joint.implicit = bool(own(index, prim, "implicit"))
-    implied = own(index, prim, "implied") or ()
-    if "excludeFromArticulation" in implied:
+    joint.implicit = bool(own(index, prim, ours.IMPLICIT))
+    implied = own(index, prim, ours.IMPLIED) or ()
+    if ours.IMPLIED_EXCLUSION in implied:
         joint.closes_loop = False
-    if "jointEnabled" in implied:
+    if ours.IMPLIED_SWITCH in implied:
         joint.enabled = True
-    if joint.cone is not None and own(index, prim, "coneIsTotal"):
+    if joint.cone is not None and own(index, prim, ours.CONE_IS_TOTAL):
         joint.cone = dataclasses.replace(joint.cone, total=True)
     _kind(index, prim, joint)
     gap = _turn_back(index, prim, joint, gap)
@@ -69,22 +69,22 @@ def restore_joint(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) ->
 def _kind(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
     if joint.kind is JointKind.SIX_AXIS:
         _limits(index, prim, joint)
-    token = own(index, prim, "kind")
+    token = own(index, prim, ours.KIND)
     if token is None or str(token) not in {k.value for k in JointKind}:
         return
     kind = JointKind(str(token))
-    tokens = [str(t) for t in own(index, prim, "axes") or (SIX if kind is JointKind.SIX_AXIS else ())]
+    tokens = [str(t) for t in own(index, prim, ours.AXES) or (physics.SIX if kind is JointKind.SIX_AXIS else ())]
     if joint.kind is JointKind.FIXED:
-        if len(tokens) == 1 and tokens[0] in SIX:
+        if len(tokens) == 1 and tokens[0] in physics.SIX:
             joint.kind, joint.axes = kind, [_axis(tokens[0], locked=True)]
         return
     if joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
         if kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
             joint.kind = kind
         return
-    if joint.kind is not JointKind.SIX_AXIS or any(t not in SIX for t in tokens):
+    if joint.kind is not JointKind.SIX_AXIS or any(t not in physics.SIX for t in tokens):
         return
-    at: dict[str, Axis] = dict(zip(SIX, joint.axes, strict=True))
+    at: dict[str, Axis] = dict(zip(physics.SIX, joint.axes, strict=True))
     travels = _travel(index, prim, joint, kind, tokens)
     if any(not a.locked for t, a in at.items() if t not in tokens and t != travels):
         return  # somebody made the joint freer than it was
@@ -95,12 +95,12 @@ def _travel(index: StageIndex, prim: pxr.Prim, joint: Joint, kind: JointKind, to
     """The axis along which a screw moves as it turns."""
     if kind is not JointKind.SCREW or len(tokens) != 1:
         return ""
-    joint.pitch = float(own(index, prim, "pitch") or 0.0)
+    joint.pitch = float(own(index, prim, ours.PITCH) or 0.0)
     return tokens[0].replace("rot", "trans")
 
 
 def _axis(token: str, *, locked: bool) -> Axis:
-    direction = np.eye(3)["XYZ".index(token[-1])]
+    direction = np.eye(3)[usd.XYZ.index(token[-1])]
     axis = rotation(direction) if token.startswith("rot") else translation(direction)
     axis.locked = locked
     return axis
@@ -108,15 +108,15 @@ def _axis(token: str, *, locked: bool) -> Axis:
 
 def _limits(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
     """Limits that would say that an axis is locked."""
-    for token, axis in zip(SIX, joint.axes, strict=True):
-        kept = own(index, prim, f"limit:{token}")
+    for token, axis in zip(physics.SIX, joint.axes, strict=True):
+        kept = own(index, prim, ours.limit(token))
         if kept is not None and axis.locked:
             unit = math.pi / 180 if axis.motion is AxisMotion.ROTATION else index.units.length
             axis.locked, axis.lower, axis.upper = False, float(kept[0]) * unit, float(kept[1]) * unit
 
 
 def _turn_back(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
-    kept = own(index, prim, "frame")
+    kept = own(index, prim, ours.FRAME)
     if kept is None:
         return gap
     turn = quaternion_to_matrix([kept.GetReal(), *kept.GetImaginary()])
@@ -124,7 +124,7 @@ def _turn_back(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Po
     if joint.kind is not JointKind.SPHERICAL:
         for axis in joint.axes:
             axis.direction = _clean(turn @ axis.direction)
-    directions = own(index, prim, "directions")
+    directions = own(index, prim, ours.DIRECTIONS)
     if directions is not None and len(directions) == len(joint.axes):
         for axis, direction in zip(joint.axes, directions, strict=True):
             axis.direction = np.array(direction, dtype=np.float64)
@@ -140,13 +140,13 @@ def _clean(direction: Array) -> Array:
 
 def _references(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> Pose:
     """The coordinates at which the frames coincide; where they were folded into a frame, they are taken out again."""
-    kept = own(index, prim, "reference")
+    kept = own(index, prim, ours.REFERENCE)
     axes = joint.moving_axes
     if kept is None or len(kept) != len(axes):
         return gap
     for axis, value in zip(axes, kept, strict=True):
         axis.reference = float(value)
-    if not own(index, prim, "referenceIsFolded"):
+    if not own(index, prim, ours.REFERENCE_IS_FOLDED):
         return gap
     folded = joint_motion(joint, np.zeros(joint.n_qs))
     joint.parent_pose = joint.parent_pose @ folded.inverse()
@@ -155,7 +155,7 @@ def _references(index: StageIndex, prim: pxr.Prim, joint: Joint, gap: Pose) -> P
 
 def _settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
     for field in _PER_AXIS:
-        values = own(index, prim, f"axis:{field}")
+        values = own(index, prim, ours.axis(field))
         if values is not None and len(values) == len(joint.axes):
             for axis, value in zip(joint.axes, values, strict=True):
                 setattr(axis, field, float(value))
@@ -166,10 +166,10 @@ def _settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
 
 def free_joint(index: StageIndex, body: Body) -> Joint | None:
     """The free joint that was said by having none."""
-    name = own(index, body.prim, "freeJoint")
+    name = own(index, body.prim, ours.FREE_JOINT)
     if name is None:
         return None
-    parents = [index.bodies.get(str(t)) for t in index.targets(body.prim, "kinema:freeJoint:parent")]
+    parents = [index.bodies.get(str(t)) for t in index.targets(body.prim, ours.FREE_JOINT_PARENT)]
     parent = parents[0] if parents else None
     joint = Joint(
         name=str(name),
@@ -177,11 +177,11 @@ def free_joint(index: StageIndex, body: Body) -> Joint | None:
         kind=JointKind.FREE,
         parent=None if parent is None else parent.name,
         child=body.name,
-        parent_pose=_kept_pose(index, body.prim, "0"),
-        child_pose=_kept_pose(index, body.prim, "1"),
+        parent_pose=_kept_pose(index, body.prim, 0),
+        child_pose=_kept_pose(index, body.prim, 1),
         axes=free_axes(),
     )
-    collides = own(index, body.prim, "freeJoint:collisionEnabled")
+    collides = own(index, body.prim, ours.FREE_JOINT_COLLISION)
     joint.collision_enabled = None if collides is None else bool(collides)
     held = Pose() if parent is None else parent.pose
     motion = (held @ joint.parent_pose).inverse() @ body.pose @ joint.child_pose
@@ -189,9 +189,9 @@ def free_joint(index: StageIndex, body: Body) -> Joint | None:
     return joint
 
 
-def _kept_pose(index: StageIndex, prim: pxr.Prim, side: str) -> Pose:
-    point = own(index, prim, f"freeJoint:localPos{side}")
-    turn = own(index, prim, f"freeJoint:localRot{side}")
+def _kept_pose(index: StageIndex, prim: pxr.Prim, side: int) -> Pose:
+    point = own(index, prim, ours.FREE_JOINT_POSITIONS[side])
+    turn = own(index, prim, ours.FREE_JOINT_ROTATIONS[side])
     if point is None or turn is None:
         return Pose()
     return Pose.from_quaternion(list(point), [turn.GetReal(), *turn.GetImaginary()])
@@ -199,7 +199,7 @@ def _kept_pose(index: StageIndex, prim: pxr.Prim, side: str) -> Pose:
 
 def as_constraint(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Constraint | None:
     """The constraint that a joint stands for; None for a joint that is one."""
-    token = own(index, prim, "constraint")
+    token = own(index, prim, ours.CONSTRAINT)
     if token is None or str(token) not in {k.value for k in ConstraintKind}:
         return None
     return Constraint(
@@ -218,7 +218,7 @@ def as_constraint(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Constraint
 
 def following(index: StageIndex, prim: pxr.Prim, joint: Joint) -> list[Constraint]:
     """The constraint that was written as one joint following another; the joint then follows nobody."""
-    name = own(index, prim, "mimicIsConstraint")
+    name = own(index, prim, ours.MIMIC_IS_CONSTRAINT)
     mimic = joint.axes[0].mimic if joint.axes else None
     if name is None or mimic is None:
         return []

@@ -10,6 +10,7 @@ import numpy as np
 
 from kinema.description import Inertial, Link, Node
 from kinema.foundation import vector
+from kinema.words import ours
 
 from . import pxr
 from .own_settings import own
@@ -22,7 +23,7 @@ def own_names(index: StageIndex, prims: Mapping[str, pxr.Prim], derived: dict[st
     """Path -> name: the one that is kept on the prim where nothing else is called so, else the derived one."""
     if index.values.stamp is None:
         return derived
-    kept = {path: own(index, prim, "name") for path, prim in prims.items()}
+    kept = {path: own(index, prim, ours.NAME) for path, prim in prims.items()}
     wanted = {path: kept[path] or derived[path] for path in prims}
     counts = Counter(wanted.values())
     taken = set(derived.values())
@@ -37,37 +38,37 @@ def own_order(index: StageIndex, items: Sequence[T], prims: Sequence[pxr.Prim]) 
     """The items in the order that their prims keep; those that keep none stay as they are, behind the others."""
     if index.values.stamp is None:
         return list(items)
-    numbers = [own(index, prim, "order") for prim in prims]
+    numbers = [own(index, prim, ours.ORDER) for prim in prims]
     last = len(items)
     return [item for _, item in sorted(zip(numbers, items, strict=True), key=lambda p: last if p[0] is None else p[0])]
 
 
 def mark_generated(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
     """Whether the name was made up by a reader."""
-    node.name_is_generated = bool(own(index, prim, "nameIsGenerated"))
+    node.name_is_generated = bool(own(index, prim, ours.NAME_IS_GENERATED))
 
 
 def restore_link(index: StageIndex, prim: pxr.Prim, link: Link) -> None:
     """What USD has no word for on a link."""
     mark_generated(index, prim, link)
-    scale = own(index, prim, "gravityScale")
+    scale = own(index, prim, ours.GRAVITY_SCALE)
     if scale is not None:
         link.gravity_scale = float(scale)
 
 
 def declared(index: StageIndex, articulations: Sequence[pxr.Prim]) -> list[pxr.Prim]:
     """The articulation roots that a stage declares, without those that only its layout asked for."""
-    return [p for p in articulations if "articulationRoot" not in (own(index, p, "implied") or ())]
+    return [p for p in articulations if ours.IMPLIED_ARTICULATION_ROOT not in (own(index, p, ours.IMPLIED) or ())]
 
 
 def weightless(index: StageIndex, prim: pxr.Prim) -> Inertial | None:
     """The mass properties of a link that USD is not told them of; None where it has none at all."""
-    center, tensor = own(index, prim, "massless:center"), own(index, prim, "massless:inertia")
+    center, tensor = own(index, prim, ours.MASSLESS_CENTER), own(index, prim, ours.MASSLESS_INERTIA)
     if center is None or tensor is None or len(tensor) != 6:
         return None
     xx, yy, zz, xy, xz, yz = (float(v) for v in tensor)
     return Inertial(
-        float(own(index, prim, "massless:mass") or 0.0),
+        float(own(index, prim, ours.MASSLESS_MASS) or 0.0),
         vector(list(center)),
         np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]),
     )

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from . import pxr
+from kinema.words import ours
 
-EXACT = "kinema:exact:"
-_SINGLE = frozenset({"float", "point3f", "vector3f", "float3", "quatf"})
+from . import pxr
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +28,13 @@ class Stamp:
 
 def read_stamp(stage: pxr.Stage) -> Stamp | None:
     """The stamp of the stage or of a layer that it is composed of; None where Kinema had no part in it."""
-    stamps = [layer.customLayerData.get("kinema") for layer in stage.GetUsedLayers(True)]
+    stamps = [layer.customLayerData.get(ours.STAMP) for layer in stage.GetUsedLayers(True)]
     found = [s for s in stamps if isinstance(s, dict)]
     if not found:
         return None
-    root = stage.GetRootLayer().customLayerData.get("kinema")
-    is_world = isinstance(root, dict) and bool(root.get("world"))
-    return Stamp(any(bool(s.get("decimals")) for s in found), is_world)
+    root = stage.GetRootLayer().customLayerData.get(ours.STAMP)
+    is_world = isinstance(root, dict) and bool(root.get(ours.STAMP_WORLD))
+    return Stamp(any(bool(s.get(ours.STAMP_DECIMALS)) for s in found), is_world)
 
 
 def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any, decimals: bool) -> Any:
@@ -53,7 +52,7 @@ def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any, decimals: 
     if decimals and isinstance(value, pxr.Vt.Vec3fArray):
         numbers = np.array(value, dtype=np.float32)
         return pxr.Vt.Vec3dArray.FromNumpy(np.array([[_decimal(v) for v in row] for row in numbers.tolist()]))
-    return _shortest(value) if stamp.decimals and str(attribute.GetTypeName()) in _SINGLE else value
+    return _shortest(value) if stamp.decimals and str(attribute.GetTypeName()) in ours.TWINS else value
 
 
 def _rounds_to(twin: Any, value: Any) -> bool:

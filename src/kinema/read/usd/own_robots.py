@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.description import Base, Constraint, Joint, JointKind, Robot
 from kinema.foundation import Pose
+from kinema.words import ours
 
 from . import pxr
 from .own_joints import as_constraint, following, free_joint
@@ -37,13 +38,15 @@ class OwnRobots:
             constraint = as_constraint(index, prim, joint)
             if constraint is not None:
                 result.constraints.append(constraint)
-            elif str(own(index, prim, "base") or "") == Base.FIXED.value and joint.child is not None:
+            elif str(own(index, prim, ours.BASE) or "") == Base.FIXED.value and joint.child is not None:
                 result.held.add(joint.child)
             else:
                 kept.append(joint)
                 result.constraints += following(index, prim, joint)
         names = {joint.name for joint in kept}
-        free = [(own(index, body.prim, "freeJoint:order"), free_joint(index, body)) for body in index.bodies.values()]
+        free = [
+            (own(index, body.prim, ours.FREE_JOINT_ORDER), free_joint(index, body)) for body in index.bodies.values()
+        ]
         for place, joint in sorted(((p, j) for p, j in free if j is not None), key=lambda f: f[0] or 0):
             if joint.name not in names:
                 kept.insert(len(kept) if place is None else int(place), joint)
@@ -65,7 +68,7 @@ class OwnRobots:
             return ""
         if path not in self._marker_of:
             prim = self.index.stage.GetPrimAtPath(path)
-            found = bool(prim) and own(self.index, prim, "robot") is not None
+            found = bool(prim) and own(self.index, prim, ours.ROBOT) is not None
             self._marker_of[path] = path if found else self.marker(path.rpartition("/")[0])
         return self._marker_of[path]
 
@@ -77,10 +80,10 @@ class OwnRobots:
             robot.base = Base.FIXED
         if not prim:
             return
-        robot.name = str(own(self.index, prim, "robot"))
-        if str(own(self.index, prim, "base") or "") == Base.UNSPECIFIED.value:
+        robot.name = str(own(self.index, prim, ours.ROBOT))
+        if str(own(self.index, prim, ours.BASE) or "") == Base.UNSPECIFIED.value:
             robot.base = Base.UNSPECIFIED
-        roots = [self.index.bodies.get(str(t)) for t in self.index.targets(prim, "kinema:root")]
+        roots = [self.index.bodies.get(str(t)) for t in self.index.targets(prim, ours.ROOT)]
         if roots and roots[0] is not None:
             robot.root = roots[0].name
         place = rigid(self.index.world(prim))

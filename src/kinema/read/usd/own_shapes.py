@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kinema.description import Ellipsoid, Geometry, HeightField, PhysicsMaterial, Plane
 from kinema.foundation import Array, Pose
+from kinema.words import ours, usd
 
 from . import pxr
 from .own_settings import own
 from .polar import Affine, polar
-
-if TYPE_CHECKING:
-    from .stage_index import StageIndex
+from .stage_index import StageIndex
 
 _CLOSE = 1e-5
 """Relative difference of extents up to which a stand-in is taken for what it stands for."""
@@ -25,12 +23,12 @@ def stood_for(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> tuple[Geo
     """What a mesh or a slab stands for; None where it is itself, was changed, or is scaled."""
     if index.values.stamp is None:
         return None
-    kind = own(index, prim, "solid")
-    numbers = own(index, prim, "solid:numbers")
+    kind = own(index, prim, ours.SOLID)
+    numbers = own(index, prim, ours.SOLID_NUMBERS)
     if kind is None or numbers is None:
         return None
     values = np.array(numbers, dtype=np.float64)
-    if str(kind) == "plane":
+    if str(kind) == ours.SOLID_PLANE:
         return _plane(values, into_link)
     turn, scale = polar(into_link.linear)
     size = float(np.trace(scale)) / 3
@@ -39,15 +37,15 @@ def stood_for(index: StageIndex, prim: pxr.Prim, into_link: Affine) -> tuple[Geo
         return None
     pose = Pose(into_link.offset, turn)
     size = 1.0 if abs(size - 1.0) < 1e-12 else size  # the rounding of transforms inside each other
-    if str(kind) == "ellipsoid" and len(values) == 3 and np.allclose(extent, 2 * values, rtol=0.05):
+    if str(kind) == ours.SOLID_ELLIPSOID and len(values) == 3 and np.allclose(extent, 2 * values, rtol=0.05):
         return Ellipsoid(values * size), pose
-    if str(kind) == "heightfield" and len(values) > 5:
+    if str(kind) == ours.SOLID_HEIGHT_FIELD and len(values) > 5:
         return _terrain(values, extent, size, pose)
     return None
 
 
 def _extent(index: StageIndex, prim: pxr.Prim) -> Array | None:
-    points = np.asarray(index.value(prim, "points") or (), dtype=np.float64).reshape(-1, 3)
+    points = np.asarray(index.value(prim, usd.POINTS) or (), dtype=np.float64).reshape(-1, 3)
     return points.max(axis=0) - points.min(axis=0) if len(points) else None
 
 
@@ -77,10 +75,10 @@ def restore_surface(index: StageIndex, prim: pxr.Prim, surface: PhysicsMaterial)
     """A physics material without what only USD needed to be told."""
     if index.values.stamp is None:
         return surface
-    fields = {"staticFriction": "static_friction", "dynamicFriction": "dynamic_friction", "restitution": "restitution"}
-    unset = {fields[str(t)]: None for t in own(index, prim, "unset") or () if str(t) in fields}
-    second = own(index, prim, "dynamicFriction2")
-    name = own(index, prim, "name")
+    fields = ours.UNSET_FIELDS
+    unset = {fields[str(t)]: None for t in own(index, prim, ours.UNSET) or () if str(t) in fields}
+    second = own(index, prim, ours.DYNAMIC_FRICTION_2)
+    name = own(index, prim, ours.NAME)
     return dataclasses.replace(
         surface,
         **unset,
@@ -91,5 +89,5 @@ def restore_surface(index: StageIndex, prim: pxr.Prim, surface: PhysicsMaterial)
 
 def kept_texture(index: StageIndex, material: pxr.Prim) -> str:
     """The texture of a material whose shapes have no coordinates to place it by."""
-    asset = own(index, material, "texture")
+    asset = own(index, material, ours.TEXTURE)
     return "" if asset is None else str(asset.resolvedPath or asset.path)

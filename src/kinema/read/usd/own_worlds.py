@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from kinema.description import Base, CollisionRules, Joint, JointKind, Link, Robot, World
 from kinema.foundation import Origin, Pose
+from kinema.words import ours, usd
 
 from .own_names import weightless
 from .own_robots import OwnRobots
@@ -25,12 +26,12 @@ def static_robots(index: StageIndex, robots: OwnRobots, shapes: Sequence[StageSh
         return [], taken
     for part in shapes:
         parent = part.prim.GetParent()
-        if part.body is not None or not own(index, parent, "staticLink"):
+        if part.body is not None or not own(index, parent, ours.STATIC_LINK):
             continue
         path = str(parent.GetPath())
         links = found.setdefault(robots.marker(path), {})
         if path not in links:
-            name = own(index, parent, "name") or parent.GetName()
+            name = own(index, parent, ours.NAME) or parent.GetName()
             links[path] = Link(
                 name=str(name),
                 origin=Origin(index.file, None, path),
@@ -49,7 +50,9 @@ def static_robots(index: StageIndex, robots: OwnRobots, shapes: Sequence[StageSh
 
 
 def _static(index: StageIndex, links: list[Link]) -> Robot:
-    return Robot(name=links[0].name, format="usd", source=index.file, origin=links[0].origin, links=links, static=True)
+    return Robot(
+        name=links[0].name, format=usd.FORMAT, source=index.file, origin=links[0].origin, links=links, static=True
+    )
 
 
 def restore_world(index: StageIndex, world: World, robots: OwnRobots) -> None:
@@ -102,7 +105,7 @@ def _kept(index: StageIndex, named: list[tuple[str, str]], said: set[str]) -> di
     wanted: dict[str, str] = {}
     for name, path in named:
         prim = index.stage.GetPrimAtPath(path)
-        kept = (own(index, prim, "name") or prim.GetName()) if prim else name
+        kept = (own(index, prim, ours.NAME) or prim.GetName()) if prim else name
         wanted[name] = name if name in said else str(kept)
     counts = Counter(wanted.values())
     return {name: new if counts[new] == 1 else name for name, new in wanted.items()}
@@ -136,7 +139,7 @@ def restore_shape_names(index: StageIndex, shapes: Sequence[StageShape], rules: 
     said = {name for group in rules.groups for name in group.members}
     said |= {name for pair in rules.pairs if pair.between == "shapes" for name in (pair.a, pair.b)}
     for part in shapes:
-        kept = own(index, part.prim, "name")
+        kept = own(index, part.prim, ours.NAME)
         if kept is not None and part.shape.name not in said and kept not in said:
             part.shape.name = str(kept)
 
@@ -147,7 +150,7 @@ def restore_self_collision(index: StageIndex, robots: Sequence[Robot], rules: Co
         return
     for group in list(rules.groups):
         prim = index.stage.GetPrimAtPath(group.origin.path)
-        if not prim or not own(index, prim, "isSelfCollision") or group.filtered != [group.name]:
+        if not prim or not own(index, prim, ours.IS_SELF_COLLISION) or group.filtered != [group.name]:
             continue
         for robot in robots:
             colliding = {s.name for link in robot.links for s in link.shapes if s.collision and s.enabled}

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from kinema.foundation import Diagnostics, Origin
+from kinema.words import ours, physics, usd
 
 from . import pxr
 from .layers import first_message
-from .own_numbers import EXACT, exact_number, read_stamp
+from .own_numbers import exact_number, read_stamp
 from .schemas import applied
 
-_SMALL = frozenset({"radius", "height", "axis", "size", "orientation", "radiusTop", "radiusBottom"})
-_TARGETS = frozenset({"physics:body0", "physics:body1", "physics:simulationOwner"})
-_SMALL_PREFIXES = ("physics:", "drive:", "limit:")
+_SMALL = frozenset({usd.RADIUS, usd.HEIGHT, usd.AXIS, usd.SIZE, usd.ORIENTATION, usd.RADIUS_TOP, usd.RADIUS_BOTTOM})
+_TARGETS = frozenset({*physics.BODIES, physics.SIMULATION_OWNER})
+_SMALL_PREFIXES = physics.PROPERTIES
 """Attributes that hold a number or two and are always asked for; points and the like are read when they are needed."""
 
 
@@ -112,7 +113,7 @@ class PrimValues:
         if kind is None:
             kind = self._kinds[key] = _kind(prim)
         authored = frozenset(names)
-        if "purpose" in authored or "visibility" in authored:
+        if usd.PURPOSE in authored or usd.VISIBILITY in authored:
             self.some_hidden = True
         return PrimFacts(prim, str(path), kind.schemas, authored, kind)
 
@@ -183,8 +184,8 @@ class PrimValues:
         return fitting
 
     def _exact(self, prim: pxr.Prim, name: str, facts: PrimFacts, attribute: Any, value: Any) -> Any:
-        twin = prim.GetAttribute(EXACT + name).Get(self.time) if EXACT + name in facts.authored else None
-        decimals = "kinema:decimals" in facts.authored
+        twin = prim.GetAttribute(ours.EXACT + name).Get(self.time) if ours.EXACT + name in facts.authored else None
+        decimals = ours.DECIMALS.name in facts.authored
         return value if self.stamp is None else exact_number(self.stamp, attribute, value, twin, decimals)
 
     def _cannot_be_read(self, prim: pxr.Prim, name: str, error: Exception) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from kinema.foundation import KinemaError
-
 Prim = Any
 """A `Usd.Prim`."""
 Stage = Any
@@ -19,11 +17,6 @@ Stage = Any
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    try:
-        module = importlib.import_module(f"pxr.{name}")
-    except ImportError as error:
-        raise KinemaError(
-            "reading and writing USD needs the package usd-core, which has no build for this Python and machine"
-        ) from error
+    module = importlib.import_module(f"pxr.{name}")
     globals()[name] = module
     return module

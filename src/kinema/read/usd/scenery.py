@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from kinema.description import Camera, Light
+from kinema.words import mjc, newton, ours, usd
 
 from . import pxr
 from .own_names import own_order
@@ -14,25 +15,21 @@ from .polar import rigid
 from .scenes import GRAVITY_SWITCHES
 from .stage_index import StageIndex
 
-_LIGHT_KINDS = {"DistantLight": "directional", "SphereLight": "point", "DiskLight": "spot", "RectLight": "spot"}
+_LIGHT_KINDS = {
+    usd.DISTANT_LIGHT: "directional",
+    usd.SPHERE_LIGHT: "point",
+    usd.DISK_LIGHT: "spot",
+    usd.RECT_LIGHT: "spot",
+}
+_AS = {"token": str, "int": int, "double": float}
 _OPTIONS = {
-    "newton:timeStepsPerSecond": ("timestep", lambda v: 1.0 / float(v)),
-    "newton:maxSolverIterations": ("iterations", int),
-    "mjc:option:timestep": ("timestep", float),
-    "mjc:option:integrator": ("integrator", str),
-    "mjc:option:cone": ("cone", str),
-    "mjc:option:jacobian": ("jacobian", str),
-    "mjc:option:solver": ("solver", str),
-    "mjc:option:impratio": ("impratio", float),
-    "mjc:option:iterations": ("iterations", int),
-    "mjc:option:tolerance": ("tolerance", float),
-    "mjc:option:ls_iterations": ("ls_iterations", int),
-    "mjc:option:ls_tolerance": ("ls_tolerance", float),
-    "mjc:option:noslip_iterations": ("noslip_iterations", int),
-    "mjc:option:noslip_tolerance": ("noslip_tolerance", float),
+    newton.TIME_STEPS_PER_SECOND: ("timestep", lambda v: 1.0 / float(v)),
+    newton.MAX_SOLVER_ITERATIONS: ("iterations", int),
+    mjc.TIMESTEP: ("timestep", float),
+    **{mjc.option(name): (name, _AS[kind]) for name, kind in mjc.OPTIONS.items()},
 }
 """Attribute of a scene -> name among the options, and how its value is read. Later rows win over earlier ones."""
-OPTION_SETTINGS = (*_OPTIONS, *GRAVITY_SWITCHES, "mjc:compiler:angle", "newton:jointsAddMobility")
+OPTION_SETTINGS = (*_OPTIONS, *GRAVITY_SWITCHES, mjc.COMPILER_ANGLE, newton.JOINTS_ADD_MOBILITY)
 """What is known of scenes."""
 
 
@@ -56,10 +53,10 @@ def read_cameras(index: StageIndex) -> list[Camera]:
         body = index.owner(prim)
         pose = rigid(index.world(prim))
         near, far = camera.clippingRange.min, camera.clippingRange.max
-        resolution = own(index, prim, "resolution")
+        resolution = own(index, prim, ours.RESOLUTION)
         result.append(
             Camera(
-                name=own(index, prim, "name") or prim.GetName(),
+                name=own(index, prim, ours.NAME) or prim.GetName(),
                 origin=index.origin(prim),
                 link=None if body is None else body.name,
                 pose=pose if body is None else body.pose.inverse() @ pose,
@@ -74,7 +71,7 @@ def read_cameras(index: StageIndex) -> list[Camera]:
 def _field_of_view(index: StageIndex, prim: pxr.Prim, camera: Any) -> float:
     """The vertical field of view; exactly, where it is kept so and nobody changed the lens."""
     lens = math.radians(camera.GetFieldOfView(pxr.Gf.Camera.FOVVertical))
-    kept = own(index, prim, "verticalFov")
+    kept = own(index, prim, ours.VERTICAL_FOV)
     return float(kept) if kept is not None and math.isclose(kept, lens, rel_tol=1e-5) else lens
 
 
@@ -84,16 +81,16 @@ def read_lights(index: StageIndex) -> list[Light]:
     for prim in own_order(index, index.lights, index.lights):
         body = index.owner(prim)
         pose = rigid(index.world(prim))
-        color = index.value(prim, "inputs:color")
+        color = index.value(prim, usd.LIGHT_COLOR)
         kind = str(prim.GetTypeName())
-        settings = {"usd:type": kind}
-        for name in ("intensity", "exposure", "radius", "angle"):
-            value = index.authored(prim, f"inputs:{name}")
+        settings = {usd.KEPT_TYPE: kind}
+        for name in usd.LIGHT_INPUTS:
+            value = index.authored(prim, usd.input_of(name))
             if value is not None:
-                settings[f"usd:{name}"] = float(value)  # type: ignore[assignment]
+                settings[usd.KEPT + name] = float(value)  # type: ignore[assignment]
         result.append(
             Light(
-                name=own(index, prim, "name") or prim.GetName(),
+                name=own(index, prim, ours.NAME) or prim.GetName(),
                 origin=index.origin(prim),
                 kind=_LIGHT_KINDS.get(kind, "point"),
                 link=None if body is None else body.name,

@@ -9,6 +9,7 @@ import numpy as np
 
 from kinema.description import CollisionGroup, Link, Node
 from kinema.foundation import Array, Origin, vector
+from kinema.words import mjc, newton, physics, usd
 
 from . import pxr
 from .shapes_on_links import StageShape
@@ -16,7 +17,7 @@ from .stage_index import StageIndex
 
 STANDARD_GRAVITY = 9.81
 """[m/s2]"""
-GRAVITY_SWITCHES = ("newton:gravityEnabled", "mjc:flag:gravity")
+GRAVITY_SWITCHES = (newton.GRAVITY_ENABLED, mjc.FLAG_GRAVITY)
 """Vendor attributes of a scene that may switch gravity off."""
 
 
@@ -57,10 +58,10 @@ def _path(prim: pxr.Prim) -> str:
 
 def _owner(index: StageIndex, prim: pxr.Prim, node: Node) -> str:
     """The scene that a body or collider names, which is kept on its node; empty where it names none."""
-    targets = [str(t) for t in index.targets(prim, "physics:simulationOwner")]
+    targets = [str(t) for t in index.targets(prim, physics.SIMULATION_OWNER)]
     if not targets:
         return ""
-    node.attributes["usd:simulationOwner"] = targets[0]
+    node.attributes[usd.KEPT_SCENE] = targets[0]
     if targets[0] in {_path(s) for s in index.scenes}:
         return targets[0]
     index.diagnostics.warning(
@@ -92,8 +93,8 @@ def _gravity(index: StageIndex, path: str) -> Array:
     scene = index.stage.GetPrimAtPath(path)
     if any(index.authored(scene, name) is False for name in GRAVITY_SWITCHES):
         return np.zeros(3)
-    direction = vector(index.value(scene, "physics:gravityDirection") or (0, 0, 0))
-    magnitude = index.value(scene, "physics:gravityMagnitude")
+    direction = vector(index.value(scene, physics.GRAVITY_DIRECTION) or (0, 0, 0))
+    magnitude = index.value(scene, physics.GRAVITY_MAGNITUDE)
     length = float(np.linalg.norm(direction))
     down = np.array([0.0, 0.0, -1.0])
     if not math.isfinite(length) or (magnitude is not None and (math.isnan(magnitude) or magnitude == math.inf)):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kinema.words import newton, physics
+
 from . import pxr
 
 BRINGS = {
-    "NewtonArticulationRootAPI": ("PhysicsArticulationRootAPI",),
-    "NewtonMassAPI": ("PhysicsMassAPI",),
-    "NewtonMaterialAPI": ("PhysicsMaterialAPI",),
-    "NewtonCollisionAPI": ("PhysicsCollisionAPI",),
-    "NewtonSDFCollisionAPI": ("PhysicsCollisionAPI",),
-    "NewtonMeshCollisionAPI": ("PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"),
+    newton.ARTICULATION_ROOT_API: (physics.ARTICULATION_ROOT_API,),
+    newton.MASS_API: (physics.MASS_API,),
+    newton.MATERIAL_API: (physics.MATERIAL_API,),
+    newton.COLLISION_API: (physics.COLLISION_API,),
+    newton.SDF_COLLISION_API: (physics.COLLISION_API,),
+    newton.MESH_COLLISION_API: (physics.COLLISION_API, physics.MESH_COLLISION_API),
 }
 """Vendor schema -> the schemas it applies along with itself."""
 

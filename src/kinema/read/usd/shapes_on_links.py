@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kinema.description import Mesh, Plane, Shape
+from kinema.words import mjc, newton, physics
 
 from . import pxr
 from .geometry import GeometryError, Placed, approximation, place_geometry
@@ -16,7 +17,7 @@ from .polar import Affine, is_singular
 from .stage_index import Body, StageIndex
 from .vendor import apply_shape_settings
 
-SITE_SCHEMAS = frozenset({"MjcSiteAPI", "NewtonSiteAPI"})
+SITE_SCHEMAS = frozenset({mjc.SITE_API, newton.SITE_API})
 """Marks of a shape that stands for a frame and is neither seen nor touched."""
 _SEEN_PURPOSES = ("default", "render")
 """Purposes that are meant to be looked at; `proxy` stands in for `render`, `guide` helps the author."""
@@ -59,7 +60,7 @@ def read_shape(
         materials: those of the stage.
     """
     schemas = index.schemas(prim)
-    is_collider = "PhysicsCollisionAPI" in schemas
+    is_collider = physics.COLLISION_API in schemas
     seen = _is_seen(index, prim)
     if (not is_collider and not seen) or schemas & SITE_SCHEMAS:
         return None
@@ -70,7 +71,7 @@ def read_shape(
     wanted = approximation(index, prim)
     if isinstance(geometry, Mesh) and wanted is not None:
         geometry = dataclasses.replace(geometry, approximation=wanted)
-    enabled = is_collider and index.value(prim, "physics:collisionEnabled") is not False
+    enabled = is_collider and index.value(prim, physics.COLLISION_ENABLED) is not False
     shape = Shape(
         origin=index.origin(prim),
         geometry=geometry,
@@ -81,8 +82,8 @@ def read_shape(
         material=materials.look(prim),
         surface=materials.surface(prim) if is_collider else None,
     )
-    if is_collider and "PhysicsMassAPI" in schemas:
-        mass, density = index.positive(prim, "physics:mass"), index.positive(prim, "physics:density")
+    if is_collider and physics.MASS_API in schemas:
+        mass, density = index.positive(prim, physics.MASS), index.positive(prim, physics.DENSITY)
         shape.mass = None if mass is None else mass * index.units.mass
         shape.density = None if density is None else density * index.units.density
     apply_shape_settings(index, prim, shape)

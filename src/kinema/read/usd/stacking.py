@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from kinema.description import Joint, can_reverse, reverse_joint
 from kinema.foundation import Origin
+from kinema.words import mjc, newton
 
 from . import pxr
 from .articulation import marked_links
 from .stage_index import StageIndex
-
-MOBILITY = "newton:jointsAddMobility"
 
 
 def stack_joints(
@@ -45,7 +44,7 @@ def stack_joints(
             f"{len(guessed)} pair(s) of bodies have several joints with MuJoCo's settings; they add their motion, as in"
             f" MJCF: {', '.join(j.name for _, j in guessed[0])} are the first"
         )
-        hint = f"author {MOBILITY} on the articulation's root"
+        hint = f"author {newton.JOINTS_ADD_MOBILITY} on the articulation's root"
         index.diagnostics.note("usd.stacked-joints", message, hint=hint, origin=Origin(index.file))
 
 
@@ -86,14 +85,14 @@ def _said(index: StageIndex, articulated: Mapping[str, Sequence[str]]) -> dict[s
     """Link -> what the scene or its articulation says."""
     result: dict[str, bool] = {}
     for prim in index.scenes:
-        value = index.authored(prim, MOBILITY)
+        value = index.authored(prim, newton.JOINTS_ADD_MOBILITY)
         if value is not None:
             result.update(dict.fromkeys(articulated, bool(value)))
     marked = marked_links(index)
     speakers = [(prim, marked[index.values.facts(prim).path]) for prim in index.articulations]
     speakers += [(body.prim, [body.name]) for body in index.bodies.values()]
     for prim, links in speakers:
-        value = index.authored(prim, MOBILITY)
+        value = index.authored(prim, newton.JOINTS_ADD_MOBILITY)
         if value is not None:
             result.update({name: bool(value) for link in links for name in articulated[link]})
     return result
@@ -101,4 +100,4 @@ def _said(index: StageIndex, articulated: Mapping[str, Sequence[str]]) -> dict[s
 
 def _speaks_mujoco(index: StageIndex, bundle: Sequence[tuple[pxr.Prim, Joint]]) -> bool:
     prims = [*index.scenes, *(prim for prim, _ in bundle)]
-    return any(name.startswith("mjc:") for prim in prims for name in index.values.facts(prim).authored)
+    return any(name.startswith(mjc.NAMESPACE) for prim in prims for name in index.values.facts(prim).authored)

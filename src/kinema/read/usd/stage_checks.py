@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.description import Link, Mesh
 from kinema.foundation import Array, Origin
+from kinema.words import physics, usd
 
 from . import pxr
 from .articulation import marked_links
@@ -19,7 +20,7 @@ _SHEAR = 1e-5
 
 _UNEVEN = 1e-5
 """Relative difference of scales from which on a round shape is not scaled alike."""
-_ROUND = frozenset({"Sphere", "Capsule", "Cylinder", "Cone", "Capsule_1", "Cylinder_1"})
+_ROUND = frozenset({usd.SPHERE, usd.CAPSULE, usd.CYLINDER, usd.CONE, usd.TAPERED_CAPSULE, usd.TAPERED_CYLINDER})
 
 
 def check_stage(
@@ -39,7 +40,7 @@ def check_stage(
     _articulations(index, links, articulated)
     for path, body in index.bodies.items():
         if body.parent is not None and _stands_alone(body):
-            links[body.name].attributes["usd:resetXformStack"] = True
+            links[body.name].attributes[usd.KEPT_RESET] = True
         if body.prim.IsInstanceProxy() and not index.copies.source(path):
             index.diagnostics.note(
                 "usd.body-in-instance",
@@ -110,12 +111,12 @@ def _articulations(index: StageIndex, links: Mapping[str, Link], articulated: Ma
         inside = marked[path]
         for group in {id(g): g for g in (articulated.get(link, (link,)) for link in inside)}.values():
             for name in group:
-                links[name].attributes.setdefault("usd:articulation", path)
+                links[name].attributes.setdefault(usd.KEPT_ARTICULATION, path)
 
 
 def _complain_of_root(index: StageIndex, prim: pxr.Prim, path: str, roots: Mapping[str, pxr.Prim]) -> None:
     facts = index.values.facts(prim)
-    if "PhysicsRigidBodyAPI" in facts.schemas and path not in index.bodies:
+    if physics.RIGID_BODY_API in facts.schemas and path not in index.bodies:
         index.diagnostics.error(
             "usd.articulation-on-disabled-body",
             f"{path} is marked as an articulation's root, but its body is disabled and never moves",

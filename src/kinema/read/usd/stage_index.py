@@ -11,6 +11,7 @@ import numpy as np
 
 from kinema.description import Mesh
 from kinema.foundation import Array, Diagnostics, Origin, Pose
+from kinema.words import mjc, newton, physics, usd
 
 from . import pxr
 from .instancers import Copies
@@ -169,7 +170,7 @@ class StageIndex:
         if not math.isfinite(value) or value < 0:
             self.diagnostics.error(
                 "usd.bad-mass",
-                f"{name.removeprefix('physics:')} of {prim.GetName()!r} is {value:g}; it is taken as not given",
+                f"{name.removeprefix(physics.NAMESPACE)} of {prim.GetName()!r} is {value:g}; it is taken as not given",
                 origin=self.origin(prim),
             )
             return None
@@ -222,15 +223,15 @@ def say_animation(index: StageIndex) -> None:
 def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
     facts = index.values.facts(prim)
     schemas = facts.schemas
-    if "PhysicsRigidBodyAPI" in schemas:
+    if physics.RIGID_BODY_API in schemas:
         bodies.append(prim)
-    if "PhysicsArticulationRootAPI" in schemas:
+    if physics.ARTICULATION_ROOT_API in schemas:
         index.articulations.append(prim)
-    if "PhysicsFilteredPairsAPI" in schemas:
+    if physics.FILTERED_PAIRS_API in schemas:
         index.filtered.append(prim)
-    if "MaterialBindingAPI" in schemas:
+    if usd.MATERIAL_BINDING_API in schemas:
         index.bound.append(prim)
-    if "PhysicsMassAPI" in schemas and not schemas & {"PhysicsRigidBodyAPI", "PhysicsCollisionAPI"}:
+    if physics.MASS_API in schemas and not schemas & {physics.RIGID_BODY_API, physics.COLLISION_API}:
         index.diagnostics.warning(
             "usd.mass-on-neither",
             f"the mass schema on {prim.GetName()!r} is ignored: it is neither a rigid body nor a collider",
@@ -240,19 +241,19 @@ def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
     kind, type_name = facts.kind, facts.kind.type
     if kind.is_joint:
         index.joints.append(prim)
-    elif type_name == "PhysicsScene":
+    elif type_name == physics.SCENE:
         index.scenes.append(prim)
-    elif type_name == "PhysicsCollisionGroup":
+    elif type_name == physics.COLLISION_GROUP:
         index.groups.append(prim)
     elif kind.is_gprim:
         index.gprims.append(prim)
-    elif type_name == "Camera":
+    elif type_name == usd.CAMERA:
         index.cameras.append(prim)
     elif kind.is_light:
         index.lights.append(prim)
-    elif type_name.startswith(("Mjc", "Newton")):
+    elif type_name.startswith((mjc.SCHEMAS, newton.SCHEMAS)):
         index.others.append(prim)
-    elif "PhysicsCollisionAPI" in schemas:
+    elif physics.COLLISION_API in schemas:
         index.diagnostics.warning(
             "usd.collider-without-shape",
             f"{prim.GetName()!r} ({type_name or 'no type'}) has the collision schema but is no shape: it is ignored",
@@ -290,7 +291,7 @@ def _add_bodies(index: StageIndex, prims: Sequence[pxr.Prim]) -> None:
 
 def _is_body(index: StageIndex, prim: pxr.Prim) -> bool:
     """Whether a prim with the rigid body schema is one."""
-    if index.value(prim, "physics:rigidBodyEnabled") is False:
+    if index.value(prim, physics.RIGID_BODY_ENABLED) is False:
         return False
     if index.values.facts(prim).kind.is_xformable:
         return True

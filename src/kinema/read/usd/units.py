@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kinema.foundation import Array, Diagnostics, Origin
+from kinema.words import usd
 
 from . import pxr
 
@@ -65,8 +66,8 @@ def stage_units(stage: pxr.Stage, file: str, diagnostics: Diagnostics) -> Units:
         _complain(file, diagnostics, f"upAxis is {up_axis!r}, where Y or Z belongs; it is taken as Z")
         up_axis = "Z"
     return Units(
-        length=positive("metersPerUnit", pxr.UsdGeom.GetStageMetersPerUnit(stage), 0.01),
-        mass=positive("kilogramsPerUnit", pxr.UsdPhysics.GetStageKilogramsPerUnit(stage), 1.0),
+        length=positive(usd.METERS_PER_UNIT, pxr.UsdGeom.GetStageMetersPerUnit(stage), 0.01),
+        mass=positive(usd.KILOGRAMS_PER_UNIT, pxr.UsdPhysics.GetStageKilogramsPerUnit(stage), 1.0),
         up=Y_TO_Z if up_axis == "Y" else np.eye(3),
         up_axis=up_axis,
     )

@@ -13,13 +13,22 @@ from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
 from kinema.description import Axis, AxisMotion, Extra, Joint, Link, Mesh, Node, Shape, SolverParameters
+from kinema.words import mjc, newton, physics, physx, usd
 
 from . import pxr
 from .own_extras import keep_for_writing
 from .stage_index import StageIndex
 from .units import DEGREE, Units
 
-PREFIXES = ("newton:", "mjc:", "physx", "drake:", "urdf:", "state:", "isaac")
+PREFIXES = (
+    newton.NAMESPACE,
+    mjc.NAMESPACE,
+    physx.NAMESPACE,
+    "drake:",
+    usd.URDF_NAMESPACE,
+    physics.STATE_NAMESPACE,
+    "isaac",
+)
 """Namespaces whose attributes are kept where they have no meaning here."""
 
 
@@ -48,48 +57,43 @@ _MJC_ANGLE = Scale(_one, lambda u: u.length)
 """An angle is scaled by `_mjc_angle` as well."""
 
 AXIS_SETTINGS: dict[str, tuple[str, Scale]] = {
-    "newton:armature": ("armature", _INERTIA),
-    "newton:damping": ("damping", _FORCE_PER_DEGREE),
-    "newton:friction": ("friction", _FORCE),
-    "newton:velocityLimit": ("velocity", COORDINATE),
-    "newton:effortLimit": ("effort", _FORCE),
-    "physxJoint:armature": ("armature", _INERTIA),
-    "physxJoint:maxJointVelocity": ("velocity", COORDINATE),
-    "mjc:armature": ("armature", _INERTIA),
-    "mjc:damping": ("damping", _FORCE_PER_RADIAN),
-    "mjc:frictionloss": ("friction", _FORCE),
-    "mjc:stiffness": ("stiffness", _FORCE_PER_RADIAN),
-    "mjc:springref": ("spring_reference", _MJC_ANGLE),
-    "mjc:ref": ("reference", _MJC_ANGLE),
-    "urdf:limit:effort": ("effort", _SI),
-    "urdf:dynamics:damping": ("damping", _SI),
-    "urdf:dynamics:friction": ("friction", _SI),
+    newton.ARMATURE: ("armature", _INERTIA),
+    newton.DAMPING: ("damping", _FORCE_PER_DEGREE),
+    newton.FRICTION: ("friction", _FORCE),
+    newton.VELOCITY_LIMIT: ("velocity", COORDINATE),
+    newton.EFFORT_LIMIT: ("effort", _FORCE),
+    physx.ARMATURE: ("armature", _INERTIA),
+    physx.MAX_JOINT_VELOCITY: ("velocity", COORDINATE),
+    mjc.ARMATURE: ("armature", _INERTIA),
+    mjc.DAMPING: ("damping", _FORCE_PER_RADIAN),
+    mjc.FRICTION_LOSS: ("friction", _FORCE),
+    mjc.STIFFNESS: ("stiffness", _FORCE_PER_RADIAN),
+    mjc.SPRING_REF: ("spring_reference", _MJC_ANGLE),
+    mjc.REF: ("reference", _MJC_ANGLE),
+    usd.URDF_EFFORT: ("effort", _SI),
+    usd.URDF_DAMPING: ("damping", _SI),
+    usd.URDF_FRICTION: ("friction", _SI),
 }
 """Joint attribute -> field of `Axis`, and its unit. Later rows win over earlier ones."""
 
 MATERIAL_SETTINGS: dict[str, tuple[str, Callable[[Units], float]]] = {
-    "mjc:torsionalfriction": ("torsional_friction", lambda u: u.length),
-    "mjc:rollingfriction": ("rolling_friction", lambda u: u.length),
-    "newton:torsionalFriction": ("torsional_friction", lambda u: u.length),
-    "newton:rollingFriction": ("rolling_friction", lambda u: u.length),
-    "newton:contactStiffness": ("contact_stiffness", lambda u: u.force / u.length),
-    "newton:contactDamping": ("contact_damping", lambda u: u.force / u.length),
+    mjc.TORSIONAL_FRICTION: ("torsional_friction", lambda u: u.length),
+    mjc.ROLLING_FRICTION: ("rolling_friction", lambda u: u.length),
+    newton.TORSIONAL_FRICTION: ("torsional_friction", lambda u: u.length),
+    newton.ROLLING_FRICTION: ("rolling_friction", lambda u: u.length),
+    newton.CONTACT_STIFFNESS: ("contact_stiffness", lambda u: u.force / u.length),
+    newton.CONTACT_DAMPING: ("contact_damping", lambda u: u.force / u.length),
 }
 """Material attribute -> field of `PhysicsMaterial`, and its unit; infinities mean unset."""
 
-ARTICULATION_SETTINGS = (
-    *("newton:jointsAddMobility", "newton:selfCollisionEnabled", "physxArticulation:enabledSelfCollisions"),
-)
-LINK_SETTINGS = ("physxRigidBody:disableGravity", "newton:inertia", *ARTICULATION_SETTINGS)
-SHAPE_SETTINGS = ("mjc:group", "mjc:maxhullvert", "newton:maxHullVertices")
-CONTACT_SETTINGS = (
-    *("mjc:solref", "mjc:solimp", "mjc:margin"),
-    *("mjc:gap", "mjc:condim", "mjc:priority", "mjc:solmix"),
-)
+ARTICULATION_SETTINGS = (*(newton.JOINTS_ADD_MOBILITY, newton.SELF_COLLISION_ENABLED, physx.ENABLED_SELF_COLLISIONS),)
+LINK_SETTINGS = (physx.DISABLE_GRAVITY, newton.INERTIA, *ARTICULATION_SETTINGS)
+SHAPE_SETTINGS = (mjc.GROUP, mjc.MAX_HULL_VERTICES, newton.MAX_HULL_VERTICES)
+CONTACT_SETTINGS = (*mjc.CONTACT_SOLVER, mjc.GAP, mjc.CONDIM, mjc.PRIORITY, mjc.SOLMIX)
 """What MuJoCo's schema says of contact on the collider, not on its material."""
 _SOLVER_SETTINGS = (
-    *("mjc:solreflimit", "mjc:solimplimit", "mjc:margin", "mjc:solreffriction", "mjc:solimpfriction"),
-    *("mjc:actuatorfrcrange:min", "mjc:actuatorfrcrange:max", "mjc:actuatorfrclimited"),
+    *(*mjc.LIMIT_SOLVER, *mjc.FRICTION_SOLVER),
+    *(*mjc.ends(mjc.ACTUATOR_FORCE_RANGE), mjc.ACTUATOR_FORCE_LIMITED),
 )
 
 
@@ -122,7 +126,7 @@ def apply_joint_settings(index: StageIndex, prim: pxr.Prim, joint: Joint, known:
 def _mjc_angle(index: StageIndex) -> float:
     """The unit of MuJoCo's angles, in radians."""
     for scene in index.scenes:
-        unit = index.authored(scene, "mjc:compiler:angle")
+        unit = index.authored(scene, mjc.COMPILER_ANGLE)
         if unit is not None:
             return 1.0 if str(unit) == "radian" else DEGREE
     return DEGREE
@@ -130,9 +134,9 @@ def _mjc_angle(index: StageIndex) -> float:
 
 def _solver_settings(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
     """MuJoCo's soft limits and dry friction, and how much its actuators may do together."""
-    limit = solver_parameters(index, prim, "mjc:solreflimit", "mjc:solimplimit", "mjc:margin")
-    friction = solver_parameters(index, prim, "mjc:solreffriction", "mjc:solimpfriction")
-    forces = limited_range(index, prim, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited")
+    limit = solver_parameters(index, prim, *mjc.LIMIT_SOLVER)
+    friction = solver_parameters(index, prim, *mjc.FRICTION_SOLVER)
+    forces = limited_range(index, prim, mjc.ACTUATOR_FORCE_RANGE, mjc.ACTUATOR_FORCE_LIMITED)
     for axis in joint.axes:
         axis.limit_solver, axis.friction_solver = limit, friction
         if math.isfinite(forces[1]):
@@ -153,7 +157,7 @@ def solver_parameters(index: StageIndex, prim: pxr.Prim, *names: str) -> SolverP
 
 def limited_range(index: StageIndex, prim: pxr.Prim, name: str, flag: str) -> tuple[float, float]:
     """A range of MuJoCo's: unlimited where its flag says so, or where neither flag nor range is authored."""
-    low, high = (index.authored(prim, f"{name}:{end}") for end in ("min", "max"))
+    low, high = (index.authored(prim, end) for end in mjc.ends(name))
     limited = str(index.authored(prim, flag) or "auto")
     if limited == "false" or (limited == "auto" and low is None and high is None):
         return -math.inf, math.inf
@@ -161,7 +165,7 @@ def limited_range(index: StageIndex, prim: pxr.Prim, name: str, flag: str) -> tu
 
 
 def _complain_of_friction(index: StageIndex, prim: pxr.Prim, joint: Joint) -> None:
-    if index.authored(prim, "physxJoint:jointFriction"):
+    if index.authored(prim, physx.JOINT_FRICTION):
         index.diagnostics.warning(
             "usd.joint-friction",
             f"physxJoint:jointFriction of joint {joint.name!r} has no effect: it is a share of the joint's load, while"
@@ -178,7 +182,7 @@ def apply_link_settings(index: StageIndex, prim: pxr.Prim, link: Link) -> None:
     """What vendors say of a body."""
     if not has_vendor_data(index, prim):
         return
-    if index.authored(prim, "physxRigidBody:disableGravity"):
+    if index.authored(prim, physx.DISABLE_GRAVITY):
         link.gravity_scale = 0.0
     keep_vendor_data(index, prim, link, LINK_SETTINGS)
 
@@ -187,8 +191,8 @@ def apply_shape_settings(index: StageIndex, prim: pxr.Prim, shape: Shape) -> Non
     """What vendors say of a shape."""
     if not has_vendor_data(index, prim):
         return
-    shape.group = int(index.authored(prim, "mjc:group") or 0)
-    most = [index.authored(prim, name) for name in ("newton:maxHullVertices", "mjc:maxhullvert")]
+    shape.group = int(index.authored(prim, mjc.GROUP) or 0)
+    most = [index.authored(prim, name) for name in (newton.MAX_HULL_VERTICES, mjc.MAX_HULL_VERTICES)]
     most = [int(n) for n in most if n is not None and n > 0]
     if most and isinstance(shape.geometry, Mesh):
         shape.geometry = dataclasses.replace(shape.geometry, max_hull_vertices=most[-1])
@@ -209,14 +213,14 @@ def contact_settings(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
     """Fields of a physics material that MuJoCo's schema puts on the collider."""
     length = index.units.length
     result: dict[str, Any] = {}
-    solver = solver_parameters(index, prim, "mjc:solref", "mjc:solimp", "mjc:margin")
+    solver = solver_parameters(index, prim, *mjc.CONTACT_SOLVER)
     if solver != SolverParameters():
         result["solver"] = dataclasses.replace(solver, margin=solver.margin * length)
     for name, field, convert in (
-        ("mjc:condim", "contact_dimension", int),
-        ("mjc:priority", "priority", int),
-        ("mjc:solmix", "solmix", float),
-        ("mjc:gap", "gap", lambda v: float(v) * length),
+        (mjc.CONDIM, "contact_dimension", int),
+        (mjc.PRIORITY, "priority", int),
+        (mjc.SOLMIX, "solmix", float),
+        (mjc.GAP, "gap", lambda v: float(v) * length),
     ):
         value = index.authored(prim, name)
         if value is not None:
@@ -235,5 +239,5 @@ def keep_vendor_data(index: StageIndex, prim: pxr.Prim, node: Node, known: Set[s
         attribute = prim.GetAttribute(name)
         if attribute:
             value = attribute.Get(index.time)
-            node.extras.append(Extra("usd", name, str(value), index.origin(prim)))
+            node.extras.append(Extra(usd.FORMAT, name, str(value), index.origin(prim)))
             keep_for_writing(prim, node, attribute, value)

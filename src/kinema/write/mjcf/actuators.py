@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kinema.description import Actuator, Assembly, Joint, Transmission
+from kinema.words import mjcf
 
 from ..text import Element, number, numbers
 from .bodies import part_name
@@ -27,8 +28,8 @@ def write_actuators(writing: Writing) -> None:
 
 def _actuator(writing: Writing, home: Assembly, actuator: Actuator) -> None:
     verbatim = plugin_element(writing, actuator)
-    element = Element("general") if verbatim is None else verbatim
-    entry = writing.names.add("actuator", actuator, home, shown=not actuator.name_is_generated)
+    element = Element(mjcf.GENERAL) if verbatim is None else verbatim
+    entry = writing.names.add(mjcf.ACTUATOR, actuator, home, shown=not actuator.name_is_generated)
     if verbatim is not None:
         for name in list(actuator.settings):
             writing.take_from(actuator.settings, name)
@@ -42,7 +43,7 @@ def _actuator(writing: Writing, home: Assembly, actuator: Actuator) -> None:
         _ranges(actuator, element)
         _settings(writing, actuator, element)
     entry.element = element
-    writing.section("actuator").children.append(element)
+    writing.section(mjcf.ACTUATOR).children.append(element)
 
 
 # -- what it acts on --------------------------------------------------------------------------------------------------
@@ -60,14 +61,14 @@ def _target(writing: Writing, home: Assembly, actuator: Actuator) -> dict[str, s
                 part, gear = found
                 given = {kind.value: part_name(writing, part)}
         case Transmission.TENDON:
-            given = _named("tendon", writing.names.refer("tendon", name, home))
+            given = _named("tendon", writing.names.refer(mjcf.TENDON, name, home))
         case Transmission.BODY:
-            given = _named("body", writing.names.refer("body", name, home))
+            given = _named("body", writing.names.refer(mjcf.BODY, name, home))
         case Transmission.SITE:
-            given = _named("site", writing.names.refer("site", name, home))
+            given = _named("site", writing.names.refer(mjcf.SITE, name, home))
         case Transmission.SLIDER_CRANK:
-            slider = writing.names.refer("site", actuator.reference, home) if actuator.crank_length > 0 else None
-            given = _named("cranksite", writing.names.refer("site", name, home)) if slider else None
+            slider = writing.names.refer(mjcf.SITE, actuator.reference, home) if actuator.crank_length > 0 else None
+            given = _named("cranksite", writing.names.refer(mjcf.SITE, name, home)) if slider else None
             if given is not None:
                 given |= {"slidersite": slider, "cranklength": number(actuator.crank_length)}
         case Transmission.ORIENTATION:
@@ -76,7 +77,7 @@ def _target(writing: Writing, home: Assembly, actuator: Actuator) -> dict[str, s
         writing.drop(actuator, "the actuator", f"there is no {kind.value} {name!r} in the file that it could act on")
         return None
     if kind is Transmission.SITE and actuator.reference:
-        given |= {"refsite": writing.names.refer("site", actuator.reference, home)}
+        given |= {"refsite": writing.names.refer(mjcf.SITE, actuator.reference, home)}
     return given | {"gear": None if tuple(gear) == (1.0, 0.0, 0.0, 0.0, 0.0, 0.0) else trimmed(gear)}
 
 
@@ -86,7 +87,7 @@ def _named(attribute: str, name: str | None) -> dict[str, str | None] | None:
 
 def _joint(writing: Writing, home: Assembly, actuator: Actuator) -> tuple[JointPart, Sequence[float]] | None:
     """The joint of MuJoCo's to act on; of one that became several, the one that the gear picks."""
-    entry = writing.names.find("joint", actuator.target, home)
+    entry = writing.names.find(mjcf.JOINT, actuator.target, home)
     parts = [] if entry is None else writing.parts_of.get(id(entry.node), [])
     if len(parts) == 1:
         return parts[0], actuator.gear
@@ -99,11 +100,11 @@ def _joint(writing: Writing, home: Assembly, actuator: Actuator) -> tuple[JointP
 
 def _orientation(writing: Writing, home: Assembly, actuator: Actuator) -> dict[str, str | None] | None:
     if actuator.reference:
-        site = writing.names.refer("site", actuator.target, home)
-        return (
-            None if site is None else {"site": site, "refsite": writing.names.refer("site", actuator.reference, home)}
-        )
-    entry = writing.names.find("joint", actuator.target, home)
+        site = writing.names.refer(mjcf.SITE, actuator.target, home)
+        if site is None:
+            return None
+        return {"site": site, "refsite": writing.names.refer(mjcf.SITE, actuator.reference, home)}
+    entry = writing.names.find(mjcf.JOINT, actuator.target, home)
     parts = [] if entry is None or not isinstance(entry.node, Joint) else writing.parts_of.get(id(entry.node), [])
     return {"joint": part_name(writing, parts[0])} if len(parts) == 1 and parts[0].kind == "ball" else None
 
@@ -113,8 +114,8 @@ def _orientation(writing: Writing, home: Assembly, actuator: Actuator) -> dict[s
 
 def _law(writing: Writing, actuator: Actuator, element: Element) -> None:
     """Dynamics, gain and bias, by the shortest name that says all of it."""
-    given = writing.take_from(actuator.settings, "input", None)
-    called = writing.take_from(actuator.settings, "shortcut", "")
+    given = writing.take_from(actuator.settings, mjcf.INPUT, None)
+    called = writing.take_from(actuator.settings, mjcf.SHORTCUT, "")
     # MuJoCo remembers whether a servo was called one
     if called == "general" or not _shortcut(actuator, element, given):
         element.set(
@@ -129,7 +130,7 @@ def _law(writing: Writing, actuator: Actuator, element: Element) -> None:
             }
         )
     _more_ranges(writing, actuator, element, given or 0)
-    writing.take_from(actuator.settings, "n_controls")
+    writing.take_from(actuator.settings, mjcf.N_CONTROLS)
 
 
 def _is_one(values: Sequence[float]) -> bool:
@@ -165,7 +166,7 @@ def _shortcut(actuator: Actuator, element: Element, given: int | None) -> bool:
 def _more_ranges(writing: Writing, actuator: Actuator, element: Element, given: int) -> None:
     """The ranges of further controls, by what each of them is; the first has the actuator's own."""
     inputs = [word for bit, word in enumerate(_INPUTS) if given >> bit & 1]
-    ranges = writing.take_from(actuator.settings, "control_ranges", ())
+    ranges = writing.take_from(actuator.settings, mjcf.CONTROL_RANGES, ())
     for word, bounds in list(zip(inputs, ranges, strict=False))[1:]:
         limits = proper_range(*bounds)
         if limits is not None and word in ("vel", "ff"):
@@ -198,22 +199,22 @@ def _settings(writing: Writing, actuator: Actuator, element: Element) -> None:
     def take(name: str, default: object = None) -> object:
         return writing.take_from(actuator.settings, name, default)
 
-    user, group, higher = take("user"), take("group", 0), take("dampingpoly")
-    dimension = take("n_activations", 0)
+    user, group, higher = take(mjcf.USER), take(mjcf.GROUP, 0), take(mjcf.DAMPINGPOLY)
+    dimension = take(mjcf.N_ACTIVATIONS, 0)
     takes_states = actuator.dynamics_type in ("user", "dcmotor", "pid")
-    damping = float(take("damping", 0.0))  # type: ignore[arg-type]
+    damping = float(take(mjcf.DAMPING, 0.0))  # type: ignore[arg-type]
     element.set(
         {
-            "actdim": str(dimension) if dimension and takes_states and element.tag == "general" else None,
-            "actearly": "true" if take("actearly") else None,
+            "actdim": str(dimension) if dimension and takes_states and element.tag == mjcf.GENERAL else None,
+            "actearly": "true" if take(mjcf.ACTEARLY) else None,
             "group": str(group) if group else None,
             "damping": f"{number(damping)} {trimmed(higher)}" if higher else text_or_none(damping),  # type: ignore[arg-type]
-            "armature": text_or_none(float(take("armature", 0.0))),  # type: ignore[arg-type]
-            **delay_attributes(take("delay", 0.0), take("history")),
+            "armature": text_or_none(float(take(mjcf.ARMATURE, 0.0))),  # type: ignore[arg-type]
+            **delay_attributes(take(mjcf.DELAY, 0.0), take(mjcf.HISTORY)),
             "user": None if user is None else trimmed(user),  # type: ignore[arg-type]
         }
     )
-    take("plugin")
+    take(mjcf.PLUGIN)
 
 
 _INTERPOLATION = ("zoh", "linear", "cubic")

@@ -7,66 +7,14 @@ from dataclasses import dataclass, field
 
 from kinema.description import Base, Joint, JointKind, KinematicTree, Link, Robot, TreeEdge, coordinates, free_axes
 from kinema.foundation import Array, Pose, WriteError
+from kinema.words import mjcf
 
-from ..text import Element
+from .body_plan import BodyPlan
 from .joint_parts import FreePose, JointPart, edge_parts, joint_parts, part_suffixes, runs
-from .writing import FORMAT, Writing
+from .writing import Writing
 
 MAX_DEPTH = 480
 """Bodies inside each other: MuJoCo's XML parser takes no more than 500 elements."""
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class BodyPlan:
-    """A body of the file: a link, or one that only carries joints."""
-
-    robot: Robot
-    link: Link | None
-    pose: Pose
-    """In its parent, or in the world, at the reference configuration."""
-    parts: list[JointPart] = field(default_factory=list)
-    children: list[BodyPlan] = field(default_factory=list)
-    parent: BodyPlan | None = None
-    mocap: bool = False
-    carries: str = ""
-    """The name of a body that is no link."""
-    name: str = ""
-    """Its name in the file; empty where it has none (a link's is in the writing's names)."""
-    element: Element | None = None
-
-    @property
-    def world_pose(self) -> Pose:
-        """Its pose in the world at the reference configuration."""
-        pose, above = self.pose, self.parent
-        while above is not None:
-            pose, above = above.pose @ pose, above.parent
-        return pose
-
-    @property
-    def moves(self) -> bool:
-        """Whether it moves against its parent, or by itself."""
-        return bool(self.parts) or self.mocap
-
-    @property
-    def weld(self) -> BodyPlan | None:
-        """The body at or above it that moves and that it is rigidly part of; None for the world."""
-        body: BodyPlan | None = self
-        while body is not None and not body.moves:
-            body = body.parent
-        return body
-
-    def walk(self) -> Iterator[BodyPlan]:
-        """This body and all below it, in the order of the file."""
-        stack: list[BodyPlan] = [self]
-        while stack:
-            body = stack.pop()
-            yield body
-            stack.extend(reversed(body.children))
-
-    def hang(self, parent: BodyPlan) -> None:
-        """Put it into another body."""
-        self.parent = parent
-        parent.children.append(self)
 
 
 def plan_bodies(writing: Writing) -> None:
@@ -77,7 +25,7 @@ def plan_bodies(writing: Writing) -> None:
     for top in writing.bodies:
         for body in top.walk():
             if body.link is None:
-                body.name = writing.names.new("body", body.carries, body.robot)
+                body.name = writing.names.new(mjcf.BODY, body.carries, body.robot)
     _check_depth(writing)
 
 
@@ -89,7 +37,7 @@ def all_bodies(writing: Writing) -> Iterator[BodyPlan]:
 
 def body_name(writing: Writing, body: BodyPlan) -> str:
     """The name of a body that something refers to."""
-    return body.name if body.link is None else writing.names.of("body", body.link)
+    return body.name if body.link is None else writing.names.of(mjcf.BODY, body.link)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,9 +50,9 @@ class _Plan:
 
     def make(self) -> None:
         robot = self.robot
-        is_own = robot.format == FORMAT
+        is_own = robot.format == mjcf.FORMAT
         for link in robot.links:
-            self.writing.names.add("body", link, robot, shown=not (link.name_is_generated and is_own))
+            self.writing.names.add(mjcf.BODY, link, robot, shown=not (link.name_is_generated and is_own))
         self.starts = coordinates(robot.joints, {})
         by_name = {link.name: link for link in robot.links}
         order = {link.name: i for i, link in enumerate(robot.links)}
@@ -218,8 +166,8 @@ class _Plan:
 def register_joint(writing: Writing, robot: Robot, joint: Joint, parts: list[JointPart]) -> None:
     """Name the parts of a joint, remember them, and report where they are not one joint of the same kind."""
     writing.parts_of[id(joint)] = parts
-    shown = not (joint.name_is_generated and robot.format == FORMAT)
-    entry = writing.names.add("joint", joint, robot, shown=shown and len(parts) == 1)
+    shown = not (joint.name_is_generated and robot.format == mjcf.FORMAT)
+    entry = writing.names.add(mjcf.JOINT, joint, robot, shown=shown and len(parts) == 1)
     if not parts:
         if robot.static and joint.n_dofs:
             writing.drop(joint, "the joint", "nothing of its robot ever moves")
@@ -230,7 +178,7 @@ def register_joint(writing: Writing, robot: Robot, joint: Joint, parts: list[Joi
         parts[0].name = entry.text
     else:
         for part, suffix in zip(parts, part_suffixes(parts), strict=True):
-            part.name = writing.names.new("joint", joint.name + suffix, robot)
+            part.name = writing.names.new(mjcf.JOINT, joint.name + suffix, robot)
         listed = ", ".join(f"{p.kind} {p.name!r}" for p in parts)
         how = f"it is {listed} of one body; the motion and the coordinates are the same"
         if joint.kind is JointKind.SCREW:
@@ -246,9 +194,9 @@ def part_name(writing: Writing, part: JointPart) -> str:
     if not part.name:
         key = ("joint", id(part.joint))
         if key in writing.names.by_node:
-            part.name = writing.names.of("joint", part.joint)
+            part.name = writing.names.of(mjcf.JOINT, part.joint)
         else:
-            part.name = writing.names.new("joint", part.joint.name)
+            part.name = writing.names.new(mjcf.JOINT, part.joint.name)
     return part.name
 
 
@@ -259,7 +207,7 @@ def carrier(writing: Writing, robot: Robot, joint: Joint) -> BodyPlan:
     parent = None if joint.parent is None else writing.body_of[id(links[joint.parent])]
     body = BodyPlan(robot, None, pose if parent is not None else robot.pose @ pose, parts)
     body.carries = f"{joint.name}_carrier"
-    body.name = writing.names.new("body", body.carries, robot)
+    body.name = writing.names.new(mjcf.BODY, body.carries, robot)
     if parent is None:
         writing.bodies.append(body)
     else:

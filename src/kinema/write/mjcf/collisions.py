@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kinema.description import Assembly, CollisionPair, Node, Shape, World, colliders
+from kinema.words import mjcf
 
 from ..text import Element
-from .bodies import BodyPlan, body_name
+from .bodies import body_name
+from .body_plan import BodyPlan
 from .filters import WORLD, BodyPair, Filter, Geom, Structure, made_masks, mended, wanted_pairs
 from .surfaces import pair_attributes
-from .writing import FORMAT, Writing
+from .writing import Writing
 
 
 def write_collisions(writing: Writing) -> None:
@@ -54,7 +56,7 @@ def _is_native(writing: Writing) -> bool:
         return False
     for robot in writing.robots:
         tree = robot.tree()
-        if robot.format != FORMAT or tree.roots or tree.loops or tree.dangling:
+        if robot.format != mjcf.FORMAT or tree.roots or tree.loops or tree.dangling:
             return False
         if any(link.self_collide is False for link in robot.links):
             return False
@@ -121,7 +123,7 @@ def _named(pair: CollisionPair) -> tuple[str, str]:
 
 def _body_id(writing: Writing, name: str, home: Assembly) -> int | None:
     """The body of a link that a pair names; None where there is none."""
-    entry = writing.names.find("body", name, home)
+    entry = writing.names.find(mjcf.BODY, name, home)
     if entry is not None:
         body = writing.body_of.get(id(entry.node))
         return None if body is None else id(body)
@@ -144,11 +146,11 @@ def _write(writing: Writing, geoms: list[Geom], chosen: Filter) -> None:
                 element.attributes.pop(name, None)
             else:
                 element.attributes[name] = str(signed(mask))
-    section = writing.section("contact")
+    section = writing.section(mjcf.CONTACT)
     bodies = {id(body): body for body in writing.body_of.values()}
     for ends, rule in chosen.excluded.items():
         first, second = _names_of(writing, ends, bodies, rule)
-        section.child("exclude", name=(rule.name or None) if rule else None, body1=first, body2=second)
+        section.child(mjcf.EXCLUDE, name=(rule.name or None) if rule else None, body1=first, body2=second)
     for (i, j), rule in sorted(chosen.pairs.items(), key=lambda item: item[1] is None):
         section.children.append(_pair(writing, geoms[i].shape, geoms[j].shape, rule))
 
@@ -174,9 +176,9 @@ def _names_of(
 def _pair(writing: Writing, a: Shape, b: Shape, rule: CollisionPair | None) -> Element:
     if rule is not None and a.name == rule.b:
         a, b = b, a
-    element = Element("pair")
+    element = Element(mjcf.PAIR)
     element.set({"name": (rule.name or None) if rule else None})
-    element.set({"geom1": writing.names.of("geom", a), "geom2": writing.names.of("geom", b)})
+    element.set({"geom1": writing.names.of(mjcf.GEOM, a), "geom2": writing.names.of(mjcf.GEOM, b)})
     if rule is not None and rule.surface is not None:
         owner = Node(name=_named(rule)[1], origin=rule.origin)
         element.set(pair_attributes(writing, owner, rule.surface))

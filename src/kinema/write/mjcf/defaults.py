@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kinema.words import mjcf
+
 from ..text import Element
 from .writing import Writing
 
@@ -21,7 +23,7 @@ _JOINT = (
     *("actuatorfrcrange", "margin", "group", "solreflimit", "solimplimit", "solreffriction", "solimpfriction"),
 )
 _SITE = ("type", "size", "rgba", "material", "group")
-_SHARED = {"geom": _GEOM, "joint": _JOINT, "site": _SITE}
+_SHARED = {mjcf.GEOM: _GEOM, mjcf.JOINT: _JOINT, mjcf.SITE: _SITE}
 """Element -> attributes that a class may say for all its members."""
 _OF_ALL_JOINTS = ("damping", "armature", "frictionloss", "stiffness", "solreflimit", "solimplimit", "margin")
 """What is said in the main class where every joint has it."""
@@ -35,21 +37,21 @@ class _Class:
 
 def write_defaults(writing: Writing) -> None:
     """Move what members of a class share into the `<default>` section; bodies may name the class of what they hold."""
-    world = writing.section("worldbody")
+    world = writing.section(mjcf.WORLDBODY)
     classes: dict[str, _Class] = defaultdict(_Class)
     for element in _iterate(world):
         if element.tag in _SHARED:
-            classes[element.attributes.get("class", "")].members[element.tag].append(element)
-        elif "childclass" in element.attributes:
-            _ = classes[element.attributes["childclass"]]  # it exists, even if nothing is in it
+            classes[element.attributes.get(mjcf.CLASS, "")].members[element.tag].append(element)
+        elif mjcf.CHILDCLASS in element.attributes:
+            _ = classes[element.attributes[mjcf.CHILDCLASS]]  # it exists, even if nothing is in it
     main = _main(classes)
-    named = Element("default")
+    named = Element(mjcf.DEFAULT)
     for label, group in classes.items():
         if label and (section := _class_element(label, group)) is not None:
             named.children.append(section)
-    kept = {child.attributes["class"] for child in named.children if isinstance(child, Element)}
+    kept = {child.attributes[mjcf.CLASS] for child in named.children if isinstance(child, Element)}
     _name_classes(world, kept)
-    section = writing.section("default")
+    section = writing.section(mjcf.DEFAULT)
     section.children += [*main, *named.children]
 
 
@@ -63,14 +65,14 @@ def _iterate(world: Element) -> Iterator[Element]:
 
 def _main(classes: dict[str, _Class]) -> list[Element]:
     """What every joint of the file says alike."""
-    joints = [e for group in classes.values() for e in group.members.get("joint", ())]
+    joints = [e for group in classes.values() for e in group.members.get(mjcf.JOINT, ())]
     shared = _move(joints, _OF_ALL_JOINTS)
-    return [Element("joint", shared)] if shared else []
+    return [Element(mjcf.JOINT, shared)] if shared else []
 
 
 def _class_element(label: str, group: _Class) -> Element | None:
     """A class with what its members share; None for one that only we have made up and that says nothing."""
-    section = Element("default", {"class": label})
+    section = Element(mjcf.DEFAULT, {mjcf.CLASS: label})
     for tag, elements in group.members.items():
         shared = _move(elements, _SHARED[tag])
         if shared:
@@ -102,19 +104,19 @@ def _name_classes(world: Element, kept: set[str]) -> None:
         for child in holder.children:
             if not isinstance(child, Element):
                 continue
-            if child.tag == "body":
-                own = child.attributes.get("childclass", "")
+            if child.tag == mjcf.BODY:
+                own = child.attributes.get(mjcf.CHILDCLASS, "")
                 inner = own if own in kept else around
                 if own and inner == around:
-                    del child.attributes["childclass"]
+                    del child.attributes[mjcf.CHILDCLASS]
                 stack.append((child, inner))
             elif child.tag in _SHARED:
                 _name_class(child, around, kept)
 
 
 def _name_class(element: Element, around: str, kept: set[str]) -> None:
-    label = element.attributes.pop("class", "")
+    label = element.attributes.pop(mjcf.CLASS, "")
     label = label if label in kept else ""
     if label != around:
         # first of all attributes, but for the name, which comes last of all steps
-        element.attributes = {"class": label or MAIN, **element.attributes}
+        element.attributes = {mjcf.CLASS: label or MAIN, **element.attributes}

@@ -8,9 +8,11 @@ import numpy as np
 
 from kinema.description import Axis, AxisMotion, Drive, DriveType, Joint, JointKind, Robot
 from kinema.foundation import Pose
+from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan, all_bodies, part_name
+from .bodies import all_bodies, part_name
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .writing import Writing
 
@@ -46,8 +48,8 @@ def _drive(writing: Writing, robot: Robot, joint: Joint, number_of_axis: int, dr
         how = f"MuJoCo's gains give forces; they are written for the {scale:.6g} {what} that the joint carries at rest"
         writing.approximate(joint, "a drive that gives accelerations", how)
     stiffness, damping = scale * drive.stiffness, scale * drive.damping
-    name = writing.names.new("actuator", part_name(writing, part) + gear[1], robot)
-    element = writing.section("actuator").child(_tag(stiffness, damping), name=name, joint=part_name(writing, part))
+    name = writing.names.new(mjcf.ACTUATOR, part_name(writing, part) + gear[1], robot)
+    element = writing.section(mjcf.ACTUATOR).child(_tag(stiffness, damping), name=name, joint=part_name(writing, part))
     element.set({"gear": gear[0]})
     control = _law(element, drive, stiffness, damping)
     if math.isfinite(drive.max_force):

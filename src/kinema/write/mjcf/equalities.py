@@ -18,18 +18,18 @@ from kinema.description import (
     TreeEdge,
 )
 from kinema.foundation import Pose
+from kinema.words import mjcf
 
 from ..report import Action
 from ..text import Element, numbers
-from .bodies import BodyPlan, body_name, part_name
+from .bodies import body_name, part_name
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .joints import solver_attributes
 from .numbers import pose_attributes, quaternion_text, text_or_none, vector_text
 from .tendons import distance_tendon, joint_part
 from .writing import Writing
 
-MIMIC = "kinema:mimic:"
-"""What the names of constraints begin with that stand for mimics: our reader makes mimics of them again."""
 _CLOSED = 1e-9
 """How far apart [m, rad] two frames may be at the reference configuration and still be taken for one."""
 
@@ -60,12 +60,12 @@ def _constraint(writing: Writing, home: Assembly, constraint: Constraint) -> Non
 
 
 def _add(writing: Writing, home: Assembly, constraint: Constraint, element: Element) -> None:
-    entry = writing.names.add("equality", constraint, home, shown=not constraint.name_is_generated)
+    entry = writing.names.add(mjcf.EQUALITY, constraint, home, shown=not constraint.name_is_generated)
     entry.element = element
     element.set({"active": None if constraint.active else "false", **solver_attributes(constraint.solver)})
     if constraint.solver.margin:
         writing.drop(constraint, "its margin", "equality constraints of MuJoCo's have none")
-    writing.section("equality").children.append(element)
+    writing.section(mjcf.EQUALITY).children.append(element)
 
 
 # -- points and frames ------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _between_bodies(writing: Writing, home: Assembly, constraint: Constraint) ->
 
 def _own_sites(writing: Writing, home: Assembly, constraint: Constraint) -> tuple[str, str] | None:
     """The sites that the file named for a constraint, where they are still its frames."""
-    found = [writing.names.find("site", s, home) for s in writing.take(constraint, "sites") or ()]
+    found = [writing.names.find(mjcf.SITE, s, home) for s in writing.take(constraint, mjcf.SITES) or ()]
     frames = [e.node for e in found if e is not None and isinstance(e.node, Frame) and e.element is not None]
     if len(frames) != 2:
         return None
@@ -98,13 +98,13 @@ def _own_sites(writing: Writing, home: Assembly, constraint: Constraint) -> tupl
     for frame, (link, pose) in zip(frames, ends, strict=True):
         if frame.link != link or max(frame.pose.distance(pose)) > 1e-12:
             return None
-    first, second = (writing.names.of("site", frame) for frame in frames)
+    first, second = (writing.names.of(mjcf.SITE, frame) for frame in frames)
     return first, second
 
 
 def _body(writing: Writing, home: Assembly, name: str | None) -> tuple[BodyPlan | None, bool]:
     """The body of a link, and whether there is no such link; no body is the world."""
-    entry = None if name is None else writing.names.find("body", name, home)
+    entry = None if name is None else writing.names.find(mjcf.BODY, name, home)
     return (None, name is not None) if entry is None else (writing.body_of[id(entry.node)], False)
 
 
@@ -150,12 +150,12 @@ def _in_world(body: BodyPlan | None) -> Pose:
 
 def new_site(writing: Writing, body: BodyPlan | None, pose: Pose, name: str) -> str:
     """A site that the description does not have; its name."""
-    own = writing.names.new("site", name)
-    holder = writing.section("worldbody") if body is None else body.element
+    own = writing.names.new(mjcf.SITE, name)
+    holder = writing.section(mjcf.WORLDBODY) if body is None else body.element
     assert holder is not None  # bodies are written before constraints
-    site = Element("site", {"name": own})
+    site = Element(mjcf.SITE, {"name": own})
     site.set(pose_attributes(pose))
-    first_body = next((i for i, child in enumerate(holder.children) if getattr(child, "tag", "") == "body"), None)
+    first_body = next((i for i, child in enumerate(holder.children) if getattr(child, "tag", "") == mjcf.BODY), None)
     holder.children.insert(len(holder.children) if first_body is None else first_body, site)
     return own
 
@@ -173,7 +173,7 @@ def _between_joints(writing: Writing, home: Assembly, constraint: Constraint) ->
         writing.drop(constraint, "the constraint", "it does not name two joints")
         return
     assert first is not None  # it is simple
-    element = Element("joint", {"joint1": part_name(writing, first)})
+    element = Element(mjcf.JOINT, {"joint1": part_name(writing, first)})
     element.set({"joint2": None if second is None else part_name(writing, second)})
     moved = _moved(constraint.polynomial, 0.0 if second is None else second.shift, first.shift)
     element.set({"polycoef": _polynomial_text(moved)})
@@ -198,8 +198,8 @@ def _polynomial_text(polynomial: Sequence[float]) -> str | None:
 
 
 def _between_tendons(writing: Writing, home: Assembly, constraint: Constraint) -> None:
-    first = writing.names.refer("tendon", constraint.a or "", home)
-    second = None if constraint.b is None else writing.names.refer("tendon", constraint.b, home)
+    first = writing.names.refer(mjcf.TENDON, constraint.a or "", home)
+    second = None if constraint.b is None else writing.names.refer(mjcf.TENDON, constraint.b, home)
     if first is None or (constraint.b is not None and second is None):
         writing.drop(constraint, "the constraint", "a tendon that it names is not written")
         return
@@ -208,14 +208,14 @@ def _between_tendons(writing: Writing, home: Assembly, constraint: Constraint) -
         how = "MuJoCo counts it from where the robot starts"
         writing.approximate(constraint, "from where the length of its tendons counts", how)
     moved = _moved(constraint.polynomial, shifts[1] or 0.0, shifts[0] or 0.0)
-    element = Element("tendon", {"tendon1": first})
+    element = Element(mjcf.TENDON, {"tendon1": first})
     element.set({"tendon2": second, "polycoef": _polynomial_text(moved)})
     _add(writing, home, constraint, element)
 
 
 def _lengthened(writing: Writing, home: Assembly, name: str) -> float | None:
     """How much longer a tendon is where the joints start than where their frames coincide; None where that is open."""
-    entry = writing.names.find("tendon", name, home)
+    entry = writing.names.find(mjcf.TENDON, name, home)
     tendon = None if entry is None else entry.node
     if not isinstance(tendon, Tendon) or not tendon.is_fixed:
         moved = any(part.shift for parts in writing.parts_of.values() for part in parts)
@@ -238,7 +238,7 @@ def _distance(writing: Writing, home: Assembly, constraint: Constraint) -> None:
     ]
     points = [(_in_world(body) @ pose).position for (body, _), pose in zip(ends, poses, strict=True)]
     tendon = distance_tendon(writing, name, (sites[0], sites[1]), None)
-    element = Element("tendon", {"tendon1": tendon})
+    element = Element(mjcf.TENDON, {"tendon1": tendon})
     # MuJoCo counts from the length at the reference configuration
     off = constraint.distance - float(np.linalg.norm(points[0] - points[1]))
     element.set({"polycoef": numbers([off, 0, 0, 0, 0])})
@@ -247,7 +247,7 @@ def _distance(writing: Writing, home: Assembly, constraint: Constraint) -> None:
 
 
 def _other(writing: Writing, constraint: Constraint) -> None:
-    for name in ("type", "data", "flex"):
+    for name in (mjcf.TYPE, mjcf.DATA, mjcf.FLEX):
         writing.take(constraint, name)
     writing.drop(constraint, "the constraint", "it holds a deformable body, which is not written")
 
@@ -270,7 +270,7 @@ def _gear(writing: Writing, home: Assembly, constraint: Constraint) -> None:
         writing.drop(constraint, "the gear", "its links do not hang on its reference link by hinges along its axes")
         return
     (first, sign_a), (second, sign_b) = (t for t in turns if t is not None)
-    element = Element("joint", {"joint1": part_name(writing, second), "joint2": part_name(writing, first)})
+    element = Element(mjcf.JOINT, {"joint1": part_name(writing, second), "joint2": part_name(writing, first)})
     ratio = -constraint.ratio * sign_a * sign_b
     element.set({"polycoef": numbers(_moved((0.0, ratio, 0.0, 0.0, 0.0), first.shift, second.shift))})
     _add(writing, home, constraint, element)
@@ -325,7 +325,10 @@ def _follow(writing: Writing, robot: Robot, joint: Joint) -> None:
             start = leader.reference - mimic.reference
             offset = mimic.multiplier * start + mimic.offset - part.reference
             element = _couple(writing, part, leader, (offset, mimic.multiplier))
-            element.attributes = {"name": writing.names.new("equality", MIMIC + joint.name), **element.attributes}
+            element.attributes = {
+                "name": writing.names.new(mjcf.EQUALITY, mjcf.MIMIC + joint.name),
+                **element.attributes,
+            }
             how = "it is an equality constraint, which MuJoCo holds softly"
             writing.lose(Action.EXTENSION, joint, f'that it follows "{mimic.joint}" exactly', how)
     if not parts and any(a.mimic is not None for a in joint.moving_axes):
@@ -333,7 +336,7 @@ def _follow(writing: Writing, robot: Robot, joint: Joint) -> None:
 
 
 def _couple(writing: Writing, part: JointPart, leader: JointPart, line: tuple[float, float]) -> Element:
-    element = writing.section("equality").child("joint")
+    element = writing.section(mjcf.EQUALITY).child(mjcf.JOINT)
     element.set({"joint1": part_name(writing, part), "joint2": part_name(writing, leader)})
     element.set({"polycoef": _polynomial_text((*line, 0.0, 0.0, 0.0))})
     return element
@@ -341,4 +344,4 @@ def _couple(writing: Writing, part: JointPart, leader: JointPart, line: tuple[fl
 
 def plain_equality(writing: Writing, tag: str) -> Element:
     """An equality constraint that the description does not have."""
-    return writing.section("equality").child(tag)
+    return writing.section(mjcf.EQUALITY).child(tag)

@@ -9,13 +9,11 @@ from xml.etree import ElementTree
 
 from kinema.description import Actuator, Assembly, Camera, Extra, Light, Mesh, Node, Sensor
 from kinema.foundation import clean_name, unique_name
+from kinema.words import mjcf
 
 from ..meshes import FOLDER
 from ..text import Element
-from .writing import FORMAT, Writing
-
-_SECTIONS = ("visual", "statistic", "size", "custom", "extension", "deformable")
-_FILES = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
+from .writing import Writing
 
 
 def parse_fragment(text: str) -> Element | None:
@@ -42,7 +40,7 @@ def plugins(writing: Writing, node: Node) -> list[Element]:
     """The plugins of a body or geom."""
     found: list[Element] = []
     for extra in node.extras:
-        if extra.format == FORMAT and extra.tag == "plugin":
+        if extra.format == mjcf.FORMAT and extra.tag == mjcf.PLUGIN:
             element = parse_fragment(extra.text)
             if element is not None:
                 found.append(element)
@@ -66,7 +64,7 @@ def write_textures(writing: Writing) -> None:
     """The textures of the file, which materials refer to by name."""
     for home in writing.homes:
         for extra in home.extras:
-            if extra.format == FORMAT and extra.tag == "texture":
+            if extra.format == mjcf.FORMAT and extra.tag == mjcf.TEXTURE:
                 _texture(writing, home, extra)
 
 
@@ -76,7 +74,7 @@ def _texture(writing: Writing, home: Assembly, extra: Extra) -> None:
         return
     given = element.attributes
     name = given.get("name") or Path(given.get("file", "").replace("\\", "/")).stem
-    for attribute in _FILES:
+    for attribute in mjcf.TEXTURE_FILES:
         if attribute in given:
             file = _resolved(home, extra, given[attribute])
             copied = None if file is None else writing.materials.copy(file)
@@ -84,15 +82,15 @@ def _texture(writing: Writing, home: Assembly, extra: Extra) -> None:
                 return  # it is reported with the other texts that are not given back
             given[attribute] = copied
     given.pop("class", None)
-    own = writing.names.new("texture", name)
+    own = writing.names.new(mjcf.TEXTURE, name)
     element.attributes = {"name": own, **{k: v for k, v in given.items() if k != "name"}}
-    writing.section("asset").children.append(element)
+    writing.section(mjcf.ASSET).children.append(element)
     _given_back(writing, extra)
 
 
 def _resolved(home: Assembly, extra: Extra, uri: str) -> Path | None:
     """The file that a kept text refers to."""
-    known: Mapping[str, str] = home.attributes.get(f"{FORMAT}:files", {})
+    known: Mapping[str, str] = home.attributes.get(mjcf.key(mjcf.FILES), {})
     beside = Path(extra.origin.file or home.source).parent / uri.replace("\\", "/")
     candidates = [Path(known[uri])] if known.get(uri) else [beside]
     return next((path for path in candidates if path.is_file()), None)
@@ -100,15 +98,15 @@ def _resolved(home: Assembly, extra: Extra, uri: str) -> Path | None:
 
 def write_extras(writing: Writing) -> None:
     """The other texts that belong to the whole file."""
-    deformed = any(e.tag == "flexcomp" for home in writing.homes for e in home.extras)
+    deformed = any(e.tag == mjcf.FLEXCOMP for home in writing.homes for e in home.extras)
     for home in writing.homes:
-        writing.take(home, "files")
+        writing.take(home, mjcf.FILES)
         for extra in home.extras:
-            if extra.format != FORMAT:
+            if extra.format != mjcf.FORMAT:
                 continue
-            if extra.tag in _SECTIONS and not (extra.tag == "deformable" and deformed):
+            if extra.tag in mjcf.KEPT_SECTIONS and not (extra.tag == mjcf.DEFORMABLE and deformed):
                 _section(writing, extra)
-            elif extra.tag in ("material", "mesh", "hfield", "skin"):
+            elif extra.tag in (mjcf.MATERIAL, mjcf.MESH, mjcf.HFIELD, mjcf.SKIN):
                 _asset(writing, home, extra)
 
 
@@ -130,7 +128,7 @@ def _asset(writing: Writing, home: Assembly, extra: Extra) -> None:
     if name in writing.names.taken.get(extra.tag, ()):
         return _given_back(writing, extra)  # it is written already, for a site
     texture = given.get("texture")
-    if texture is not None and texture not in writing.names.taken.get("texture", ()):
+    if texture is not None and texture not in writing.names.taken.get(mjcf.TEXTURE, ()):
         del given["texture"]
     if "file" in given:
         file = _resolved(home, extra, given["file"])
@@ -140,7 +138,7 @@ def _asset(writing: Writing, home: Assembly, extra: Extra) -> None:
     if name:
         given.pop("name", None)
         element.attributes = {"name": writing.names.new(extra.tag, name), **given}
-    writing.section("asset").children.append(element)
+    writing.section(mjcf.ASSET).children.append(element)
     return _given_back(writing, extra)
 
 
@@ -167,7 +165,7 @@ def report_leftovers(writing: Writing) -> None:
     for node in _nodes(writing):
         for extra in node.extras:
             if (id(extra), "") not in writing.used:
-                whose = "" if extra.format == FORMAT else f"it is of {extra.format}, "
+                whose = "" if extra.format == mjcf.FORMAT else f"it is of {extra.format}, "
                 how = f"{whose}kept as text that cannot be given back here"
                 writing.drop(node, f"<{extra.tag}>", how)
         texts = {extra.tag for extra in node.extras}

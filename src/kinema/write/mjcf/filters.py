@@ -27,7 +27,7 @@ from kinema.description import (
     may_collide,
 )
 
-from .bodies import BodyPlan
+from .body_plan import BodyPlan
 from .masks import classes_of, cover
 
 Table = NDArray[np.bool_]

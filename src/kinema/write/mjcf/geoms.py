@@ -27,14 +27,16 @@ from kinema.description import (
 )
 from kinema.foundation import Pose
 from kinema.shapes import ShapeError
+from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan
+from .body_plan import BodyPlan
 from .extras import plugins
+from .materials import apply_material
 from .meshes import thickness_text
 from .numbers import pose_attributes, text_or_none, trimmed
 from .surfaces import surface_attributes
-from .writing import FORMAT, Writing
+from .writing import Writing
 
 VISUAL_GROUP = 2
 """MuJoCo's viewer shows groups 0, 1 and 2."""
@@ -50,7 +52,7 @@ def write_geoms(writing: Writing, shapes: Sequence[Shape], body: BodyPlan | None
         link = None if body is None else body.link
         # shapes of many formats are called alike on every link
         scope = link.name if link is not None and shape.name in writing.repeated_shapes else ""
-        entry = writing.names.add("geom", shape, home, shown=shown, scope=scope)
+        entry = writing.names.add(mjcf.GEOM, shape, home, shown=shown, scope=scope)
         element = _geom(writing, shape, body, home)
         if element is None:
             continue
@@ -60,7 +62,7 @@ def write_geoms(writing: Writing, shapes: Sequence[Shape], body: BodyPlan | None
 
 
 def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly) -> Element | None:
-    element = Element("geom")
+    element = Element(mjcf.GEOM)
     geometry, pose = shape.geometry, shape.pose
     if not pose.is_finite:
         writing.drop(shape, "the shape", "its pose has numbers that are none")
@@ -80,7 +82,7 @@ def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly)
             return None
         attributes["hfield"], pose = placed[0], pose @ placed[1]
     element.set({**attributes, **pose_attributes(pose)})
-    writing.materials.apply(writing, shape.material, element, home.format)
+    apply_material(writing, shape.material, element, home.format)
     _group_and_class(writing, shape, home, element)
     if shape.collision:
         element.set(surface_attributes(writing, shape, shape.surface))
@@ -115,7 +117,7 @@ def _geometry_attributes(writing: Writing, shape: Shape, geometry: Geometry) -> 
 def _plane_size(writing: Writing, shape: Shape, plane: Plane) -> tuple[float, float, float]:
     """Half sizes, and the spacing of the grid that MuJoCo draws."""
     x, y = (s / 2 for s in plane.size or (0.0, 0.0))
-    own = writing.take(shape, "size")
+    own = writing.take(shape, mjcf.SIZE)
     if own is not None and (own[:2] == (x, y) or (plane.size is None and 0.0 in own[:2])):
         return own
     return x, y, 1.0
@@ -142,16 +144,16 @@ def primitive_attributes(geometry: Geometry) -> dict[str, str | None] | None:
 
 
 def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh) -> dict[str, str | None] | None:
-    own = writing.take(shape, "mesh_inertia", "")
+    own = writing.take(shape, mjcf.MESH_INERTIA, "")
     asset = writing.meshes.asset(mesh, shape.name or "mesh", collides=shape.collision, inertia=own)
-    writing.take(shape, "unreadable")
+    writing.take(shape, mjcf.UNREADABLE)
     if asset is None:
         reason = f"the file {mesh.uri!r} was not found" if mesh.uri and not mesh.path else "its triangles are unusable"
         writing.drop(shape, "the shape", f"MuJoCo refuses a file without its meshes, and {reason}")
         return None
     if asset.thickened:
         writing.approximate(shape, "its mesh", thickness_text())
-    signed = mesh.approximation is Approximation.SDF and any(e.tag == "plugin" for e in shape.extras)
+    signed = mesh.approximation is Approximation.SDF and any(e.tag == mjcf.PLUGIN for e in shape.extras)
     return {"type": "sdf" if signed else "mesh", "mesh": asset.name}
 
 
@@ -177,7 +179,7 @@ def _approximated(writing: Writing, shape: Shape, mesh: Mesh, pose: Pose) -> tup
             what = "the mesh that it bounds"
             writing.approximate(shape, what, f"the {type(geometry).__name__.lower()} that stands for it is written")
             return geometry, pose @ Pose.translation(center)
-    has_plugin = any(e.tag == "plugin" for e in shape.extras)
+    has_plugin = any(e.tag == mjcf.PLUGIN for e in shape.extras)
     if wanted not in (None, Approximation.CONVEX_HULL) and not (wanted is Approximation.SDF and has_plugin):
         how = "meshes of MuJoCo's collide as their convex hulls"
         writing.approximate(shape, f"the collision approximation {wanted.value!r}", how)
@@ -202,8 +204,8 @@ def _bound(mesh: Mesh, wanted: Approximation) -> tuple[Geometry, np.ndarray] | N
 
 
 def _group_and_class(writing: Writing, shape: Shape, home: Assembly, element: Element) -> None:
-    group, label = shape.group, writing.take(shape, "class", "")
-    if home.format != FORMAT:
+    group, label = shape.group, writing.take(shape, mjcf.CLASS, "")
+    if home.format != mjcf.FORMAT:
         if shape.collision != shape.visual:
             label = label or ("visual" if shape.visual else "collision")
             group = group or (VISUAL_GROUP if shape.visual else COLLISION_GROUP)
@@ -229,19 +231,19 @@ def _masses(shape: Shape, element: Element) -> None:
 
 def _own_settings(writing: Writing, shape: Shape, element: Element) -> None:
     """What only MuJoCo has."""
-    user = writing.take(shape, "user")
-    writing.take(shape, "fitted_mesh")  # the primitive that was fitted is what is written
-    surface_velocity, adhesion = writing.take(shape, "surfacevel"), writing.take(shape, "adhesion")
+    user = writing.take(shape, mjcf.USER)
+    writing.take(shape, mjcf.FITTED_MESH)  # the primitive that was fitted is what is written
+    surface_velocity, adhesion = writing.take(shape, mjcf.SURFACEVEL), writing.take(shape, mjcf.ADHESION)
     element.set(
         {
-            "shellinertia": "true" if writing.take(shape, "shellinertia") else None,
-            "castshadow": "false" if writing.take(shape, "castshadow") is False else None,
+            "shellinertia": "true" if writing.take(shape, mjcf.SHELLINERTIA) else None,
+            "castshadow": "false" if writing.take(shape, mjcf.CASTSHADOW) is False else None,
             "surfacevel": None if not surface_velocity else numbers(surface_velocity),
             "adhesion": None if not adhesion else trimmed(adhesion),
             "user": None if user is None else trimmed(user),
         }
     )
-    fluid = writing.take(shape, "fluid")
+    fluid = writing.take(shape, mjcf.FLUID)
     if fluid:
         element.set(_fluid_attributes(fluid))
 

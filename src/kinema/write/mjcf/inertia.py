@@ -18,9 +18,10 @@ from kinema.description import (
     geometry_mass,
 )
 from kinema.foundation import Array
+from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan
+from .body_plan import BodyPlan
 from .numbers import NOISE, vector_text
 from .writing import Writing
 
@@ -134,7 +135,7 @@ def comes_from_geoms(writing: Writing, link: Link) -> bool:
     """Whether the inertia is what MuJoCo would find from the link's own geoms."""
     if link.inertial is None or not link.inertial_is_computed:
         return False
-    if any(s.attributes.get("mjcf:shellinertia") for s in link.shapes):
+    if any(s.attributes.get(mjcf.key(mjcf.SHELLINERTIA)) for s in link.shapes):
         return False
     parts = []
     for shape in link.shapes:

@@ -9,9 +9,10 @@ import numpy as np
 
 from kinema.description import Axis, Joint, JointKind, SolverParameters
 from kinema.foundation import Array
+from kinema.words import mjcf
 
 from ..text import Element, number, numbers
-from .bodies import BodyPlan
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .numbers import NOISE, direction_text, proper_range, text_or_none, trimmed, vector_text
 from .writing import Writing
@@ -22,13 +23,13 @@ _DYNAMICS = {"damping": "damping", "armature": "armature", "friction": "friction
 def write_joints(writing: Writing, body: BodyPlan, parent: Element) -> None:
     """The joints of a body, into its element."""
     for part in body.parts:
-        element = Element("joint")
+        element = Element(mjcf.JOINT)
         if part.kind == "free":
             _free(writing, part, element)
         else:
             _placed(writing, part, element)
         parent.children.append(element)
-        entry = writing.names.by_node.get(("joint", id(part.joint)))
+        entry = writing.names.by_node.get((mjcf.JOINT, id(part.joint)))
         if entry is not None and len(writing.parts_of.get(id(part.joint), ())) == 1:
             entry.element = element
         elif part.name:
@@ -42,7 +43,7 @@ def _free(writing: Writing, part: JointPart, element: Element) -> None:
     if settings:
         element.set({"type": "free", **settings})
     else:
-        element.tag = "freejoint"
+        element.tag = mjcf.FREEJOINT
     element.set({"group": _group(writing, part.joint)})
     _own_settings(writing, part.joint, element)
 
@@ -112,7 +113,7 @@ def solver_attributes(solver: SolverParameters, suffix: str = "", *, margin: boo
 
 def _force_range(writing: Writing, part: JointPart, effort: float) -> str | None:
     """What all actuators together may do at the joint."""
-    own = writing.take(part.joint, "actuatorfrcrange")
+    own = writing.take(part.joint, mjcf.ACTUATORFRCRANGE)
     if own is not None and max(abs(f) for f in own) == effort:
         return numbers(own)
     return f"{number(-effort)} {number(effort)}" if math.isfinite(effort) and effort > 0 else None
@@ -148,7 +149,7 @@ def _shared(writing: Writing, joint: Joint, axes: Sequence[Axis]) -> dict[str, s
         writing.approximate(joint, "dynamics of single axes", how)
     settings: dict[str, str | None] = {k: v for k, v in (tables[0] if tables else {}).items() if v is not None}
     effort = min((a.effort for a in axes), default=math.inf)
-    own = writing.take(joint, "actuatorfrcrange")
+    own = writing.take(joint, mjcf.ACTUATORFRCRANGE)
     if math.isfinite(effort):
         settings["actuatorfrcrange"] = numbers(own) if own is not None else f"{number(-effort)} {number(effort)}"
     if any(math.isfinite(a.lower) or math.isfinite(a.upper) for a in axes):
@@ -162,24 +163,24 @@ def _shared(writing: Writing, joint: Joint, axes: Sequence[Axis]) -> dict[str, s
 
 
 def _group(writing: Writing, joint: Joint) -> str | None:
-    group = writing.take(joint, "group", 0)
+    group = writing.take(joint, mjcf.GROUP, 0)
     return str(group) if group else None
 
 
 def _own_settings(writing: Writing, joint: Joint, element: Element) -> None:
     """What only MuJoCo has."""
-    label = writing.take(joint, "class", "")
-    if element.tag == "freejoint":
+    label = writing.take(joint, mjcf.CLASS, "")
+    if element.tag == mjcf.FREEJOINT:
         return
-    for attribute, own in (("stiffness", "stiffnesspoly"), ("damping", "dampingpoly")):
+    for attribute, own in (("stiffness", mjcf.STIFFNESSPOLY), ("damping", mjcf.DAMPINGPOLY)):
         higher = writing.take(joint, own)
         if higher:
             element.set({attribute: f"{element.attributes.get(attribute, '0')} {trimmed(higher)}"})
-    springyield = writing.take(joint, "springyield", 0.0)
-    user = writing.take(joint, "user")
+    springyield = writing.take(joint, mjcf.SPRINGYIELD, 0.0)
+    user = writing.take(joint, mjcf.USER)
     element.set(
         {
-            "actuatorgravcomp": "true" if writing.take(joint, "actuatorgravcomp") else None,
+            "actuatorgravcomp": "true" if writing.take(joint, mjcf.ACTUATORGRAVCOMP) else None,
             "springyield": text_or_none(springyield),
             "user": None if user is None else trimmed(user),
             "class": label or None,

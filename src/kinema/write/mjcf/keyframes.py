@@ -8,11 +8,13 @@ import numpy as np
 
 from kinema.description import Assembly, Keyframe, Node
 from kinema.foundation import Array, Pose
+from kinema.words import mjcf
 
 from ..chains import NO_START
 from ..report import Action
 from ..text import Element, numbers
-from .bodies import BodyPlan, all_bodies
+from .bodies import all_bodies
+from .body_plan import BodyPlan
 from .joint_parts import JointPart
 from .names import Entry
 from .numbers import text_or_none, vector_text
@@ -37,10 +39,10 @@ def write_keyframes(writing: Writing, targets: Mapping[str, float]) -> None:
 
 
 def _keyframe(writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list[BodyPlan]) -> None:
-    element = Element("key")
-    entry = writing.names.add("key", keyframe, home, shown=not keyframe.name_is_generated)
+    element = Element(mjcf.KEY)
+    entry = writing.names.add(mjcf.KEY, keyframe, home, shown=not keyframe.name_is_generated)
     entry.element = element
-    joints = {name: writing.names.find("joint", name, home) for name in {*keyframe.positions, *keyframe.velocities}}
+    joints = {name: writing.names.find(mjcf.JOINT, name, home) for name in {*keyframe.positions, *keyframe.velocities}}
     for name, found in joints.items():
         missing = found is None or not writing.parts_of.get(id(found.node))
         if missing and np.any(keyframe.positions.get(name, 0.0)):
@@ -51,9 +53,9 @@ def _keyframe(writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list
     _state(element, bodies, positions, velocities)
     _controls(writing, home, keyframe, element)
     _mocap(writing, home, keyframe, bodies, element)
-    plastic = writing.take(keyframe, "plastic")
+    plastic = writing.take(keyframe, mjcf.PLASTIC)
     element.set({"plastic": None if not plastic else numbers(plastic)})
-    writing.section("keyframe").children.append(element)
+    writing.section(mjcf.KEYFRAME).children.append(element)
 
 
 def _by_joint(joints: Mapping[str, Entry | None], values: Mapping[str, Array]) -> dict[int, Array]:
@@ -91,12 +93,12 @@ def _at_reference(part: JointPart) -> list[float]:
 
 def _controls(writing: Writing, home: Assembly, keyframe: Keyframe, element: Element) -> None:
     """Controls and activations in the order of the actuators in the file; others than the description's are zero."""
-    entries = [e for e in writing.names.entries if e.kind == "actuator" and e.element is not None]
+    entries = [e for e in writing.names.entries if e.kind == mjcf.ACTUATOR and e.element is not None]
     by_element = {id(e.element): e for e in entries}
-    several = writing.take(keyframe, "controls", {})
+    several = writing.take(keyframe, mjcf.CONTROLS, {})
     controls: list[float] = []
     activations: list[float] = []
-    for child in writing.section("actuator").children:
+    for child in writing.section(mjcf.ACTUATOR).children:
         entry = by_element.get(id(child))
         name = "" if entry is None else entry.node.name
         controls += several[name] if name in several else [keyframe.controls.get(name, 0.0)]
@@ -111,7 +113,7 @@ def _controls(writing: Writing, home: Assembly, keyframe: Keyframe, element: Ele
 def _mocap(writing: Writing, home: Assembly, keyframe: Keyframe, bodies: list[BodyPlan], element: Element) -> None:
     if not keyframe.kinematic_poses:
         return
-    found = {name: writing.names.find("body", name, home) for name in keyframe.kinematic_poses}
+    found = {name: writing.names.find(mjcf.BODY, name, home) for name in keyframe.kinematic_poses}
     poses = {id(e.node): keyframe.kinematic_poses[name] for name, e in found.items() if e is not None}
     moved = [body for body in bodies if body.mocap]
     placed: list[Pose] = [poses.get(id(body.link), body.pose) for body in moved]
@@ -140,14 +142,14 @@ def _initial(writing: Writing, bodies: list[BodyPlan], targets: Mapping[str, flo
         _speed(writing, body, speeds)
     if not (positions or speeds or targets):
         return
-    element = Element("key", {"name": writing.names.new("key", INITIAL)})
+    element = Element(mjcf.KEY, {"name": writing.names.new(mjcf.KEY, INITIAL)})
     _state(element, bodies, positions, {}, speeds)
     if targets:
-        names = [getattr(child, "attributes", {}).get("name", "") for child in writing.section("actuator").children]
+        names = [getattr(child, "attributes", {}).get("name", "") for child in writing.section(mjcf.ACTUATOR).children]
         element.set({"ctrl": numbers(targets.get(name, 0.0) for name in names)})
         for name in targets:
             _report(writing, ("actuator", name), "the target of the drive")
-    writing.section("keyframe").children.append(element)
+    writing.section(mjcf.KEYFRAME).children.append(element)
 
 
 def _report(writing: Writing, node: Node | tuple[str, str], what: str) -> None:

@@ -12,7 +12,8 @@ import math
 from kinema.description import Joint, JointKind, Robot
 from kinema.foundation import Pose
 
-from .bodies import BodyPlan, carrier
+from .bodies import carrier
+from .body_plan import BodyPlan
 from .equalities import join, new_site, plain_equality
 from .tendons import distance_tendon
 from .writing import Writing

@@ -15,6 +15,7 @@ import numpy as np
 from kinema import shapes
 from kinema.description import HeightField, Mesh, mesh_data
 from kinema.foundation import Pose
+from kinema.words import mjcf
 
 from ..meshes import FOLDER, MeshStore
 from ..text import Element, number, numbers
@@ -95,9 +96,9 @@ class MeshAssets:
         if not inertia and _volume(data) < _MIN_VOLUME:
             inertia = "shell"
         stem = Path(file).stem
-        asset_name = self.names.new("mesh", stem)
+        asset_name = self.names.new(mjcf.MESH, stem)
         self.section.child(
-            "mesh",
+            mjcf.MESH,
             name=asset_name if asset_name != stem else None,
             file=file.removeprefix(f"{FOLDER}/"),
             scale=None if (scale == 1).all() else vector_text(scale),
@@ -117,10 +118,10 @@ class MeshAssets:
         # a plain terrain begins at zero already, and stays where it is
         base = terrain.base + lowest
         rows = [numbers((row - lowest).tolist()) for row in heights[::-1]]  # the first row in the file is at +y
-        asset_name = self.names.new("hfield", name)
+        asset_name = self.names.new(mjcf.HFIELD, name)
         size = (terrain.size[0] / 2, terrain.size[1] / 2, highest - lowest or 1.0, base if base > 0 else 1e-3)
         self.section.child(
-            "hfield",
+            mjcf.HFIELD,
             name=asset_name,
             nrow=str(heights.shape[0]),
             ncol=str(heights.shape[1]),

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from kinema.description import SCOPE, Assembly, Node, Robot
 from kinema.foundation import unique_name
+from kinema.words import mjcf
 
 from ..text import Element
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
-_RESERVED = {"body": {"world"}}
+_RESERVED = {mjcf.BODY: {"world"}}
 
 
 @dataclass(slots=True, eq=False)

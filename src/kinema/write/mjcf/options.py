@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS
+from kinema.words import mjcf
 
 from ..text import Element, number, numbers
 from .collisions import parents_collide
@@ -24,10 +25,10 @@ _WORDS = {
 
 def write_options(writing: Writing) -> None:
     """The `<option>` element, if there is anything to say."""
-    element = writing.section("option")
+    element = writing.section(mjcf.OPTION)
     whole = writing.described
     table = whole.options
-    flags: Mapping[str, bool] = writing.take_from(table, "flags", {})
+    flags: Mapping[str, bool] = writing.take_from(table, mjcf.FLAGS, {})
     for name, default in OPTION_DEFAULTS.items():
         if name in table:
             value = writing.take_from(table, name)
@@ -57,7 +58,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _disabled_groups(writing: Writing, table: Mapping[str, Any], element: Element) -> None:
-    bits = int(writing.take_from(table, "disableactuator", 0))
+    bits = int(writing.take_from(table, mjcf.DISABLEACTUATOR, 0))
     if bits:
         element.set({"actuatorgroupdisable": " ".join(str(i) for i in range(31) if bits >> i & 1)})
 

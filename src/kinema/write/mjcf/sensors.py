@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from kinema.description import Assembly, Joint, Sensor
 from kinema.foundation import Pose
+from kinema.words import mjcf, sdf
 
 from ..text import Element, number, numbers
 from .actuators import delay_attributes
-from .bodies import BodyPlan, part_name
+from .bodies import part_name
+from .body_plan import BodyPlan
 from .equalities import new_site
 from .extras import plugin_element
 from .numbers import text_or_none, trimmed
 from .tendons import joint_part
-from .writing import FORMAT, Writing
+from .writing import Writing
 
 _SITE = ("touch", "accelerometer", "velocimeter", "gyro", "force", "torque", "magnetometer")
 _JOINT = (
@@ -29,14 +31,20 @@ _SUBTREE = ("subtreecom", "subtreelinvel", "subtreeangmom")
 _PAIRS = ("distance", "normal", "fromto")
 _ALONE = ("e_potential", "e_kinetic", "clock")
 _ATTRIBUTE = {
-    **dict.fromkeys(_SITE, "site"),
-    **dict.fromkeys(_JOINT, "joint"),
-    **dict.fromkeys(_TENDON, "tendon"),
-    **dict.fromkeys(_ACTUATOR, "actuator"),
-    **dict.fromkeys(_SUBTREE, "body"),
+    **dict.fromkeys(_SITE, mjcf.SITE),
+    **dict.fromkeys(_JOINT, mjcf.JOINT),
+    **dict.fromkeys(_TENDON, mjcf.TENDON),
+    **dict.fromkeys(_ACTUATOR, mjcf.ACTUATOR),
+    **dict.fromkeys(_SUBTREE, mjcf.BODY),
 }
 """Kind of sensor -> the attribute that names its only object."""
-_OBJECTS = {"frame": "site", "link": "body", "shape": "geom", "camera": "camera", "tendon": "tendon"}
+_OBJECTS = {
+    "frame": mjcf.SITE,
+    "link": mjcf.BODY,
+    "shape": mjcf.GEOM,
+    "camera": mjcf.CAMERA,
+    "tendon": mjcf.TENDON,
+}
 """The description's word for a target -> MuJoCo's kind of name."""
 _ELSEWHERE = {
     "imu": ("accelerometer", "gyro"),
@@ -49,7 +57,7 @@ _ELSEWHERE = {
 def write_sensors(writing: Writing) -> None:
     """All sensors of the description, in order."""
     for home, sensor in writing.parts("sensors"):
-        if home.format == FORMAT or _is_own(sensor):
+        if home.format == mjcf.FORMAT or _is_own(sensor):
             _own(writing, home, sensor)
         else:
             _foreign(writing, home, sensor)
@@ -60,11 +68,13 @@ def _is_own(sensor: Sensor) -> bool:
     if sensor.kind in _FRAME or sensor.kind in _ALONE:
         return True
     attribute = _ATTRIBUTE.get(sensor.kind)
-    return attribute is not None and sensor.target_kind in (attribute, {"site": "frame", "body": "link"}.get(attribute))
+    if attribute is None:
+        return False
+    return sensor.target_kind in (attribute, {mjcf.SITE: "frame", mjcf.BODY: "link"}.get(attribute))
 
 
 def _own(writing: Writing, home: Assembly, sensor: Sensor) -> None:
-    entry = writing.names.add("sensor", sensor, home, shown=not sensor.name_is_generated)
+    entry = writing.names.add(mjcf.SENSOR, sensor, home, shown=not sensor.name_is_generated)
     verbatim = plugin_element(writing, sensor)
     if verbatim is not None:
         verbatim.attributes.pop("name", None)
@@ -81,7 +91,7 @@ def _own(writing: Writing, home: Assembly, sensor: Sensor) -> None:
         element.set(objects)
         _settings(writing, sensor, element)
     entry.element = element
-    writing.section("sensor").children.append(element)
+    writing.section(mjcf.SENSOR).children.append(element)
     if any(sensor.pose.distance(Pose())):
         writing.drop(sensor, "its pose", "MuJoCo's sensors are where their objects are")
 
@@ -92,7 +102,7 @@ def _own(writing: Writing, home: Assembly, sensor: Sensor) -> None:
 def _objects(writing: Writing, home: Assembly, sensor: Sensor) -> dict[str, str | None] | None:
     """The attributes that name a sensor's objects; None where there are none such."""
     settings = sensor.settings
-    kinds = [writing.take_from(settings, name, "") for name in ("objtype", "reftype")]
+    kinds = [writing.take_from(settings, name, "") for name in (mjcf.OBJTYPE, mjcf.REFTYPE)]
     target = _name(writing, home, sensor.target_kind, sensor.target)
     reference = _name(writing, home, sensor.reference_kind, sensor.reference)
     if (sensor.target and target is None) or (sensor.reference and reference is None):
@@ -124,9 +134,9 @@ def _objects(writing: Writing, home: Assembly, sensor: Sensor) -> dict[str, str 
 def _numbered(kind: str, name: str | None, number_of_side: int) -> dict[str, str | None]:
     if name is None:
         return {}
-    if kind == "site":
-        return {"site": name}
-    return {f"{'subtree' if kind == 'xbody' else kind}{number_of_side}": name}
+    if kind == mjcf.SITE:
+        return {mjcf.SITE: name}
+    return {f"{'subtree' if kind == mjcf.XBODY else kind}{number_of_side}": name}
 
 
 def _name(writing: Writing, home: Assembly, kind: str, name: str) -> str | None:
@@ -135,13 +145,13 @@ def _name(writing: Writing, home: Assembly, kind: str, name: str) -> str | None:
     if kind == "joint":
         part = joint_part(writing, name, home)
         return None if part is None else part_name(writing, part)
-    if kind == "link" and name == "world" and writing.names.find("body", name, home) is None:
+    if kind == "link" and name == "world" and writing.names.find(mjcf.BODY, name, home) is None:
         return name
     if kind == "shape":
-        entry = writing.names.find("geom", name, home)
-        return None if entry is None or entry.element is None else writing.names.refer("geom", name, home)
+        entry = writing.names.find(mjcf.GEOM, name, home)
+        return None if entry is None or entry.element is None else writing.names.refer(mjcf.GEOM, name, home)
     if kind == "mesh":
-        return name if name in writing.names.taken.get("mesh", ()) else None
+        return name if name in writing.names.taken.get(mjcf.MESH, ()) else None
     return writing.names.refer(_OBJECTS.get(kind, kind), name, home)
 
 
@@ -152,24 +162,24 @@ def _settings(writing: Writing, sensor: Sensor, element: Element) -> None:
     def take(name: str, default: object = None) -> object:
         return writing.take_from(sensor.settings, name, default)
 
-    integers = take("intprm")
-    user, interval = take("user"), take("interval")
+    integers = take(mjcf.INTPRM)
+    user, interval = take(mjcf.USER), take(mjcf.INTERVAL)
     if sensor.kind in ("contact", "rangefinder"):
-        element.set({"data": str(take("data", "")) or None, "reduce": str(take("reduce", "")) or None})
+        element.set({"data": str(take(mjcf.DATA, "")) or None, "reduce": str(take(mjcf.REDUCE, "")) or None})
     if sensor.kind == "contact" and integers and integers[2] != 1:  # type: ignore[index]
         element.set({"num": str(integers[2])})  # type: ignore[index]
     if sensor.kind == "insidesite" and integers and integers[0]:  # type: ignore[index]
         element.set({"enclosed": "true"})
-    for name in ("data", "reduce", "dim", "datatype", "needstage", "plugin"):
+    for name in (mjcf.DATA, mjcf.REDUCE, mjcf.DIM, mjcf.DATATYPE, mjcf.NEEDSTAGE, mjcf.PLUGIN):
         value = take(name)
-        if sensor.kind == "user" and name in ("dim", "datatype", "needstage") and value:
+        if sensor.kind == "user" and name in (mjcf.DIM, mjcf.DATATYPE, mjcf.NEEDSTAGE) and value:
             element.set({name: str(value)})
     if not interval and sensor.update_rate > 0:
         interval = (1.0 / sensor.update_rate, 0.0)
     element.set(
         {
             **_quality(sensor),
-            **delay_attributes(take("delay", 0.0), take("history")),
+            **delay_attributes(take(mjcf.DELAY, 0.0), take(mjcf.HISTORY)),
             "interval": None if not interval else _interval_text(interval),
             "user": None if user is None else trimmed(user),  # type: ignore[arg-type]
         }
@@ -191,7 +201,7 @@ def _interval_text(interval: object) -> str:
 
 def _foreign(writing: Writing, home: Assembly, sensor: Sensor) -> None:
     measures = _ELSEWHERE.get(sensor.kind)
-    if sensor.kind == "camera" and any(c.settings.get("sensor") == sensor.name for c in home.cameras):
+    if sensor.kind == "camera" and any(c.settings.get(sdf.SENSOR) == sensor.name for c in home.cameras):
         writing.approximate(sensor, "a camera sensor", "it is a camera; what else the sensor says is not in the file")
         return
     place = None if measures is None else _place(writing, home, sensor)
@@ -201,8 +211,8 @@ def _foreign(writing: Writing, home: Assembly, sensor: Sensor) -> None:
     body, pose = place
     site = new_site(writing, body, pose, sensor.name or sensor.kind)
     for kind in measures:
-        name = writing.names.new("sensor", f"{sensor.name or sensor.kind}_{kind}", home)
-        element = writing.section("sensor").child(kind, name=name, site=site)
+        name = writing.names.new(mjcf.SENSOR, f"{sensor.name or sensor.kind}_{kind}", home)
+        element = writing.section(mjcf.SENSOR).child(kind, name=name, site=site)
         element.set(_quality(sensor))
         if sensor.update_rate > 0:
             element.set({"interval": number(1.0 / sensor.update_rate)})
@@ -215,13 +225,13 @@ def _foreign(writing: Writing, home: Assembly, sensor: Sensor) -> None:
 def _place(writing: Writing, home: Assembly, sensor: Sensor) -> tuple[BodyPlan, Pose] | None:
     """The body that a sensor is on, and its pose there."""
     if sensor.target_kind == "link":
-        entry = writing.names.find("body", sensor.target, home)
+        entry = writing.names.find(mjcf.BODY, sensor.target, home)
         return None if entry is None else (writing.body_of[id(entry.node)], sensor.pose)
     if sensor.target_kind != "joint":
         return None
-    entry = writing.names.find("joint", sensor.target, home)
+    entry = writing.names.find(mjcf.JOINT, sensor.target, home)
     joint = None if entry is None else entry.node
     if not isinstance(joint, Joint) or joint.child is None:
         return None
-    child = writing.names.find("body", joint.child, home)
+    child = writing.names.find(mjcf.BODY, joint.child, home)
     return None if child is None else (writing.body_of[id(child.node)], joint.child_pose @ sensor.pose)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kinema.description import Node, PhysicsMaterial
+from kinema.words import mjcf
 
 from ..text import numbers
 from .joints import solver_attributes
@@ -40,9 +41,9 @@ def pair_attributes(writing: Writing, owner: Node, surface: PhysicsMaterial | No
         return {}
     sliding, torsional, rolling = _friction(surface)
     second = sliding if surface.dynamic_friction2 is None else surface.dynamic_friction2
-    friction = writing.take(surface, "friction") or (sliding, second, torsional, rolling, rolling)
+    friction = writing.take(surface, mjcf.FRICTION) or (sliding, second, torsional, rolling, rolling)
     one_each = (sliding, sliding, torsional, rolling, rolling)
-    solref = writing.take(surface, "solreffriction")
+    solref = writing.take(surface, mjcf.SOLREFFRICTION)
     condim = surface.contact_dimension
     report_surface(writing, owner, surface)
     return {
@@ -51,7 +52,7 @@ def pair_attributes(writing: Writing, owner: Node, surface: PhysicsMaterial | No
         **_always(surface),
         "solreffriction": None if not solref else numbers(solref),
         "gap": text_or_none(surface.gap),
-        "adhesion": text_or_none(writing.take(surface, "adhesion", 0.0)),
+        "adhesion": text_or_none(writing.take(surface, mjcf.ADHESION, 0.0)),
     }
 
 

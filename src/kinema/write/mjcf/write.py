@@ -9,13 +9,15 @@ import numpy as np
 
 from kinema.description import Link, Robot, World
 from kinema.foundation import Pose
+from kinema.words import mjcf
 
 from ..files import staging
 from ..meshes import MeshStore
 from ..report import LossReport
 from ..text import Element, number, to_xml
 from .actuators import write_actuators
-from .bodies import BodyPlan, plan_bodies
+from .bodies import plan_bodies
+from .body_plan import BodyPlan
 from .collisions import write_collisions
 from .defaults import write_defaults
 from .drives import write_drives
@@ -26,7 +28,7 @@ from .inertia import comes_from_geoms, write_inertial
 from .joints import write_joints
 from .keyframes import write_keyframes
 from .loops import plan_loops, write_loops
-from .materials import Materials
+from .material_assets import MaterialAssets
 from .meshes import SUFFIXES, MeshAssets
 from .names import Names, clean
 from .numbers import pose_attributes, text_or_none, trimmed
@@ -60,8 +62,8 @@ def compose(described: Robot | World, report: LossReport, options: MjcfOptions, 
     document = Document()
     names = Names(several_robots=isinstance(described, World) and len(described.robots) > 1)
     store = MeshStore(draft, SUFFIXES, options.meshes)
-    meshes = MeshAssets(store, document.section("asset"), names)
-    writing = Writing(described, report, options, document, names, meshes, Materials(draft))
+    meshes = MeshAssets(store, document.section(mjcf.ASSET), names)
+    writing = Writing(described, report, options, document, names, meshes, MaterialAssets(draft))
     every = [*writing.scenery, *(s for link in described.links for s in link.shapes)]
     counts = Counter(shape.name for shape in every if not shape.name_is_generated)
     writing.repeated_shapes = frozenset(name for name, count in counts.items() if count > 1)
@@ -75,7 +77,7 @@ def _fill(writing: Writing) -> None:
     write_textures(writing)
     plan_bodies(writing)
     plan_loops(writing)
-    world = writing.section("worldbody")
+    world = writing.section(mjcf.WORLDBODY)
     write_geoms(writing, writing.scenery, None, writing.described, world)
     for body in writing.bodies:
         _body(writing, body, world)
@@ -98,8 +100,9 @@ def _fill(writing: Writing) -> None:
 
 
 def _compiler(writing: Writing) -> None:
-    element = writing.section("compiler")
-    has_files = any(isinstance(e, Element) and e.tag in ("mesh", "hfield") for e in writing.section("asset").children)
+    element = writing.section(mjcf.COMPILER)
+    assets = [child.tag for child in writing.section(mjcf.ASSET).children if isinstance(child, Element)]
+    has_files = mjcf.MESH in assets or mjcf.HFIELD in assets
     element.attributes = {
         "angle": "radian",
         "autolimits": "true",
@@ -113,7 +116,7 @@ def _compiler(writing: Writing) -> None:
 
 def _body(writing: Writing, body: BodyPlan, parent: Element) -> None:
     """A body with all that is in it."""
-    element = parent.child("body")
+    element = parent.child(mjcf.BODY)
     body.element = element
     if not body.pose.is_finite:
         node = body.link if body.link is not None else body.robot
@@ -126,8 +129,8 @@ def _body(writing: Writing, body: BodyPlan, parent: Element) -> None:
         element.set({"mocap": "true"})
     if body.link is not None:
         _link_settings(writing, body, body.link, element)
-        writing.names.by_node["body", id(body.link)].element = element
-    inertial = Element("body")
+        writing.names.by_node[mjcf.BODY, id(body.link)].element = element
+    inertial = Element(mjcf.BODY)
     write_joints(writing, body, element)
     if body.link is not None:
         write_geoms(writing, body.link.shapes, body, body.robot, element)
@@ -139,7 +142,7 @@ def _body(writing: Writing, body: BodyPlan, parent: Element) -> None:
 
 
 def _link_settings(writing: Writing, body: BodyPlan, link: Link, element: Element) -> None:
-    user, sleep = writing.take(link, "user"), writing.take(link, "sleep", "")
+    user, sleep = writing.take(link, mjcf.USER), writing.take(link, mjcf.SLEEP, "")
     if link.starts_asleep and not sleep:
         sleep = "init"
     begins_tree = bool(body.parts) and (body.parent is None or body.parent.weld is None)
@@ -148,7 +151,7 @@ def _link_settings(writing: Writing, body: BodyPlan, link: Link, element: Elemen
         sleep = ""
     element.set(
         {
-            "childclass": writing.take(link, "childclass", "") or None,
+            "childclass": writing.take(link, mjcf.CHILDCLASS, "") or None,
             "gravcomp": text_or_none(1.0 - link.gravity_scale),
             "sleep": sleep or None,
             "user": None if user is None else trimmed(user),
@@ -167,7 +170,7 @@ def _masses(writing: Writing) -> None:
     if not weightless:
         return
     if not any(comes_from_geoms(writing, link) for link in links):
-        writing.section("compiler").set({"inertiafromgeom": "false"})
+        writing.section(mjcf.COMPILER).set({"inertiafromgeom": "false"})
         return
     for shape in (s for link in weightless for s in link.shapes):
         element = writing.geoms.get(id(shape))

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kinema.description import Assembly, Node, Robot, Shape, World
+from kinema.words import mjcf
 
 from ..losing import Losing
 from ..report import LossReport
 from ..text import Element
+from .body_plan import BodyPlan
+from .joint_parts import JointPart
+from .material_assets import MaterialAssets
+from .meshes import MeshAssets
 from .names import Names
 
-if TYPE_CHECKING:
-    from .bodies import BodyPlan
-    from .joint_parts import JointPart
-    from .materials import Materials
-    from .meshes import MeshAssets
-
-FORMAT = "mjcf"
-
-_ORDER = (
-    *("compiler", "option", "size", "visual", "statistic", "extension", "default", "asset", "worldbody"),
-    *("deformable", "contact", "equality", "tendon", "actuator", "sensor", "custom", "keyframe"),
-)
-_ASSETS = {"texture": 0, "material": 1, "mesh": 2, "hfield": 3}
+_ASSETS = {mjcf.TEXTURE: 0, mjcf.MATERIAL: 1, mjcf.MESH: 2, mjcf.HFIELD: 3}
 """The order of assets."""
 
 
@@ -52,10 +45,10 @@ class Document:
 
     def root(self, model: str) -> Element:
         """The whole document, with the sections that hold anything in the usual order."""
-        root = Element("mujoco", {"model": model} if model else {})
-        self.section("asset").children.sort(key=lambda child: _ASSETS.get(getattr(child, "tag", ""), len(_ASSETS)))
+        root = Element(mjcf.ROOT, {"model": model} if model else {})
+        self.section(mjcf.ASSET).children.sort(key=lambda child: _ASSETS.get(getattr(child, "tag", ""), len(_ASSETS)))
         every = [*self.sections.values(), *self.given_back]
-        for section in sorted(every, key=lambda s: _ORDER.index(s.tag)):
+        for section in sorted(every, key=lambda s: mjcf.SECTIONS.index(s.tag)):
             if section.children or section.attributes:
                 root.children.append(section)
         return root
@@ -71,7 +64,7 @@ class Writing(Losing):
     document: Document
     names: Names
     meshes: MeshAssets
-    materials: Materials
+    materials: MaterialAssets
     bodies: list[BodyPlan] = field(default_factory=list)
     """Top-level bodies."""
     body_of: dict[int, BodyPlan] = field(default_factory=dict)
@@ -109,7 +102,7 @@ class Writing(Losing):
         """
         found = [(home, item) for home in self.homes for item in getattr(home, kind)]
         places = [item.origin for _, item in found]
-        if self.described.format == FORMAT and len({p.file for p in places}) == 1 and all(p.line for p in places):
+        if self.described.format == mjcf.FORMAT and len({p.file for p in places}) == 1 and all(p.line for p in places):
             found.sort(key=lambda part: part[1].origin.line)
         return found
 
@@ -120,8 +113,8 @@ class Writing(Losing):
     # -- settings that only MJCF has -----------------------------------------------------------------------------------
 
     def take(self, node: Node, name: str, default: Any = None) -> Any:
-        """A setting `mjcf:name` of a node, which is thereby written."""
-        return self.take_from(node.attributes, f"{FORMAT}:{name}", default)
+        """A setting that only MuJoCo has, which is thereby written."""
+        return self.take_from(node.attributes, mjcf.key(name), default)
 
     def take_from(self, table: Mapping[str, Any], name: str, default: Any = None) -> Any:
         """A setting of a node's own table (an actuator's, say), which is thereby written."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinema.description import Robot, World
+from kinema.words import sdf
 
 from ..files import errors_of, staging
 from ..meshes import MeshStore
 from ..report import LossReport
 from ..text import Element, to_xml
 from .geometry import SUFFIXES
-from .joints import NAMESPACE
 from .losses import report_pairs
-from .lower import Lowered as Lowered, lower
+from .lower import lower
+from .lowered import Lowered as Lowered
 from .model import add_model, model_name, needs_new_version
 from .world import add_world, scenery_of
 from .writing import SdfOptions as SdfOptions, Writing, checked, choose_version
@@ -43,9 +44,9 @@ def _document(writing: Writing, described: Robot | World) -> Element:
     lowered = [made for _, made in models]
     writing.version = choose_version(described, writing.options, lambda: needs_new_version(lowered))
     masks = _has_masks([robot for robot, _ in models])
-    root = Element("sdf", {"version": writing.version})
+    root = Element(sdf.FORMAT, {"version": writing.version})
     if any(joint.initial is not None for made in lowered for joint in made.robot.joints):
-        root.set(NAMESPACE)
+        root.set(sdf.OWN_NAMESPACE)
     if isinstance(described, World):
         add_world(writing, root, described, models, masks=masks)
     else:
@@ -81,4 +82,4 @@ def _has_masks(robots: list[Robot]) -> bool:
 
 def describe_in_sdf(robot: Robot, options: SdfOptions | None = None) -> Lowered:
     """The robot as the file will have it, and which of its joints stand for which of the description's."""
-    return lower(Writing(options or SdfOptions(), LossReport("sdf"), MeshStore(Path(), SUFFIXES)), robot)
+    return lower(Writing(options or SdfOptions(), LossReport(sdf.FORMAT), MeshStore(Path(), SUFFIXES)), robot)

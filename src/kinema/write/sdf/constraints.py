@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
 
 from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Mimic, Robot, spherical_axes
 from kinema.foundation import Pose, unique_name
+from kinema.words import sdf
 
 from ..following import leads_to, line_of
+from .lowered import Lowered
 from .start import CLOSED
 from .writing import Writing
-
-if TYPE_CHECKING:
-    from .lower import Lowered
 
 _KINDS = {ConstraintKind.CONNECT: JointKind.SPHERICAL, ConstraintKind.WELD: JointKind.FIXED}
 
@@ -55,7 +53,7 @@ def _joint(writing: Writing, lowered: Lowered, constraint: Constraint, poses: di
         child_pose=child[1],
         axes=spherical_axes() if kind is JointKind.SPHERICAL else [],
         closes_loop=True,
-        attributes={k: v for k, v in constraint.attributes.items() if k.startswith("sdf:")},
+        attributes={k: v for k, v in constraint.attributes.items() if k.startswith(sdf.NAMESPACE_OF_KEYS)},
     )
     lowered.robot.joints.append(joint)
     lowered.said.add(id(constraint))

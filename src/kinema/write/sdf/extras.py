@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection
 
 from kinema.description import Extra, Node
+from kinema.words import sdf
 
 from ..text import Element
-from .writing import FORMAT, Writing, plain_text
+from .writing import Writing, plain_text
 
 _NAME = re.compile(r"""<[^<>]*?\sname\s*=\s*("[^"]*"|'[^']*')""")
 
@@ -35,13 +36,13 @@ def give_back(
     lost = [
         f"{extra.format} {extra.tag}"
         for extra in node.extras
-        if not (extra.format == FORMAT and (extra.tag in skip or _place(extra, element)))
+        if not (extra.format == sdf.FORMAT and (extra.tag in skip or _place(extra, element)))
     ]
     for key, value in node.attributes.items():
         format, _, name = key.partition(":")
-        if format == FORMAT and name in simple and element is not None:
+        if format == sdf.FORMAT and name in simple and element is not None:
             element.child(name, plain_text(value))
-        elif format != FORMAT or name not in said:
+        elif format != sdf.FORMAT or name not in said:
             lost.append(key)
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
@@ -63,10 +64,10 @@ def _place(extra: Extra, element: Element | None) -> bool:
 
 def names_of(extras: Collection[Extra], *tags: str) -> set[str]:
     """The names that kept elements with these tags define."""
-    found = (_NAME.match(e.text) for e in extras if e.tag in tags and e.format == FORMAT)
+    found = (_NAME.match(e.text) for e in extras if e.tag in tags and e.format == sdf.FORMAT)
     return {match[1][1:-1] for match in found if match}
 
 
 def setting(node: Node, name: str) -> object:
     """A setting of the format itself; None where there is none."""
-    return node.attributes.get(f"{FORMAT}:{name}")
+    return node.attributes.get(sdf.key(name))

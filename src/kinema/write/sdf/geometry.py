@@ -22,6 +22,7 @@ from kinema.description import (
     Sphere,
     tessellate,
 )
+from kinema.words import sdf
 
 from ..text import Element, number, numbers
 from .extras import setting
@@ -115,7 +116,7 @@ def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh) -> bool:
 
 
 def _approximation(writing: Writing, made: Element, shape: Shape, mesh: Mesh) -> None:
-    hulls = setting(shape, "max_convex_hulls")
+    hulls = setting(shape, sdf.MAX_CONVEX_HULLS)
     if mesh.approximation is not None:
         word = _OPTIMIZATIONS.get(mesh.approximation)
         if word is not None and writing.has(WITH_MIMIC):

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.description import Axis, Constraint, Joint, JointKind
 from kinema.foundation import Pose
+from kinema.words import sdf
 
 from ..text import Element, number, numbers
 from .extras import give_back, setting
@@ -22,11 +23,7 @@ _TYPES = {
     JointKind.UNIVERSAL: "universal",
     JointKind.SCREW: "screw",
 }
-INITIAL_POSITION = "kinema:initial_position"
-"""Where a joint starts; the element of that name is gone since SDFormat 1.9, and nobody ever put it to use."""
-NAMESPACE = {"xmlns:kinema": "urn:kinema"}
-_AXIS_SETTINGS = ("limit_stiffness", "limit_dissipation")
-_SAID = ("type", *(f"{tag}_{name}" for tag in ("axis", "axis2") for name in _AXIS_SETTINGS))
+_SAID = (sdf.TYPE, *(sdf.of_axis(tag, sdf.limit(name)) for tag in sdf.AXES for name in sdf.LIMIT_SETTINGS))
 _DYNAMICS = (
     ("damping", "damping"),
     ("friction", "friction"),
@@ -38,7 +35,7 @@ _DYNAMICS = (
 def add_joint(writing: Writing, names: Names, model: Element, joint: Joint) -> Element:
     """The `<joint>` of a joint of the lowered robot."""
     kind = _TYPES[joint.kind]
-    if joint.kind is JointKind.UNIVERSAL and setting(joint, "type") == "revolute2":
+    if joint.kind is JointKind.UNIVERSAL and setting(joint, sdf.TYPE) == "revolute2":
         kind = "revolute2"
     element = model.child("joint", name=names.joints[joint.name], type=kind)
     owner = f'joint "{joint.name}"'
@@ -51,11 +48,11 @@ def add_joint(writing: Writing, names: Names, model: Element, joint: Joint) -> E
     if joint.kind is JointKind.SPHERICAL:
         _ball(writing, element, joint)
     else:
-        for number_of_axis, (tag, axis) in enumerate(zip(("axis", "axis2"), joint.axes, strict=False)):
+        for number_of_axis, (tag, axis) in enumerate(zip(sdf.AXES, joint.axes, strict=False)):
             made = _axis(names, element, tag, joint, axis)
             if joint.initial is not None:
                 start = finite(float(joint.initial[number_of_axis]), owner, "initial position")
-                made.child(INITIAL_POSITION, number(start))
+                made.child(sdf.OWN_INITIAL_POSITION, number(start))
     if joint.closes_loop and not any("must_be_loop_joint" in e.text for e in joint.extras):
         element.child("physics").child("simbody").child("must_be_loop_joint", "true")
     give_back(writing, joint, element, said=_SAID)
@@ -99,10 +96,10 @@ def _axis(names: Names, element: Element, tag: str, joint: Joint, axis: Axis) ->
     for name, value in limits.items():
         if not math.isinf(value):  # what is left out is no limit
             limit.child(name, number(finite(value, owner, name)))
-    for name in _AXIS_SETTINGS:
-        kept = setting(joint, f"{tag}_{name}")
+    for name in sdf.LIMIT_SETTINGS:
+        kept = setting(joint, sdf.of_axis(tag, sdf.limit(name)))
         if kept is not None:
-            limit.child(name.removeprefix("limit_"), plain_text(kept))
+            limit.child(name, plain_text(kept))
     if limit.children:
         made.children.append(limit)
     dynamics = Element("dynamics")
@@ -141,7 +138,7 @@ def add_gear(writing: Writing, names: Names, model: Element, constraint: Constra
     ):
         direction = frame.rotation.T @ link.rotation @ axis
         element.child(tag).child("xyz", numbers(_unit(direction.tolist(), owner)))
-    give_back(writing, constraint, element, said=("type",), skip=("joint",))
+    give_back(writing, constraint, element, said=(sdf.TYPE,), skip=("joint",))
     return element
 
 

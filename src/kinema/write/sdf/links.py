@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.description import Inertial, Link, Shape
 from kinema.foundation import Pose, unique_name
+from kinema.words import sdf
 
 from ..chains import SMALL_MASS, small_inertial
 from ..losing import named_shape
@@ -18,9 +19,8 @@ from .materials import add_material
 from .surfaces import SETTINGS, add_surface
 from .writing import WITH_MIMIC, Writing, add_pose, finite, flag, plain_text, sdf_name
 
-_SIMPLE = ("enable_wind", "must_be_base_link")
-_SHAPE_SIMPLE = ("laser_retro", "max_contacts", "cast_shadows", "visibility_flags", "transparency")
-_SHAPE_SAID = (*SETTINGS, "max_convex_hulls", "meta")
+_SHAPE_SIMPLE = (sdf.LASER_RETRO, sdf.MAX_CONTACTS, sdf.CAST_SHADOWS, sdf.VISIBILITY_FLAGS, sdf.TRANSPARENCY)
+_SHAPE_SAID = (*SETTINGS, sdf.MAX_CONVEX_HULLS, sdf.META)
 
 
 def add_link(writing: Writing, model: Element, link: Link, name: str, *, with_masks: bool) -> Element:
@@ -35,15 +35,16 @@ def add_link(writing: Writing, model: Element, link: Link, name: str, *, with_ma
         element.child("self_collide", flag(link.self_collide))
     if link.kinematic:
         element.child("kinematic", "true")
-    decay = setting(link, "velocity_decay")
+    decay = setting(link, sdf.VELOCITY_DECAY)
     if isinstance(decay, tuple):
-        made = element.child("velocity_decay")
+        made = element.child(sdf.VELOCITY_DECAY)
         made.child("linear", plain_text(decay[0]))
         made.child("angular", plain_text(decay[1]))
     _inertial(writing, element, link)
     _shapes(writing, element, link, with_masks=with_masks)
     inside = ("auto_inertia_params",)
-    give_back(writing, link, element, said=("velocity_decay", "fluid_added_mass"), skip=inside, simple=_SIMPLE)
+    said = (sdf.VELOCITY_DECAY, sdf.FLUID_ADDED_MASS)
+    give_back(writing, link, element, said=said, skip=inside, simple=sdf.LINK_FLAGS)
     return element
 
 
@@ -68,7 +69,7 @@ def _inertial(writing: Writing, element: Element, link: Link) -> None:
     moments = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
     for name, value in moments.items():
         tensor.child(name, number(finite(value, owner, "inertia")))
-    added = setting(link, "fluid_added_mass")
+    added = setting(link, sdf.FLUID_ADDED_MASS)
     if isinstance(added, dict):
         if writing.has("1.10"):
             fluid = made.child("fluid_added_mass")
@@ -77,7 +78,7 @@ def _inertial(writing: Writing, element: Element, link: Link) -> None:
         else:
             writing.drop(link, "the fluid that it adds", "SDFormat has it since 1.10")
     for extra in link.extras:
-        if extra.format == "sdf" and extra.tag == "auto_inertia_params":
+        if extra.format == sdf.FORMAT and extra.tag == "auto_inertia_params":
             made.verbatim(extra.text)
 
 
@@ -136,7 +137,7 @@ def _fill(writing: Writing, made: Element, shape: Shape, use: str, geometry: Ele
         return
     if shape.material is not None:
         add_material(writing, made, shape, shape.material)
-    meta = setting(shape, "meta")
+    meta = setting(shape, sdf.META)
     if isinstance(meta, dict):
         layer = meta.get("layer")
         if isinstance(layer, str) and set(meta) == {"layer"}:

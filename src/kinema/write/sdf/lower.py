@@ -8,7 +8,6 @@ description again, so that what it says can be compared with what it came from.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,27 +26,10 @@ from kinema.foundation import Pose, unique_name
 from ..chains import NO_START, SMALL_MASS, motion_along, small_inertial
 from ..report import Action
 from .constraints import joints_of_constraints
+from .lowered import Lowered
 from .pieces import Chain, Piece, chain_of, coordinate_between, inverse_of
 from .start import CLOSED, poses_at, start_of
 from .writing import Writing
-
-
-@dataclass(slots=True, eq=False)
-class Lowered:
-    """A robot in SDFormat's terms."""
-
-    robot: Robot
-    """Every link has its pose; joints are fixed, simple, ball, universal or screw; none is stacked or free."""
-    coordinates: dict[str, dict[int, tuple[str, int]]] = field(default_factory=dict)
-    """Joint of the description -> its coordinates' numbers -> joint of the file and which of its axes."""
-    chains: dict[str, list[str]] = field(default_factory=dict)
-    """Joint of the description -> the joints of the file that it became."""
-    offsets: dict[tuple[str, int], float] = field(default_factory=dict)
-    """Joint of the description and coordinate -> what is zero in the file; only where that is not zero."""
-    source_of: dict[str, Joint] = field(default_factory=dict)
-    """Joint of the file -> the joint of the description that it is, or is a part of."""
-    said: set[int] = field(default_factory=set)
-    """Ids of the constraints that are joints or mimics in the file."""
 
 
 def lower(writing: Writing, robot: Robot) -> Lowered:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from kinema.description import Shape, VisualMaterial
 from kinema.foundation import clean_name, unique_name
+from kinema.words import sdf
 
 from ..text import Element, number, numbers
 from .extras import give_back, setting
 from .writing import Writing, finite, plain_text
 
 FOLDER = "textures"
-_SIMPLE = ("render_order", "shininess", "lighting", "double_sided")
-_SAID = ("ambient", "specular", "script", "pbr")
+_SIMPLE = (*sdf.MATERIAL_NUMBERS, *sdf.MATERIAL_FLAGS)
+_SAID = (sdf.AMBIENT, sdf.SPECULAR, sdf.SCRIPT, sdf.PBR)
 _ALBEDO = re.compile(r"(<albedo_map>).*?(</albedo_map>)", re.DOTALL)
 
 
@@ -23,17 +24,17 @@ def add_material(writing: Writing, element: Element, shape: Shape, material: Vis
     """The `<material>` of a visual, where there is something to say."""
     made = Element("material")
     color = _shown(writing, shape, _color(shape, material))
-    specular, ambient = setting(material, "specular"), setting(material, "ambient")
+    specular, ambient = setting(material, sdf.SPECULAR), setting(material, sdf.AMBIENT)
     if ambient is None and color is not None and not writing.is_same_format:
         ambient = color  # the format would take black: a shape would be dark wherever no lamp shines on it
     if ambient is not None:
-        made.child("ambient", plain_text(ambient))
+        made.child(sdf.AMBIENT, plain_text(ambient))
     if color is not None:
         made.child("diffuse", numbers(color))
     if specular is None and material.specular is not None:
         specular = _shown(writing, shape, (material.specular, material.specular, material.specular, 1.0))
     if specular is not None:
-        made.child("specular", plain_text(specular))
+        made.child(sdf.SPECULAR, plain_text(specular))
     if material.emission is not None:
         emission = _shown(writing, shape, (*material.emission, 1.0))
         made.child("emissive", numbers(emission or ()))
@@ -44,7 +45,7 @@ def add_material(writing: Writing, element: Element, shape: Shape, material: Vis
     called.extras, called.attributes = material.extras, material.attributes
     if unsaid:
         writing.drop(called, ", ".join(unsaid))
-    give_back(writing, called, made, said=_SAID, skip=("pbr",), simple=_SIMPLE)
+    give_back(writing, called, made, said=_SAID, skip=(sdf.PBR,), simple=_SIMPLE)
     if made.children:
         element.children.append(made)
 
@@ -53,7 +54,7 @@ def _color(shape: Shape, material: VisualMaterial) -> tuple[float, float, float,
     """The colour without the transparency that the visual has beside it."""
     if material.color is None:
         return None
-    transparency = setting(shape, "transparency")
+    transparency = setting(shape, sdf.TRANSPARENCY)
     red, green, blue, alpha = material.color
     if isinstance(transparency, float) and 0 < transparency <= 1:
         alpha = alpha / (1 - transparency) if transparency < 1 else 1.0
@@ -73,7 +74,7 @@ def _shown(writing: Writing, shape: Shape, color: tuple[float, float, float, flo
 
 def _pbr(writing: Writing, element: Element, material: VisualMaterial) -> None:
     texture = _texture(writing, material)
-    kept = next((e.text for e in material.extras if e.tag == "pbr" and e.format == "sdf"), None)
+    kept = next((e.text for e in material.extras if e.tag == sdf.PBR and e.format == sdf.FORMAT), None)
     if kept is not None:
         element.verbatim(_ALBEDO.sub(lambda m: f"{m[1]}{texture}{m[2]}", kept) if texture else kept)
         if re.search(r"<(?!albedo)\w+_map>", kept):

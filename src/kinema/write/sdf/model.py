@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from kinema.description import Cone, Robot
 from kinema.foundation import WriteError, unique_name
+from kinema.words import sdf
 
 from ..text import Element
 from .extras import give_back, setting
 from .joints import add_gear, add_joint
 from .links import add_link
 from .losses import report_robot
-from .lower import Lowered
+from .lowered import Lowered
 from .sensing import Mounted, add_frame
 from .writing import Names, Writing, add_pose, flag, sdf_name
-
-_SIMPLE = ("allow_auto_disable", "enable_wind")
 
 
 def needs_new_version(lowered: list[Lowered]) -> bool:
@@ -32,11 +31,11 @@ def add_model(writing: Writing, holder: Element, robot: Robot, lowered: Lowered,
     _without_mimics(writing, lowered)
     model = holder.child("model", name=name)
     names = _names(lowered)
-    root = robot.root or setting(robot, "canonical_link")
+    root = robot.root or setting(robot, sdf.CANONICAL_LINK)
     if isinstance(root, str) and root in names.links:
         model.set({"canonical_link": names.links[root]})
-    if writing.has("1.12") and isinstance(setting(robot, "namespace"), str):
-        model.set({"namespace": str(setting(robot, "namespace"))})
+    if writing.has("1.12") and isinstance(setting(robot, sdf.NAMESPACE), str):
+        model.set({"namespace": str(setting(robot, sdf.NAMESPACE))})
     add_pose(model, robot.pose, f'robot "{robot.name}"')
     if robot.static:
         model.child("static", "true")
@@ -50,8 +49,8 @@ def add_model(writing: Writing, holder: Element, robot: Robot, lowered: Lowered,
         add_frame(writing, model, frame, written, names)
     by_source = {source: joints[parts[-1]] for source, parts in lowered.chains.items()}
     Mounted(writing, links, {**joints, **by_source}).add(robot)
-    said = ["version", "canonical_link", *(["namespace"] if writing.has("1.12") else [])]
-    give_back(writing, robot, model, said=said, simple=_SIMPLE)
+    said = [sdf.VERSION, sdf.CANONICAL_LINK, *([sdf.NAMESPACE] if writing.has("1.12") else [])]
+    give_back(writing, robot, model, said=said, simple=sdf.MODEL_FLAGS)
     for kind, table in (("link", names.links), ("joint", names.joints), ("constraint", names.constraints)):
         writing.renamed(kind, table)
     writing.renamed("frame", names.frames)

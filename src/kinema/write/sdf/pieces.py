@@ -10,6 +10,7 @@ import numpy as np
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.foundation import Pose
+from kinema.words import sdf
 
 from ..chains import Motion, chained, inverted, suffixes
 
@@ -69,7 +70,7 @@ def pieces_of(joint: Joint) -> list[Piece]:
     usable = [(i, a) for i, a in enumerate(moving) if a.direction.any()]
     if joint.kind is JointKind.UNIVERSAL and len(usable) == 2:
         first, second = (a.direction for _, a in usable)
-        is_own = joint.attributes.get("sdf:type") in ("universal", "revolute2")
+        is_own = joint.attributes.get(sdf.key(sdf.TYPE)) in ("universal", "revolute2")
         if is_own or abs(float(first @ second)) < 1e-12:  # programs take it to be square
             return [Piece(joint, JointKind.UNIVERSAL, moving, (0, 1))]
     if joint.kind is JointKind.SCREW and usable and joint.pitch:

@@ -8,10 +8,11 @@ import numpy as np
 
 from kinema.description import Assembly, Camera, Frame, Light, Sensor
 from kinema.foundation import Pose, unique_name
+from kinema.words import sdf
 
 from ..text import Element, number, numbers
 from .extras import give_back
-from .writing import FORMAT, Names, Writing, add_pose, finite, flag, plain_text, sdf_name
+from .writing import Names, Writing, add_pose, finite, flag, plain_text, sdf_name
 
 _CAMERA_TURN = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 """SDFormat's cameras look along x with z up; the description's along -z with y up."""
@@ -24,8 +25,8 @@ SENSORS = (
     "wireless_transmitter",
 )
 """The format's own kinds of sensors."""
-_SENSOR_SIMPLE = ("always_on", "visualize", "enable_metrics", "topic", "frame_id")
-_LIGHT_SIMPLE = ("intensity", "light_on", "visualize")
+_SENSOR_SIMPLE = (*sdf.SENSOR_FLAGS, *sdf.SENSOR_TEXTS)
+_LIGHT_SIMPLE = (*sdf.LIGHT_NUMBERS, *sdf.LIGHT_FLAGS, sdf.SPECULAR)
 
 
 class Mounted:
@@ -67,7 +68,7 @@ class Mounted:
         add_pose(element, sensor.pose, f'sensor "{sensor.name}"')
         if sensor.update_rate:
             element.child("update_rate", number(finite(sensor.update_rate, sensor.name, "rate")))
-        verbatim = {e.tag for e in sensor.extras if e.format == FORMAT}
+        verbatim = {e.tag for e in sensor.extras if e.format == sdf.FORMAT}
         lost = [key for key in sensor.settings if key not in _SENSOR_SIMPLE and key not in verbatim]
         for key in _SENSOR_SIMPLE:
             if key in sensor.settings:
@@ -81,7 +82,7 @@ class Mounted:
 
     def _camera(self, camera: Camera) -> None:
         """A camera is a sensor, or part of one that is there already."""
-        if (camera.link or "", str(camera.settings.get("sensor", ""))) in self.sensors:
+        if (camera.link or "", str(camera.settings.get(sdf.SENSOR, ""))) in self.sensors:
             return
         holder = None if camera.link is None else self.links.get(camera.link)
         if holder is None:
@@ -96,7 +97,7 @@ class Mounted:
         near, far = camera.clip or _CLIP
         made = element.child("camera", name=name)
         half = math.tan(min(max(camera.vertical_fov, 1e-6), 3.1) / 2) * width / height
-        made.child("horizontal_fov", number(2 * math.atan(half)))
+        made.child(sdf.HORIZONTAL_FOV, number(2 * math.atan(half)))
         image = made.child("image")
         image.child("width", str(int(width)))
         image.child("height", str(int(height)))
@@ -130,13 +131,13 @@ def add_light(writing: Writing, holder: Element, light: Light, name: str) -> Non
         element.child("direction", "0 0 -1")
     lost = []
     for key, value in light.settings.items():
-        if key in _LIGHT_SIMPLE or key == "specular":
+        if key in _LIGHT_SIMPLE:
             element.child(key, plain_text(value))
-        elif key in ("attenuation", "spot") and isinstance(value, dict):
+        elif key in sdf.LIGHT_PARTS and isinstance(value, dict):
             made = element.child(key)
             for tag, number_ in value.items():
                 made.child(tag, plain_text(number_))
-        elif key != "direction":  # it is in the pose
+        elif key != sdf.DIRECTION:  # it is in the pose
             lost.append(key)
     if kind == "spot" and "spot" not in light.settings:
         made = element.child("spot")
@@ -163,4 +164,4 @@ def add_frame(writing: Writing, holder: Element, frame: Frame, name: str, names:
     unsaid = [w for w, v in (("its marker", frame.marker), ("its colour", frame.color)) if v is not None]
     if unsaid:
         writing.drop(frame, " and ".join(unsaid))
-    give_back(writing, frame, element, said=("scope",))
+    give_back(writing, frame, element, said=(sdf.SCOPE,))

@@ -6,25 +6,22 @@ import math
 from collections.abc import Iterable
 
 from kinema.description import PhysicsMaterial, Shape
+from kinema.words import sdf
 
 from ..text import Element, number
 from .extras import give_back, setting
-from .writing import FORMAT, Writing, finite, flag, plain_text
+from .writing import Writing, finite, flag, plain_text
 
 _BITS = 0xFFFFFFFF
-_BULLET_FRICTION = ("friction", "friction2", "fdir1", "rolling_friction")
-_ODE_FRICTION = ("fdir1", "slip1", "slip2")
-_ENGINE = (
-    *("kp", "kd", "soft_cfm", "soft_erp", "max_vel", "min_depth"),
-    *("split_impulse", "split_impulse_penetration_threshold"),
-)
-_CONTACT = ("collide_without_contact", "collide_without_contact_bitmask", "poissons_ratio", "elastic_modulus")
+_BULLET_FRICTION = (*sdf.BULLET_FRICTION[:2], sdf.FDIR1, *sdf.BULLET_FRICTION[2:])
+_ODE_FRICTION = (sdf.FDIR1, *sdf.SLIPS)
+_CONTACT = (sdf.COLLIDE_WITHOUT_CONTACT, sdf.COLLIDE_WITHOUT_CONTACT_BITMASK, *sdf.CONTACT_NUMBERS)
 SETTINGS = (
-    *("threshold", "surface_radius", "torsional_slip"),
+    *(sdf.THRESHOLD, sdf.SURFACE_RADIUS, sdf.TORSIONAL_SLIP),
     *_ODE_FRICTION,
     *_CONTACT,
-    *(f"bullet_{tag}" for tag in (*_BULLET_FRICTION, *_ENGINE)),
-    *(f"ode_{tag}" for tag in _ENGINE),
+    *(sdf.of_engine(sdf.BULLET, tag) for tag in (*_BULLET_FRICTION, *sdf.ENGINE_SETTINGS)),
+    *(sdf.of_engine(sdf.ODE, tag) for tag in sdf.ENGINE_SETTINGS),
 )
 """The settings of a shape that belong to its surface."""
 _UNSAID = {
@@ -46,7 +43,7 @@ def add_surface(writing: Writing, element: Element, shape: Shape, *, with_masks:
     friction, bounce, contact = _friction(writing, shape, surface), Element("bounce"), Element("contact")
     if surface.restitution is not None:
         bounce.child("restitution_coefficient", number(finite(surface.restitution, shape.name, "restitution")))
-    _settings(bounce, shape, ("threshold",))
+    _settings(bounce, shape, (sdf.THRESHOLD,))
     if with_masks:
         contact.child("collide_bitmask", str(shape.conaffinity & _BITS))
         if shape.contype != shape.conaffinity:
@@ -61,21 +58,21 @@ def add_surface(writing: Writing, element: Element, shape: Shape, *, with_masks:
         called = PhysicsMaterial(
             name=surface.name or f"of {shape.name}", extras=surface.extras, attributes=surface.attributes
         )
-        give_back(writing, called, made, said=("torsional",))
+        give_back(writing, called, made, said=(sdf.TORSIONAL,))
     if made.children or made.attributes:
         element.children.append(made)
 
 
-def _settings(element: Element, shape: Shape, tags: Iterable[str], prefix: str = "") -> None:
+def _settings(element: Element, shape: Shape, tags: Iterable[str], engine: str = "") -> None:
     for tag in tags:
-        value = setting(shape, prefix + tag)
+        value = setting(shape, sdf.of_engine(engine, tag) if engine else tag)
         if value is not None and not any(isinstance(c, Element) and c.tag == tag for c in element.children):
             element.child(tag, plain_text(value))
 
 
 def _friction(writing: Writing, shape: Shape, surface: PhysicsMaterial) -> Element:
     element = Element("friction")
-    ode, bullet, torsional = Element("ode"), Element("bullet"), Element("torsional")
+    ode, bullet, torsional = Element(sdf.ODE), Element(sdf.BULLET), Element("torsional")
     mu, mu2 = surface.dynamic_friction, surface.dynamic_friction2
     if mu is None:
         mu = surface.static_friction
@@ -91,7 +88,7 @@ def _friction(writing: Writing, shape: Shape, surface: PhysicsMaterial) -> Eleme
     elif surface.dynamic_friction is None and surface.static_friction is not None:
         writing.approximate(shape, "its static friction", "it is that of sliding, too")
     _settings(ode, shape, _ODE_FRICTION)
-    _settings(bullet, shape, _BULLET_FRICTION, "bullet_")
+    _settings(bullet, shape, _BULLET_FRICTION, sdf.BULLET)
     _torsional(torsional, shape, surface)
     for part in (ode, bullet, torsional):
         if part.children:
@@ -100,7 +97,7 @@ def _friction(writing: Writing, shape: Shape, surface: PhysicsMaterial) -> Eleme
 
 
 def _torsional(element: Element, shape: Shape, surface: PhysicsMaterial) -> None:
-    given = surface.attributes.get(f"{FORMAT}:torsional")
+    given = surface.attributes.get(sdf.key(sdf.TORSIONAL))
     if isinstance(given, tuple):
         coefficient, radius = given
     elif surface.torsional_friction is not None:
@@ -111,23 +108,23 @@ def _torsional(element: Element, shape: Shape, surface: PhysicsMaterial) -> None
         element.child("coefficient", number(finite(coefficient, shape.name, "torsional friction")))
         element.child("use_patch_radius", flag(surface.torsional_friction is not None))
         element.child("patch_radius", number(finite(radius, shape.name, "torsional friction")))
-    _settings(element, shape, ("surface_radius",))
-    slip = setting(shape, "torsional_slip")
+    _settings(element, shape, (sdf.SURFACE_RADIUS,))
+    slip = setting(shape, sdf.TORSIONAL_SLIP)
     if slip is not None:
-        element.child("ode").child("slip", plain_text(slip))
+        element.child(sdf.ODE).child("slip", plain_text(slip))
 
 
 def _engines(contact: Element, shape: Shape, surface: PhysicsMaterial) -> None:
     """Stiffness and damping for ODE, unless the file gave them for an engine of its own."""
-    bullet, ode = Element("bullet"), Element("ode")
-    _settings(bullet, shape, _ENGINE, "bullet_")
+    bullet, ode = Element(sdf.BULLET), Element(sdf.ODE)
+    _settings(bullet, shape, sdf.ENGINE_SETTINGS, sdf.BULLET)
     for tag, value in (("kp", surface.contact_stiffness), ("kd", surface.contact_damping)):
-        own = setting(shape, f"ode_{tag}")
-        if own is None and setting(shape, f"bullet_{tag}") == value:
+        own = setting(shape, sdf.of_engine(sdf.ODE, tag))
+        if own is None and setting(shape, sdf.of_engine(sdf.BULLET, tag)) == value:
             continue
         if value is not None:
             ode.child(tag, number(finite(value, shape.name, tag)))
-    _settings(ode, shape, _ENGINE, "ode_")
+    _settings(ode, shape, sdf.ENGINE_SETTINGS, sdf.ODE)
     for part in (bullet, ode):
         if part.children:
             contact.children.append(part)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from kinema.description import Link, Robot, World
 from kinema.foundation import unique_name
+from kinema.words import sdf
 
 from ..text import Element, number, numbers
 from .extras import give_back, names_of
 from .losses import report_lists
-from .lower import Lowered
+from .lowered import Lowered
 from .model import add_model, model_name
 from .sensing import add_frame, add_light
 from .writing import Writing, finite, sdf_name
 
 _GRAVITY = (0.0, 0.0, -9.81)
-_IN_PHYSICS = ("version", "real_time_factor", "real_time_update_rate", "physics_type")
+_IN_PHYSICS = (sdf.VERSION, *sdf.PHYSICS_NUMBERS, sdf.PHYSICS_TYPE)
 
 
 def scenery_of(world: World) -> Robot | None:
@@ -60,7 +61,7 @@ def _physics(writing: Writing, element: Element, world: World) -> None:
     """The time step, where the kept text does not say it."""
     options = dict(world.options)
     step = options.pop("timestep", None)
-    kept = any(e.tag == "physics" and e.format == "sdf" for e in world.extras)
+    kept = any(e.tag == "physics" and e.format == sdf.FORMAT for e in world.extras)
     if step is not None and not kept:
         physics = element.child("physics", name="default", type="ode")
         physics.child("max_step_size", number(finite(step, "the world", "time step")))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kinema.description import Robot, World
 from kinema.foundation import Pose
+from kinema.words import sdf
 
 from .. import checks
 from ..losing import Losing
@@ -16,7 +17,6 @@ from ..names import NameTable
 from ..report import LossReport
 from ..text import Element, number, numbers, xml_name
 
-FORMAT = "sdf"
 VERSIONS = ("1.9", "1.10", "1.11", "1.12")
 PLAIN, WITH_MIMIC = "1.9", "1.11"
 """The version that is written where nothing needs a newer one, and the first that has mimics and cones."""
@@ -73,7 +73,7 @@ class Writing(Losing):
     @property
     def is_same_format(self) -> bool:
         """Whether the description was read from SDFormat, so that what it does not say is meant to be left out."""
-        return self.source == FORMAT
+        return self.source == sdf.FORMAT
 
     def renamed(self, kind: str, table: NameTable) -> None:
         """Put on record which names had to change."""
@@ -128,6 +128,6 @@ def choose_version(described: Robot | World, options: SdfOptions, needs_new: Cal
     """The version to write: as asked for, that of the file that was read, or the oldest that is enough."""
     if options.version:
         return options.version
-    read = str(described.attributes.get(f"{FORMAT}:version", ""))
+    read = str(described.attributes.get(sdf.key(sdf.VERSION), ""))
     oldest = WITH_MIMIC if needs_new() else PLAIN
     return max(oldest, read if read in VERSIONS else PLAIN, key=VERSIONS.index)

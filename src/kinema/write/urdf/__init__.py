@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kinema.description import Link, Robot, World
 from kinema.foundation import Pose
+from kinema.words import urdf
 
 from ..files import errors_of, staging
 from ..meshes import MeshStore
@@ -57,7 +58,7 @@ def _robot(writing: Writing, described: Robot | World) -> Element:
     for joint in lowered.robot.joints:
         writing.joints.add(joint.name)
     root = Element("robot", {"name": xml_name(robot.name) or "robot"})
-    if writing.version != "1.0" or "urdf:version" in robot.attributes:
+    if writing.version != "1.0" or urdf.VERSION in robot.attributes:
         root.set({"version": writing.version})
     give_back(writing, robot, root, root)
     _parts(writing, lowered, root)
@@ -110,7 +111,7 @@ def _link(writing: Writing, shapes: ShapeWriter, root: Element, link: Link) -> E
 def describe_in_urdf(robot: Robot, options: UrdfOptions | None = None) -> Lowered:
     """The robot as the file will have it, and which of its joints stand for which of the description's."""
     store = MeshStore(Path(), VISUAL_SUFFIXES)
-    writing = Writing(robot, options or UrdfOptions(), LossReport("urdf"), store)
+    writing = Writing(robot, options or UrdfOptions(), LossReport(urdf.FORMAT), store)
     lowered = lower(writing)
     resolve_followers(writing, lowered)
     return lowered

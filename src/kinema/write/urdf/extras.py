@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 from kinema.description import Extra, Node
+from kinema.words import urdf
 
 from ..text import Element
-from .writing import FORMAT, Writing
-
-_SAID_ELSEWHERE = ("version", "limit", "safety_controller", "calibration", "texture")
-"""The attributes of nodes that the writer puts into elements of their own."""
+from .writing import Writing
 
 
 def give_back(writing: Writing, node: Node, element: Element | None, root: Element) -> None:
@@ -25,17 +23,13 @@ def give_back(writing: Writing, node: Node, element: Element | None, root: Eleme
     lost = [
         f"{extra.format} {extra.tag}"
         for extra in node.extras
-        if not (extra.format == FORMAT and _place(extra, element, root))
+        if not (extra.format == urdf.FORMAT and _place(extra, element, root))
     ]
-    lost += [key for key in node.attributes if not _is_said(key)]
+    # what is kept of URDF itself is put into elements of its own
+    lost += [key for key in node.attributes if key not in urdf.KEYS]
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
         writing.drop(node, f"settings of its own format: {shown}", "URDF has no place for them")
-
-
-def _is_said(key: str) -> bool:
-    format, _, name = key.partition(":")
-    return format == FORMAT and name in _SAID_ELSEWHERE
 
 
 def _place(extra: Extra, element: Element | None, root: Element) -> bool:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 
 from kinema.description import Axis, Joint, JointKind
+from kinema.words import urdf
 
 from ..text import Element, number
 from .extras import give_back
 from .placing import add_origin, direction_text
-from .writing import FORMAT, NO_LIMIT, Writing, finite
+from .writing import NO_LIMIT, Writing, finite
 
 _TYPES = {
     JointKind.FIXED: "fixed",
@@ -47,8 +48,8 @@ def add_joint(writing: Writing, root: Element, joint: Joint) -> None:
                 multiplier=None if multiplier == 1 else number(multiplier),
                 offset=None if offset == 0 else number(offset),
             )
-    _numbers(element, "safety_controller", joint.attributes.get(f"{FORMAT}:safety_controller"), _SAFETY)
-    _numbers(element, "calibration", joint.attributes.get(f"{FORMAT}:calibration"), _CALIBRATION)
+    _numbers(element, "safety_controller", joint.attributes.get(urdf.SAFETY_CONTROLLER), _SAFETY)
+    _numbers(element, "calibration", joint.attributes.get(urdf.CALIBRATION), _CALIBRATION)
     give_back(writing, joint, element, root)
 
 
@@ -56,7 +57,7 @@ def _limit(writing: Writing, element: Element, joint: Joint, axis: Axis) -> None
     """The limits; in version 1.0 those that are absent have to be numbers all the same."""
     given = {"lower": axis.lower, "upper": axis.upper, "effort": axis.effort, "velocity": axis.velocity}
     if joint.kind is JointKind.CONTINUOUS:
-        aside = joint.attributes.get(f"{FORMAT}:limit", {})
+        aside = joint.attributes.get(urdf.LIMIT, {})
         given |= {"lower": aside.get("lower", math.inf), "upper": aside.get("upper", math.inf)}
         optional = {"lower", "upper"}
     else:

@@ -23,11 +23,12 @@ from kinema.description import (
     joint_motion,
 )
 from kinema.foundation import Pose, WriteError, unique_name
+from kinema.words import urdf
 
 from ..chains import SMALL_MASS, small_inertial
 from .planar import as_planar
 from .steps import Step, steps_of
-from .writing import FORMAT, Writing
+from .writing import Writing
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +174,7 @@ class _Lowering:
     # -- joints ---------------------------------------------------------------------------------------------------
 
     def _edge(self, edge: TreeEdge) -> None:
-        planar = as_planar(edge, self.source.format == FORMAT)
+        planar = as_planar(edge, self.source.format == urdf.FORMAT)
         if planar is not None:
             planar.parent, planar.parent_pose = edge.parent or self.world, self._from_world(edge, planar.parent_pose)
             self._record(edge.joints[0], planar.name)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from kinema.description import VisualMaterial
 from kinema.foundation import clean_name, unique_name
+from kinema.words import urdf
 
 from ..text import Element, numbers, xml_name
 from .extras import give_back, names_of
-from .writing import FORMAT, Writing, finite
+from .writing import Writing, finite
 
 FOLDER = "textures"
 _UNSAID = ("emission", "specular", "metallic", "roughness", "reflectance")
@@ -36,7 +37,7 @@ class Materials:
 
     def add(self, visual: Element, material: VisualMaterial) -> None:
         """Let a visual have a material, which is defined if it was not before."""
-        if not material.name and self.writing.robot.format == FORMAT:
+        if not material.name and self.writing.robot.format == urdf.FORMAT:
             self._inline(visual, material)
             return
         if id(material) not in self._met:
@@ -95,7 +96,7 @@ class Materials:
     def _texture(self, material: VisualMaterial) -> str:
         """The reference to write; the file is copied beside the one that is written."""
         if not material.texture:
-            missing = str(material.attributes.get(f"{FORMAT}:texture", ""))
+            missing = str(material.attributes.get(urdf.TEXTURE, ""))
             if missing:
                 how = f"the file {missing!r} was not found; the reference is written as it was"
                 self.writing.approximate(_called(material), "its texture", how)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kinema.description import Joint, Robot
+from kinema.words import urdf
 
 from .. import checks
 from ..losing import Losing
@@ -14,7 +15,6 @@ from ..names import NameTable
 from ..report import LossReport
 from ..text import xml_name
 
-FORMAT = "urdf"
 VERSIONS = ("1.0", "1.1", "1.2")
 NO_LIMIT = 1e16
 """What is written where a limit is absent but URDF wants a number: readers refuse infinity."""
@@ -55,7 +55,7 @@ class Writing(Losing):
     @property
     def version(self) -> str:
         """The version that is written."""
-        own = str(self.robot.attributes.get(f"{FORMAT}:version", ""))
+        own = str(self.robot.attributes.get(urdf.VERSION, ""))
         return self.options.version or (own if own in VERSIONS else VERSIONS[0])
 
     def reference(self, place: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kinema.description import Collider
+from kinema.words import ours, physics, usd
 
 from ..report import Action
 from .filters import ColliderClass
@@ -17,7 +18,7 @@ def author_collisions(writing: Writing) -> None:
     _excluded_pairs(writing)
     for a, b in writing.loose:
         _filter_links(writing, a, b)
-    if writing.described.format != "usd":  # a stage says by itself who is kept apart
+    if writing.described.format != usd.FORMAT:  # a stage says by itself who is kept apart
         for parts in writing.plan.robots:
             if not parts.robot.static:
                 _held_together(writing, parts)
@@ -42,17 +43,17 @@ def _user_groups(writing: Writing) -> None:
         return
     paths = {g.name: writing.plan.names.child(_scope(writing), g.name, "group") for g, _ in groups}
     for group, members in groups:
-        prim = writing.draft.prim(paths[group.name], "PhysicsCollisionGroup")
-        prim.apply("CollectionAPI:colliders")
-        prim.relate("collection:colliders:includes", _paths(writing, members))
+        prim = writing.draft.prim(paths[group.name], physics.COLLISION_GROUP)
+        prim.apply(usd.COLLIDERS_API)
+        prim.relate(usd.COLLIDERS, _paths(writing, members))
         filtered = [paths[n] for n in group.filtered if n in paths]
         if filtered:
-            prim.relate("physics:filteredGroups", filtered)
+            prim.relate(physics.FILTERED_GROUPS, filtered)
         if group.invert:
-            prim.set("physics:invertFilteredGroups", "bool", True)
+            prim.set(physics.INVERT_FILTERED_GROUPS, "bool", True)
         if group.merge:
-            prim.set("physics:mergeGroup", "string", group.merge)
-        prim.keep("name", "string", group.name)
+            prim.set(physics.MERGE_GROUP, "string", group.merge)
+        prim.keep(ours.NAME, group.name)
 
 
 def _class_groups(writing: Writing) -> None:
@@ -66,15 +67,15 @@ def _class_groups(writing: Writing) -> None:
     for number, one in enumerate(classes):
         if id(one) not in path_of:
             continue
-        prim = writing.draft.prim(path_of[id(one)], "PhysicsCollisionGroup")
-        prim.apply("CollectionAPI:colliders")
-        prim.relate("collection:colliders:includes", _paths(writing, one.members))
+        prim = writing.draft.prim(path_of[id(one)], physics.COLLISION_GROUP)
+        prim.apply(usd.COLLIDERS_API)
+        prim.relate(usd.COLLIDERS, _paths(writing, one.members))
         # filtering works both ways, so that each pair of groups is said once
         apart = [path_of[id(other)] for k, other in enumerate(classes) if k >= number and not one.row[k]]
         if apart:
-            prim.relate("physics:filteredGroups", apart)
+            prim.relate(physics.FILTERED_GROUPS, apart)
         if apart == [prim.path] and one.row.count(False) == 1 and _is_a_robot(writing, one):
-            prim.keep("isSelfCollision", "bool", True)
+            prim.keep(ours.IS_SELF_COLLISION, True)
 
 
 def _is_a_robot(writing: Writing, one: ColliderClass) -> bool:
@@ -126,7 +127,7 @@ def _held_together(writing: Writing, parts: RobotPlan) -> None:
 
 def _filter_links(writing: Writing, a: str, b: str) -> None:
     """Keep two bodies apart. On an articulation's root it would be read as about the whole articulation."""
-    roots = {path for path in (a, b) if "PhysicsArticulationRootAPI" in writing.draft.prims[path].schemas}
+    roots = {path for path in (a, b) if physics.ARTICULATION_ROOT_API in writing.draft.prims[path].schemas}
     if not roots:
         _filter(writing, a, [b])
         return
@@ -139,11 +140,11 @@ def _filter(writing: Writing, path: str, others: list[str] | tuple[str, ...]) ->
     if not others:
         return
     prim = writing.draft.prims[path]
-    prim.apply("PhysicsFilteredPairsAPI")
+    prim.apply(physics.FILTERED_PAIRS_API)
     known = writing.filtered.setdefault(path, [])
     known += [o for o in others if o not in known and path not in writing.filtered.get(o, ())]
     if known:
-        prim.relate("physics:filteredPairs", known)
+        prim.relate(physics.FILTERED_PAIRS, known)
 
 
 def _forced_pairs(writing: Writing) -> None:

@@ -16,13 +16,11 @@ import numpy as np
 
 from kinema.description import Node
 from kinema.foundation import Array, ArrayLike, Pose
+from kinema.words import ours, usd
 
 from ..report import Action, Loss, LossReport
 from . import pxr
 
-EXACT = "kinema:exact:"
-_TWIN = {"float": "double", "point3f": "point3d", "vector3f": "vector3d", "float3": "double3", "quatf": "quatd"}
-"""Single-precision type -> the type of the exact value beside it."""
 _LOST = 1e-12
 """Relative rounding that is not worth an exact value of its own: that of computing a pose."""
 _LONG = 15_000
@@ -44,7 +42,7 @@ class Draft:
     relative_targets: list[tuple[str, str, str]] = field(default_factory=list)
     """Prim, relationship and target of what reads better as a relative path."""
 
-    def prim(self, path: str, kind: str = "Xform") -> PrimDraft:
+    def prim(self, path: str, kind: str = usd.XFORM) -> PrimDraft:
         """A new prim of a type; its parents must have been made before."""
         spec = pxr.Sdf.CreatePrimInLayer(self.layer, path)
         spec.specifier = pxr.Sdf.SpecifierDef
@@ -56,7 +54,7 @@ class Draft:
     def scope(self, path: str) -> str:
         """The path of a scope, made when it is first asked for."""
         if path not in self.prims:
-            self.prim(path, "Scope")
+            self.prim(path, usd.SCOPE)
         return path
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
@@ -85,7 +83,7 @@ class PrimDraft:
         """Apply API schemas, each once."""
         self.schemas += [s for s in dict.fromkeys(schemas) if s not in self.schemas]
         operation = pxr.Sdf.TokenListOp.Create(prependedItems=self.schemas)
-        self.spec.SetInfo("apiSchemas", operation)
+        self.spec.SetInfo(usd.API_SCHEMAS, operation)
 
     def set(self, name: str, kind: str, value: Any, *, uniform: bool = False, custom: bool = False) -> None:
         """An attribute of a type, such as `float` or `token[]`, as it is."""
@@ -103,15 +101,15 @@ class PrimDraft:
         found = self.spec.attributes.get(name)
         return found or sdf.AttributeSpec(self.spec, name, sdf.ValueTypeNames.Find(kind), variability, custom)
 
-    def keep(self, name: str, kind: str, value: Any) -> None:
+    def keep(self, setting: ours.Setting, value: Any) -> None:
         """One of Kinema's own settings, which only its reader knows."""
-        self.set(f"kinema:{name}", kind, value, custom=True)
+        self.set(setting.name, setting.type, value, custom=True)
 
     def number(self, name: str, kind: str, value: ArrayLike) -> None:
         """An attribute in single precision, with the exact value beside it where that says more."""
         self.set(name, kind, value)
         if self.draft.exact and self._loses(kind, np.asarray(value, dtype=np.float64)):
-            self.set(EXACT + name, _twin(kind), value, custom=True)
+            self.set(ours.EXACT + name, _twin(kind), value, custom=True)
 
     def _loses(self, kind: str, numbers: Array) -> bool:
         """Whether what a reader makes of the single-precision numbers is not what was meant."""
@@ -134,7 +132,7 @@ class PrimDraft:
         decimals = np.array([float(str(v)) for v in single.reshape(-1)]).reshape(numbers.shape)
         if _is_off(numbers, decimals, _NOISE):
             return True
-        self.keep("decimals", "bool", True)
+        self.keep(ours.DECIMALS, True)
         return False
 
     def relate(self, name: str, targets: Iterable[str], *, custom: bool = False, relative: bool = False) -> None:
@@ -150,16 +148,16 @@ class PrimDraft:
         """Its transform in its parent, in double precision; what is the identity is left out."""
         order: list[str] = []
         if pose.position.any():
-            self.set("xformOp:translate", "double3", pose.position)
-            order.append("xformOp:translate")
+            self.set(usd.TRANSLATE, "double3", pose.position)
+            order.append(usd.TRANSLATE)
         if not np.array_equal(pose.rotation, np.eye(3)):
-            self.set("xformOp:orient", "quatd", pose.quaternion)
-            order.append("xformOp:orient")
+            self.set(usd.ORIENT, "quatd", pose.quaternion)
+            order.append(usd.ORIENT)
         if scale is not None and any(s != 1 for s in scale):
-            self.set("xformOp:scale", "double3", scale)
-            order.append("xformOp:scale")
+            self.set(usd.SCALE, "double3", scale)
+            order.append(usd.SCALE)
         if order:
-            self.set("xformOpOrder", "token[]", order, uniform=True)
+            self.set(usd.XFORM_OP_ORDER, "token[]", order, uniform=True)
 
     def tell(self, **metadata: Any) -> None:
         """Metadata such as `kind` and `displayName`."""
@@ -180,7 +178,7 @@ def _is_off(numbers: Array, read: Array, noise: float) -> bool:
 
 
 def _twin(kind: str) -> str:
-    return _TWIN[kind.removesuffix("[]")] + ("[]" if kind.endswith("[]") else "")
+    return ours.TWINS[kind.removesuffix("[]")] + ("[]" if kind.endswith("[]") else "")
 
 
 def to_usd(kind: str, value: Any) -> Any:

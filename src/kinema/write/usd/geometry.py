@@ -29,6 +29,7 @@ from kinema.description import (
     tessellate,
 )
 from kinema.foundation import Array
+from kinema.words import newton, ours, physics, usd
 
 from ..report import Action
 from .draft import PrimDraft
@@ -70,30 +71,30 @@ def solid_of(writing: Writing, shape: Shape, *, moves: bool) -> Solid:
         case Box():
             _check(geometry.size)
             edges = geometry.size
-            return Solid("Cube", None if edges[0] == edges[1] == edges[2] else edges)
+            return Solid(usd.CUBE, None if edges[0] == edges[1] == edges[2] else edges)
         case Sphere():
             _check([geometry.radius])
-            return Solid("Sphere")
+            return Solid(usd.SPHERE)
         case Ellipsoid():
             _check(geometry.radii)
             if shape.collision:
-                return Solid("Mesh", mesh=shapes.ellipsoid(geometry.radii))
-            return Solid("Sphere", geometry.radii)
+                return Solid(usd.MESH, mesh=shapes.ellipsoid(geometry.radii))
+            return Solid(usd.SPHERE, geometry.radii)
         case Capsule():
             _check([geometry.radius])
             _check([geometry.length], or_zero=True)
-            return Solid("Capsule")
+            return Solid(usd.CAPSULE)
         case Cylinder() | Cone():
             _check([geometry.radius, geometry.length])
-            return Solid(type(geometry).__name__)
+            return Solid(usd.CYLINDER if isinstance(geometry, Cylinder) else usd.CONE)
         case Plane():
             if not (moves and shape.collision):
-                return Solid("Plane")
+                return Solid(usd.PLANE)
             width, length = geometry.size or (_WIDE, _WIDE)
             size = np.array([width, length, _SLAB])
-            return Solid("Cube", size, offset=np.array([0.0, 0.0, -_SLAB / 2]))
+            return Solid(usd.CUBE, size, offset=np.array([0.0, 0.0, -_SLAB / 2]))
         case HeightField():
-            return Solid("Mesh", mesh=tessellate(geometry))
+            return Solid(usd.MESH, mesh=tessellate(geometry))
         case Mesh():
             return _mesh_solid(writing, geometry)
 
@@ -108,8 +109,8 @@ def _mesh_solid(writing: Writing, mesh: Mesh) -> Solid:
     if not (np.isfinite(mesh.scale).all() and mesh.scale.all()):
         raise NoGeometry("one of its scales is zero or no number")
     if np.prod(mesh.scale) < 0:  # many tools get a mirroring transform wrong: the points themselves are mirrored
-        return Solid("Mesh", mesh=shapes.apply_linear(data, np.diag(mesh.scale)))
-    return Solid("Mesh", mesh.scale, data)
+        return Solid(usd.MESH, mesh=shapes.apply_linear(data, np.diag(mesh.scale)))
+    return Solid(usd.MESH, mesh.scale, data)
 
 
 def author_geometry(writing: Writing, shape: Shape, solid: Solid, prim: PrimDraft) -> None:
@@ -133,21 +134,21 @@ def author_geometry(writing: Writing, shape: Shape, solid: Solid, prim: PrimDraf
 
 
 def _cube(prim: PrimDraft, size: float) -> None:
-    prim.set("size", "double", size)
-    prim.set("extent", "float3[]", _box_extent([size] * 3))
+    prim.set(usd.SIZE, "double", size)
+    prim.set(usd.EXTENT, "float3[]", _box_extent([size] * 3))
 
 
 def _sphere(prim: PrimDraft, radius: float) -> None:
-    prim.set("radius", "double", radius)
-    prim.set("extent", "float3[]", _box_extent([2 * radius] * 3))
+    prim.set(usd.RADIUS, "double", radius)
+    prim.set(usd.EXTENT, "float3[]", _box_extent([2 * radius] * 3))
 
 
 def _along_z(prim: PrimDraft, geometry: Capsule | Cylinder | Cone) -> None:
-    prim.set("axis", "token", "Z", uniform=True)
-    prim.set("radius", "double", geometry.radius)
-    prim.set("height", "double", geometry.length)
+    prim.set(usd.AXIS, "token", usd.Z, uniform=True)
+    prim.set(usd.RADIUS, "double", geometry.radius)
+    prim.set(usd.HEIGHT, "double", geometry.length)
     whole = geometry.length + (2 * geometry.radius if isinstance(geometry, Capsule) else 0.0)
-    prim.set("extent", "float3[]", _box_extent([2 * geometry.radius, 2 * geometry.radius, whole]))
+    prim.set(usd.EXTENT, "float3[]", _box_extent([2 * geometry.radius, 2 * geometry.radius, whole]))
 
 
 def _ellipsoid(writing: Writing, shape: Shape, geometry: Ellipsoid, solid: Solid, prim: PrimDraft) -> None:
@@ -156,32 +157,34 @@ def _ellipsoid(writing: Writing, shape: Shape, geometry: Ellipsoid, solid: Solid
         return
     # validators refuse a collider that is a sphere scaled unevenly, and simulators make a ball of it
     write_triangles(prim, solid.mesh)
-    _stands_for(prim, "ellipsoid", geometry.radii)
+    _stands_for(prim, ours.SOLID_ELLIPSOID, geometry.radii)
     _hull(prim)
     how = "USD has no ellipsoid that collides; a mesh of it is written, and its radii are in kinema:solid:numbers"
     writing.lose(Action.APPROXIMATED, shape, "that it is an ellipsoid", how)
 
 
 def _plane(writing: Writing, shape: Shape, geometry: Plane, solid: Solid, prim: PrimDraft) -> None:
-    if solid.prim_type == "Cube":
+    if solid.prim_type == usd.CUBE:
         _cube(prim, 1.0)
-        _stands_for(prim, "plane", geometry.size or ())
+        _stands_for(prim, ours.SOLID_PLANE, geometry.size or ())
         how = "planes may not be on bodies in USD; a slab is written in its place"
         writing.lose(Action.APPROXIMATED, shape, "that it is a plane", how)
         return
-    prim.set("axis", "token", "Z", uniform=True)
+    prim.set(usd.AXIS, "token", usd.Z, uniform=True)
     if geometry.size is not None:
         width, length = geometry.size
-        prim.set("width", "double", width)
-        prim.set("length", "double", length)
-        prim.set("extent", "float3[]", _box_extent([width, length, 0.0]))
+        prim.set(usd.WIDTH, "double", width)
+        prim.set(usd.LENGTH, "double", length)
+        prim.set(usd.EXTENT, "float3[]", _box_extent([width, length, 0.0]))
 
 
 def _terrain(writing: Writing, shape: Shape, geometry: HeightField, solid: Solid, prim: PrimDraft) -> None:
     if solid.mesh is not None:
         write_triangles(prim, solid.mesh)
     rows, columns = geometry.heights.shape
-    _stands_for(prim, "heightfield", [*geometry.size, geometry.base, rows, columns, *geometry.heights.reshape(-1)])
+    _stands_for(
+        prim, ours.SOLID_HEIGHT_FIELD, [*geometry.size, geometry.base, rows, columns, *geometry.heights.reshape(-1)]
+    )
     how = "USD has no height fields; its triangles are written, and the heights are in kinema:solid:numbers"
     writing.lose(Action.APPROXIMATED, shape, "that it is a height field", how)
 
@@ -194,14 +197,14 @@ def _mesh(writing: Writing, shape: Shape, mesh: Mesh, solid: Solid, prim: PrimDr
     if not shape.collision:
         return
     if mesh.approximation is not None:
-        prim.apply("PhysicsMeshCollisionAPI")
-        prim.set("physics:approximation", "token", mesh.approximation.value, uniform=True)
+        prim.apply(physics.MESH_COLLISION_API)
+        prim.set(physics.APPROXIMATION, "token", mesh.approximation.value, uniform=True)
         if mesh.approximation is Approximation.SDF:
             how = "the token sdf is PhysX's and Newton's, no part of UsdPhysics"
             writing.lose(Action.EXTENSION, shape, "that it collides as a distance field", how)
     if mesh.max_hull_vertices is not None:
-        prim.apply("NewtonMeshCollisionAPI")
-        prim.set("newton:maxHullVertices", "int", mesh.max_hull_vertices, uniform=True)
+        prim.apply(newton.MESH_COLLISION_API)
+        prim.set(newton.MAX_HULL_VERTICES, "int", mesh.max_hull_vertices, uniform=True)
         how = "it is in newton:maxHullVertices, which is no part of UsdPhysics"
         writing.lose(Action.EXTENSION, shape, "how many vertices its hull may have", how)
 
@@ -212,13 +215,13 @@ def _file_stem(mesh: Mesh) -> str:
 
 
 def _hull(prim: PrimDraft) -> None:
-    prim.apply("PhysicsMeshCollisionAPI")
-    prim.set("physics:approximation", "token", Approximation.CONVEX_HULL.value, uniform=True)
+    prim.apply(physics.MESH_COLLISION_API)
+    prim.set(physics.APPROXIMATION, "token", Approximation.CONVEX_HULL.value, uniform=True)
 
 
 def _stands_for(prim: PrimDraft, kind: str, numbers: Sequence[float] | Array) -> None:
-    prim.keep("solid", "token", kind)
-    prim.keep("solid:numbers", "double[]", np.asarray(numbers, dtype=np.float64))
+    prim.keep(ours.SOLID, kind)
+    prim.keep(ours.SOLID_NUMBERS, np.asarray(numbers, dtype=np.float64))
 
 
 def _box_extent(edges: Sequence[float]) -> Array:

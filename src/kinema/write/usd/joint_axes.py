@@ -12,10 +12,10 @@ import numpy as np
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind
 from kinema.foundation import Array, axis_angle_to_matrix, rotation_aligning
+from kinema.words import physics
 
 _SAME = 1e-12
 """Sine of the angle below which two directions are the same."""
-XYZ = "XYZ"
 
 
 class UsdAxes(NamedTuple):
@@ -30,7 +30,7 @@ class UsdAxes(NamedTuple):
 
     def token(self, number: int, axis: Axis) -> str:
         """USD's name for an axis of the joint: `rotX`, `transZ`, ..."""
-        return ("rot" if axis.motion is AxisMotion.ROTATION else "trans") + XYZ[self.slots[number]]
+        return physics.SIX[self.slots[number] + (3 if axis.motion is AxisMotion.ROTATION else 0)]
 
 
 def usd_axes(joint: Joint) -> UsdAxes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kinema.description import AxisMotion, Joint, SolverParameters
+from kinema.words import mjc, newton, ours
 
 from ..report import Action
 from .draft import PrimDraft
@@ -35,13 +36,13 @@ def _per_speed(value: float, turns: bool) -> float:
 
 
 _SETTINGS = (
-    _Setting("armature", 0.0, "newton:armature"),
-    _Setting("damping", 0.0, "newton:damping", _per_speed),
-    _Setting("friction", 0.0, "newton:friction"),
-    _Setting("velocity", math.inf, "newton:velocityLimit", _speed),
-    _Setting("effort", math.inf, "newton:effortLimit"),
-    _Setting("stiffness", 0.0, "mjc:stiffness"),
-    _Setting("spring_reference", 0.0, "mjc:springref", _speed),
+    _Setting("armature", 0.0, newton.ARMATURE),
+    _Setting("damping", 0.0, newton.DAMPING, _per_speed),
+    _Setting("friction", 0.0, newton.FRICTION),
+    _Setting("velocity", math.inf, newton.VELOCITY_LIMIT, _speed),
+    _Setting("effort", math.inf, newton.EFFORT_LIMIT),
+    _Setting("stiffness", 0.0, mjc.STIFFNESS),
+    _Setting("spring_reference", 0.0, mjc.SPRING_REF, _speed),
     _Setting("acceleration", math.inf, ""),
     _Setting("deceleration", math.inf, ""),
     _Setting("jerk", math.inf, ""),
@@ -60,46 +61,47 @@ def author_settings(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
             _one_for_all(prim, setting.attribute, in_usd.pop())
             how = f"it is in {setting.attribute}, which is no part of UsdPhysics"
         else:
-            prim.keep(f"axis:{setting.field}", "double[]", values)
-            how = f"it is in kinema:axis:{setting.field}, which other tools do not know"
+            kept = ours.axis(setting.field)
+            prim.keep(kept, values)
+            how = f"it is in {kept.name}, which other tools do not know"
         writing.lose(Action.EXTENSION, joint, setting.field.replace("_", " "), how)
     _solver(writing, joint, prim)
 
 
 def _one_for_all(prim: PrimDraft, attribute: str, value: float) -> None:
-    if attribute.startswith("newton:"):
-        prim.apply("NewtonJointAPI")
+    if attribute.startswith(newton.NAMESPACE):
+        prim.apply(newton.JOINT_API)
         prim.number(attribute, "float", value)
     else:
-        prim.apply("MjcJointAPI")
+        prim.apply(mjc.JOINT_API)
         prim.set(attribute, "double", value, uniform=True)
 
 
 def _solver(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
     """MuJoCo's soft limits and friction."""
     default = SolverParameters()
-    for field, suffix in (("limit_solver", "limit"), ("friction_solver", "friction")):
+    for field, names in (("limit_solver", mjc.LIMIT_SOLVER), ("friction_solver", mjc.FRICTION_SOLVER)):
         solvers = {getattr(a, field) for a in joint.axes} - {default}
         if not solvers:
             continue
-        prim.apply("MjcJointAPI")
+        prim.apply(mjc.JOINT_API)
         if len({getattr(a, field) for a in joint.axes}) > 1:
             writing.lose(Action.DROPPED, joint, f"{field.replace('_', ' ')} parameters", "they differ between its axes")
             continue
         solver = solvers.pop()
-        author_solver(prim, solver, suffix)
-        how = f"they are in mjc:solref{suffix} and mjc:solimp{suffix}, which MuJoCo knows"
+        author_solver(prim, solver, names)
+        how = f"they are in {names[0]} and {names[1]}, which MuJoCo knows"
         writing.lose(Action.EXTENSION, joint, f"{field.replace('_', ' ')} parameters", how)
 
 
-def author_solver(prim: PrimDraft, solver: SolverParameters, suffix: str) -> None:
-    """MuJoCo's parameters of a limit or of friction."""
+def author_solver(prim: PrimDraft, solver: SolverParameters, names: Sequence[str]) -> None:
+    """MuJoCo's parameters of a limit or of friction; `names` are those of reference, impedance and, perhaps, margin."""
     if solver.solref is not None:
-        prim.set(f"mjc:solref{suffix}", "double[]", solver.solref, uniform=True)
+        prim.set(names[0], "double[]", solver.solref, uniform=True)
     if solver.solimp is not None:
-        prim.set(f"mjc:solimp{suffix}", "double[]", solver.solimp, uniform=True)
-    if solver.margin and suffix == "limit":
-        prim.set("mjc:margin", "double", solver.margin, uniform=True)
+        prim.set(names[1], "double[]", solver.solimp, uniform=True)
+    if solver.margin and len(names) > 2:
+        prim.set(names[2], "double", solver.margin, uniform=True)
 
 
 def author_mimic(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft) -> None:
@@ -117,12 +119,12 @@ def author_mimic(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDra
             writing.lose(Action.DROPPED, joint, f'that it follows "{mimic.joint}"', how)
             continue
         turns = axis.motion is AxisMotion.ROTATION
-        prim.apply("NewtonMimicAPI")
-        prim.relate("newton:mimicJoint", [parts.joints[id(leader)]])
+        prim.apply(newton.MIMIC_API)
+        prim.relate(newton.MIMIC_JOINT, [parts.joints[id(leader)]])
         offset = mimic.offset - mimic.multiplier * mimic.reference
         if offset:
-            prim.number("newton:mimicCoef0", "float", _speed(offset, turns))
-        prim.number("newton:mimicCoef1", "float", mimic.multiplier)
+            prim.number(newton.MIMIC_OFFSET, "float", _speed(offset, turns))
+        prim.number(newton.MIMIC_FACTOR, "float", mimic.multiplier)
         how = "it is in NewtonMimicAPI, which is no part of UsdPhysics"
         if leader.axes[0].motion is not axis.motion:
             how += "; the factor is in metres and radians, as the schema gives no unit where one turns and one slides"

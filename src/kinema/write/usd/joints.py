@@ -8,10 +8,11 @@ import numpy as np
 
 from kinema.description import Axis, AxisMotion, AxisState, Base, Joint, JointKind, joint_motion
 from kinema.foundation import Pose
+from kinema.words import ours, physics, usd
 
 from ..report import Action
 from .draft import PrimDraft
-from .joint_axes import XYZ, UsdAxes, usd_axes
+from .joint_axes import UsdAxes, usd_axes
 from .joint_settings import author_mimic, author_settings
 from .names import author_name, give_back
 from .plan import RobotPlan
@@ -19,12 +20,12 @@ from .writing import Writing
 
 DEGREE = math.pi / 180
 _TYPES = {
-    JointKind.FIXED: "PhysicsFixedJoint",
-    JointKind.REVOLUTE: "PhysicsRevoluteJoint",
-    JointKind.CONTINUOUS: "PhysicsRevoluteJoint",
-    JointKind.PRISMATIC: "PhysicsPrismaticJoint",
-    JointKind.SPHERICAL: "PhysicsSphericalJoint",
-    JointKind.DISTANCE: "PhysicsDistanceJoint",
+    JointKind.FIXED: physics.FIXED_JOINT,
+    JointKind.REVOLUTE: physics.REVOLUTE_JOINT,
+    JointKind.CONTINUOUS: physics.REVOLUTE_JOINT,
+    JointKind.PRISMATIC: physics.PRISMATIC_JOINT,
+    JointKind.SPHERICAL: physics.SPHERICAL_JOINT,
+    JointKind.DISTANCE: physics.DISTANCE_JOINT,
 }
 """Kinds that USD has a joint for; the others are the general joint with some axes locked."""
 
@@ -44,8 +45,8 @@ def author_joint(writing: Writing, parts: RobotPlan, joint: Joint) -> None:
 
 def _type(joint: Joint) -> str:
     if _is_locked(joint):
-        return "PhysicsFixedJoint"
-    return _TYPES.get(joint.kind, "PhysicsJoint")
+        return physics.FIXED_JOINT
+    return _TYPES.get(joint.kind, physics.SIX_AXIS_JOINT)
 
 
 def _is_locked(joint: Joint) -> bool:
@@ -62,17 +63,17 @@ def say_without_prim(writing: Writing, parts: RobotPlan, joint: Joint) -> None:
     if free is None or not joint.enabled:
         return
     body = writing.draft.prims[parts.links[free]]
-    body.keep("freeJoint", "string", joint.name)
+    body.keep(ours.FREE_JOINT, joint.name)
     if other is not None:
-        body.relate("kinema:freeJoint:parent", [parts.links[other]], custom=True)
+        body.relate(ours.FREE_JOINT_PARENT, [parts.links[other]], custom=True)
         if not writing.filters.joint_collides(parts, joint):
             writing.loose.append((parts.links[other], body.path))
     if joint.collision_enabled is not None:
-        body.keep("freeJoint:collisionEnabled", "bool", joint.collision_enabled)
-    for side, pose in (("0", joint.parent_pose), ("1", joint.child_pose)):
+        body.keep(ours.FREE_JOINT_COLLISION, joint.collision_enabled)
+    for side, pose in enumerate((joint.parent_pose, joint.child_pose)):
         if not pose.is_close(Pose()):
-            body.keep(f"freeJoint:localPos{side}", "double3", pose.position)
-            body.keep(f"freeJoint:localRot{side}", "quatd", pose.quaternion)
+            body.keep(ours.FREE_JOINT_POSITIONS[side], pose.position)
+            body.keep(ours.FREE_JOINT_ROTATIONS[side], pose.quaternion)
     passive = [a for a in joint.axes if a.damping or a.friction or a.armature or a.stiffness or a.drive]
     if passive or math.isfinite(joint.break_force) or math.isfinite(joint.break_torque):
         how = "USD says that a body is free by having no joint, which leaves nothing to put them on"
@@ -88,18 +89,18 @@ def _sides(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft, ax
     nested = writing.plan.layout == "nested"
     for side, (link, frame) in enumerate(zip((joint.parent, joint.child), frames, strict=True)):
         target = parts.path if link is None else parts.links[link]
-        prim.relate(f"physics:body{side}", [target], relative=nested)
+        prim.relate(physics.BODIES[side], [target], relative=nested)
         turned = frame @ Pose(rotation=axes.turn)
-        prim.number(f"physics:localPos{side}", "point3f", turned.position)
-        prim.number(f"physics:localRot{side}", "quatf", turned.quaternion)
+        prim.number(physics.LOCAL_POSITIONS[side], "point3f", turned.position)
+        prim.number(physics.LOCAL_ROTATIONS[side], "quatf", turned.quaternion)
     if not np.array_equal(axes.turn, np.eye(3)):
-        prim.keep("frame", "quatd", Pose(rotation=axes.turn).quaternion)
+        prim.keep(ours.FRAME, Pose(rotation=axes.turn).quaternion)
 
 
 def _frames(writing: Writing, parts: RobotPlan, joint: Joint) -> tuple[Pose, Pose]:
     """The joint's frames, with the coordinate at which they coincide made zero."""
     parent, child = joint.parent_pose, joint.child_pose
-    if joint.stacked and writing.described.format != "usd":
+    if joint.stacked and writing.described.format != usd.FORMAT:
         # only the child's side of a stacked joint has a meaning; the other is where the links are shown
         held = Pose() if joint.parent is None else parts.poses[joint.parent]
         carried = Pose() if joint.child is None else parts.poses[joint.child]
@@ -122,10 +123,10 @@ def _kind(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> Non
     if not axes.is_exact:
         how = "USD's axes are square to each other, translations first; these are not, and the nearest are written"
         writing.lose(Action.APPROXIMATED, joint, "the directions of its axes", how)
-        prim.keep("directions", "double3[]", np.array([a.direction for a in joint.axes]))
+        prim.keep(ours.DIRECTIONS, np.array([a.direction for a in joint.axes]))
     if _is_locked(joint):
-        prim.keep("kind", "token", joint.kind.value)
-        prim.keep("axes", "token[]", [axes.token(0, joint.axes[0])])
+        prim.keep(ours.KIND, joint.kind.value)
+        prim.keep(ours.AXES, [axes.token(0, joint.axes[0])])
         writing.lose(Action.APPROXIMATED, joint, "the locked axis", "it is written as a fixed joint")
     elif joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC):
         _one_axis(joint, prim, axes)
@@ -141,30 +142,30 @@ def _kind(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> Non
 
 def _one_axis(joint: Joint, prim: PrimDraft, axes: UsdAxes) -> None:
     axis = joint.axes[0]
-    prim.set("physics:axis", "token", XYZ[axes.slots[0]], uniform=True)
+    prim.set(physics.AXIS, "token", usd.XYZ[axes.slots[0]], uniform=True)
     unit = _unit(axis)
-    for name, value in (("lower", axis.lower), ("upper", axis.upper)):
+    for name, value in ((physics.LOWER_LIMIT, axis.lower), (physics.UPPER_LIMIT, axis.upper)):
         if math.isfinite(value):
-            prim.number(f"physics:{name}Limit", "float", value / unit)
-    _drive(axis, prim, "angular" if axis.motion is AxisMotion.ROTATION else "linear")
+            prim.number(name, "float", value / unit)
+    _drive(axis, prim, physics.ANGULAR if axis.motion is AxisMotion.ROTATION else physics.LINEAR)
     free = axis.state is AxisState.FREE
     if (joint.kind is JointKind.CONTINUOUS and not free) or (joint.kind is JointKind.REVOLUTE and free):
-        prim.keep("kind", "token", joint.kind.value)
+        prim.keep(ours.KIND, joint.kind.value)
 
 
 def _spherical(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
     cone = joint.cone
-    prim.set("physics:axis", "token", XYZ[0 if cone is None else cone.axis], uniform=True)
+    prim.set(physics.AXIS, "token", usd.XYZ[0 if cone is None else cone.axis], uniform=True)
     if cone is not None:
-        for number, angle in enumerate((cone.angle_y, cone.angle_z)):
+        for name, angle in zip(physics.CONE_ANGLES, (cone.angle_y, cone.angle_z), strict=True):
             if math.isfinite(angle):
-                prim.number(f"physics:coneAngle{number}Limit", "float", angle / DEGREE)
+                prim.number(name, "float", angle / DEGREE)
         if cone.total:
-            prim.keep("coneIsTotal", "bool", True)
+            prim.keep(ours.CONE_IS_TOTAL, True)
             how = "USD limits how far the axis swings, not how far the joint turns altogether"
             writing.lose(Action.APPROXIMATED, joint, "the limit of its whole rotation", how)
-    for letter, axis in zip(XYZ, joint.axes, strict=False):
-        _drive(axis, prim, f"rot{letter}")
+    for token, axis in zip(physics.SIX[3:], joint.axes, strict=False):
+        _drive(axis, prim, token)
     if any(a.state is AxisState.LIMITED for a in joint.axes):
         writing.lose(Action.DROPPED, joint, "limits of single axes", "a spherical joint of USD has a cone only")
 
@@ -172,17 +173,16 @@ def _spherical(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
 def _distance(joint: Joint, prim: PrimDraft) -> None:
     low, high = joint.distance
     if low > 0:
-        prim.number("physics:minDistance", "float", low)
+        prim.number(physics.MIN_DISTANCE, "float", low)
     if math.isfinite(high):
-        prim.number("physics:maxDistance", "float", high)
+        prim.number(physics.MAX_DISTANCE, "float", high)
 
 
 def _general(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> None:
     """The joint of six axes: those that the description does not have, or has locked, are locked."""
     at = {axes.token(i, a): a for i, a in enumerate(joint.axes)}
-    tokens = [f"{motion}{letter}" for motion in ("trans", "rot") for letter in XYZ]
     also_free = _travel_of_screw(writing, joint, prim, axes)
-    for token in tokens:
+    for token in physics.SIX:
         axis = at.get(token)
         if token == also_free:
             _limit(prim, token, -math.inf, math.inf)
@@ -196,35 +196,35 @@ def _general(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> 
         if axis.state is AxisState.LIMITED:
             low, high = axis.lower / unit, axis.upper / unit
             if low == high == 0.0 or low > high:  # which would say that it is locked
-                prim.keep(f"limit:{token}", "double2", (low, high))
+                prim.keep(ours.limit(token), (low, high))
             _limit(prim, token, low, high)
         else:
             # it says nothing that is not so without it, but Newton takes axes that it is not applied to for locked
             _limit(prim, token, -math.inf, math.inf)
         _drive(axis, prim, token)
-    if joint.kind is not JointKind.SIX_AXIS or list(at) != tokens:
-        prim.keep("kind", "token", joint.kind.value)
-        prim.keep("axes", "token[]", list(at))
+    if joint.kind is not JointKind.SIX_AXIS or tuple(at) != physics.SIX:
+        prim.keep(ours.KIND, joint.kind.value)
+        prim.keep(ours.AXES, list(at))
     low, high = joint.distance
     if joint.kind is JointKind.SIX_AXIS and (low > 0 or math.isfinite(high)):
-        _limit(prim, "distance", low, high)
+        _limit(prim, physics.DISTANCE, low, high)
 
 
 def _travel_of_screw(writing: Writing, joint: Joint, prim: PrimDraft, axes: UsdAxes) -> str:
     """A screw also moves along its axis; that the two go together cannot be said."""
     if joint.kind is not JointKind.SCREW:
         return ""
-    prim.keep("pitch", "double", joint.pitch)
+    prim.keep(ours.PITCH, joint.pitch)
     how = "USD has no screw: turning about and moving along its axis are both free; the pitch is in kinema:pitch"
     writing.lose(Action.APPROXIMATED, joint, "the pitch", how)
-    return "trans" + XYZ[axes.slots[0]]
+    return physics.SIX[axes.slots[0]]
 
 
 def _limit(prim: PrimDraft, token: str, low: float, high: float) -> None:
-    prim.apply(f"PhysicsLimitAPI:{token}")
-    for name, value in (("low", low), ("high", high)):
+    prim.apply(physics.limit_api(token))
+    for name, value in ((physics.LOW, low), (physics.HIGH, high)):
         if math.isfinite(value):
-            prim.number(f"limit:{token}:physics:{name}", "float", value)
+            prim.number(physics.limit(token, name), "float", value)
 
 
 def _drive(axis: Axis, prim: PrimDraft, token: str) -> None:
@@ -232,19 +232,19 @@ def _drive(axis: Axis, prim: PrimDraft, token: str) -> None:
     drive = axis.drive
     if drive is None:
         return
-    prim.apply(f"PhysicsDriveAPI:{token}")
+    prim.apply(physics.drive_api(token))
     unit = _unit(axis)
-    prim.set(f"drive:{token}:physics:type", "token", drive.type.value, uniform=True)
+    prim.set(physics.drive(token, physics.TYPE), "token", drive.type.value, uniform=True)
     settings = {
-        "stiffness": drive.stiffness * unit,
-        "damping": drive.damping * unit,
-        "targetPosition": drive.target_position / unit,
-        "targetVelocity": drive.target_velocity / unit,
-        "maxForce": drive.max_force,
+        physics.STIFFNESS: drive.stiffness * unit,
+        physics.DAMPING: drive.damping * unit,
+        physics.TARGET_POSITION: drive.target_position / unit,
+        physics.TARGET_VELOCITY: drive.target_velocity / unit,
+        physics.MAX_FORCE: drive.max_force,
     }
     for name, value in settings.items():
-        if value != (math.inf if name == "maxForce" else 0.0):
-            prim.number(f"drive:{token}:physics:{name}", "float", value)
+        if value != (math.inf if name == physics.MAX_FORCE else 0.0):
+            prim.number(physics.drive(token, name), "float", value)
 
 
 def _turns(joint: Joint, prim: PrimDraft) -> None:
@@ -254,7 +254,7 @@ def _turns(joint: Joint, prim: PrimDraft) -> None:
         return
     turned = [s - a.reference for s, a in zip(start, joint.moving_axes, strict=True) if a.motion is AxisMotion.ROTATION]
     if any(abs(angle) > math.pi for angle in turned):
-        prim.keep("state", "double[]", start.tolist())
+        prim.keep(ours.STATE, start.tolist())
 
 
 def _references(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
@@ -262,9 +262,9 @@ def _references(writing: Writing, joint: Joint, prim: PrimDraft) -> None:
     references = [a.reference for a in joint.moving_axes]
     if not any(references):
         return
-    prim.keep("reference", "double[]", references)
+    prim.keep(ours.REFERENCE, references)
     if _folds(joint):
-        prim.keep("referenceIsFolded", "bool", True)
+        prim.keep(ours.REFERENCE_IS_FOLDED, True)
     else:
         how = "in USD they coincide at zero; the coordinate is in kinema:reference"
         writing.lose(Action.EXTENSION, joint, "the coordinate at which its frames coincide", how)
@@ -280,21 +280,21 @@ def _unit(axis: Axis) -> float:
 def _flags(writing: Writing, parts: RobotPlan, joint: Joint, prim: PrimDraft) -> None:
     moved_by_hand = _holds_kinematic(parts, joint)
     if not joint.enabled or moved_by_hand:
-        prim.set("physics:jointEnabled", "bool", False)
+        prim.set(physics.JOINT_ENABLED, "bool", False)
     if joint.enabled and moved_by_hand:
-        prim.keep("implied", "token[]", ["jointEnabled"])
+        prim.keep(ours.IMPLIED, [ours.IMPLIED_SWITCH])
     if writing.filters.joint_collides(parts, joint):
-        prim.set("physics:collisionEnabled", "bool", True)
+        prim.set(physics.COLLISION_ENABLED, "bool", True)
     closes = id(joint) in parts.loops and writing.is_articulated(parts)
     if joint.closes_loop or closes:
-        prim.set("physics:excludeFromArticulation", "bool", True, uniform=True)
+        prim.set(physics.EXCLUDE_FROM_ARTICULATION, "bool", True, uniform=True)
         if not joint.closes_loop:
-            prim.keep("implied", "token[]", ["excludeFromArticulation"])
-    for name, value in (("Force", joint.break_force), ("Torque", joint.break_torque)):
+            prim.keep(ours.IMPLIED, [ours.IMPLIED_EXCLUSION])
+    for name, value in ((physics.BREAK_FORCE, joint.break_force), (physics.BREAK_TORQUE, joint.break_torque)):
         if math.isfinite(value):
-            prim.number(f"physics:break{name}", "float", value)
+            prim.number(name, "float", value)
     if joint.implicit:
-        prim.keep("implicit", "bool", True)
+        prim.keep(ours.IMPLICIT, True)
 
 
 def _holds_kinematic(parts: RobotPlan, joint: Joint) -> bool:
@@ -309,12 +309,12 @@ def hold_base(writing: Writing, parts: RobotPlan, root: str) -> str:
     """A base that is fixed without a joint has one in USD; its path."""
     body = parts.links[root]
     path = writing.plan.names.child(body, "base_fixed", "base_fixed")
-    prim = writing.draft.prim(path, "PhysicsFixedJoint")
-    prim.keep("base", "token", Base.FIXED.value)
+    prim = writing.draft.prim(path, physics.FIXED_JOINT)
+    prim.keep(ours.BASE, Base.FIXED.value)
     nested = writing.plan.layout == "nested"
-    prim.relate("physics:body0", [parts.path], relative=nested)
-    prim.relate("physics:body1", [body], relative=nested)
-    prim.number("physics:localPos0", "point3f", parts.poses[root].position)
-    prim.number("physics:localRot0", "quatf", parts.poses[root].quaternion)
-    prim.set("physics:collisionEnabled", "bool", True)
+    prim.relate(physics.BODIES[0], [parts.path], relative=nested)
+    prim.relate(physics.BODIES[1], [body], relative=nested)
+    prim.number(physics.LOCAL_POSITIONS[0], "point3f", parts.poses[root].position)
+    prim.number(physics.LOCAL_ROTATIONS[0], "quatf", parts.poses[root].quaternion)
+    prim.set(physics.COLLISION_ENABLED, "bool", True)
     return path

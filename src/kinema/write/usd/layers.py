@@ -8,24 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from kinema.words import mjc, newton, ours, physics, physx, usd
+
 from . import pxr
-from .draft import EXACT
 from .writing import Writing
 
 _PHYSICS_PROPERTIES = (
-    *("physics:", "drive:", "limit:", "newton:", "mjc:", "physx", "kinema:", "collection:"),
-    "material:binding:physics",
+    *physics.PROPERTIES,
+    *(newton.NAMESPACE, mjc.NAMESPACE, physx.NAMESPACE, ours.NAMESPACE, usd.COLLECTION),
+    usd.PHYSICS_BINDING,
 )
-_PHYSICS_SCHEMAS = ("Physics", "Newton", "Mjc", "Physx", "CollectionAPI")
-_STAGE_METADATA = ("upAxis", "metersPerUnit", "kilogramsPerUnit", "defaultPrim", "customLayerData")
+_PHYSICS_SCHEMAS = (physics.SCHEMAS, newton.SCHEMAS, mjc.SCHEMAS, physx.SCHEMAS, usd.COLLECTION_API)
+_STAGE_METADATA = (usd.UP_AXIS, usd.METERS_PER_UNIT, usd.KILOGRAMS_PER_UNIT, usd.DEFAULT_PRIM, usd.CUSTOM_LAYER_DATA)
 
 
 def split_layers(writing: Writing, main: str) -> dict[str, pxr.Layer]:
     """File name -> layer, for all layers of the stage; names of files in folders have a slash."""
     whole = writing.draft.layer
     folder = f"{PurePosixPath(main).stem}_payload"
-    geometry, physics, contents, interface = (_new_layer(whole) for _ in range(4))
-    for layer, keeps in ((geometry, _keep_geometry), (physics, _keep_physics)):
+    geometry, simulated, contents, interface = (_new_layer(whole) for _ in range(4))
+    for layer, keeps in ((geometry, _keep_geometry), (simulated, _keep_physics)):
         pxr.Sdf.CopySpec(whole, writing.plan.root, layer, writing.plan.root)
         _prune(layer.GetPrimAtPath(writing.plan.root), keeps)
     contents.subLayerPaths = ["./physics.usda", "./geometry.usdc"]
@@ -35,7 +37,7 @@ def split_layers(writing: Writing, main: str) -> dict[str, pxr.Layer]:
         _move_references(geometry, f"./{name}", f"../{name}")
     return {
         f"{folder}/geometry.usdc": geometry,
-        f"{folder}/physics.usda": physics,
+        f"{folder}/physics.usda": simulated,
         f"{folder}/contents.usda": contents,
         main: interface,
     }
@@ -54,7 +56,7 @@ def _interface(writing: Writing, layer: pxr.Layer, payload: str) -> None:
     source = writing.draft.layer.GetPrimAtPath(root)
     prim = pxr.Sdf.CreatePrimInLayer(layer, root)
     prim.specifier, prim.typeName = source.specifier, source.typeName
-    for key in ("kind", "displayName"):
+    for key in (usd.KIND, usd.DISPLAY_NAME):
         if source.HasInfo(key):
             prim.SetInfo(key, source.GetInfo(key))
     prim.payloadList.prependedItems = [pxr.Sdf.Payload(payload)]
@@ -71,18 +73,18 @@ def _move_references(layer: pxr.Layer, old: str, new: str) -> None:
 
 
 def _schemas(spec: pxr.PrimSpec) -> list[str]:
-    return list(spec.GetInfo("apiSchemas").prependedItems) if spec.HasInfo("apiSchemas") else []
+    return list(spec.GetInfo(usd.API_SCHEMAS).prependedItems) if spec.HasInfo(usd.API_SCHEMAS) else []
 
 
 def _is_physics_prim(spec: pxr.PrimSpec) -> bool:
-    return str(spec.typeName).startswith("Physics") or "PhysicsMaterialAPI" in _schemas(spec)
+    return str(spec.typeName).startswith(physics.SCHEMAS) or physics.MATERIAL_API in _schemas(spec)
 
 
 def _is_physics_property(name: str) -> bool:
     """An exact number goes where its attribute goes, and what a geometry stands for with the geometry."""
-    if name.startswith("kinema:solid"):
+    if name.startswith(ours.SOLID.name):
         return False
-    return name.removeprefix(EXACT).startswith(_PHYSICS_PROPERTIES)
+    return name.removeprefix(ours.EXACT).startswith(_PHYSICS_PROPERTIES)
 
 
 def _is_physics_schema(name: str) -> bool:
@@ -104,7 +106,7 @@ def _keep_geometry(spec: pxr.PrimSpec) -> bool:
         if _is_physics_property(prop.name):
             spec.RemoveProperty(prop)
     _set_schemas(spec, [s for s in _schemas(spec) if not _is_physics_schema(s)])
-    return str(spec.typeName) != "Scope" or bool(spec.nameChildren)
+    return str(spec.typeName) != usd.SCOPE or bool(spec.nameChildren)
 
 
 def _keep_physics(spec: pxr.PrimSpec) -> bool:
@@ -114,20 +116,20 @@ def _keep_physics(spec: pxr.PrimSpec) -> bool:
         if not _is_physics_property(prop.name):
             spec.RemoveProperty(prop)
     kept = [s for s in _schemas(spec) if _is_physics_schema(s)]
-    if any(p.name == "material:binding:physics" for p in spec.properties):
-        kept.append("MaterialBindingAPI")
+    if any(p.name == usd.PHYSICS_BINDING for p in spec.properties):
+        kept.append(usd.MATERIAL_BINDING_API)
     _set_schemas(spec, kept)
-    only_physics = str(spec.typeName) == "Scope" and all(_is_physics_prim(c) for c in spec.nameChildren)
+    only_physics = str(spec.typeName) == usd.SCOPE and all(_is_physics_prim(c) for c in spec.nameChildren)
     if not only_physics:  # it is defined by the geometry
         spec.specifier = pxr.Sdf.SpecifierOver
         spec.typeName = ""
-    for key in ("kind", "displayName", "payload"):
+    for key in (usd.KIND, usd.DISPLAY_NAME, usd.PAYLOAD):
         spec.ClearInfo(key)
     return bool(spec.nameChildren or list(spec.properties) or kept)
 
 
 def _set_schemas(spec: pxr.PrimSpec, schemas: list[str]) -> None:
     if schemas:
-        spec.SetInfo("apiSchemas", pxr.Sdf.TokenListOp.Create(prependedItems=schemas))
+        spec.SetInfo(usd.API_SCHEMAS, pxr.Sdf.TokenListOp.Create(prependedItems=schemas))
     else:
-        spec.ClearInfo("apiSchemas")
+        spec.ClearInfo(usd.API_SCHEMAS)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from kinema.description import Assembly, Constraint, ConstraintKind, Joint, JointKind
+from kinema.words import newton, ours, physics
 
 from ..report import Action
 from .plan import RobotPlan
 from .writing import Writing
 
 _AS_JOINT = {
-    ConstraintKind.CONNECT: "PhysicsSphericalJoint",
-    ConstraintKind.WELD: "PhysicsFixedJoint",
-    ConstraintKind.DISTANCE: "PhysicsDistanceJoint",
+    ConstraintKind.CONNECT: physics.SPHERICAL_JOINT,
+    ConstraintKind.WELD: physics.FIXED_JOINT,
+    ConstraintKind.DISTANCE: physics.DISTANCE_JOINT,
 }
 
 
@@ -44,19 +45,19 @@ def _as_joint(writing: Writing, constraint: Constraint, robots: list[RobotPlan])
     prim = writing.draft.prim(path, _AS_JOINT[constraint.kind])
     ends = ((constraint.a, constraint.pose_a, homes[0]), (constraint.b, constraint.pose_b, homes[1]))
     for side, (link, pose, own) in enumerate(ends):
-        prim.relate(f"physics:body{side}", [home.path if link is None or own is None else own.links[link]])
+        prim.relate(physics.BODIES[side], [home.path if link is None or own is None else own.links[link]])
         frame = home.robot.pose.inverse() @ pose if link is None else pose
-        prim.number(f"physics:localPos{side}", "point3f", frame.position)
-        prim.number(f"physics:localRot{side}", "quatf", frame.quaternion)
-    prim.set("physics:excludeFromArticulation", "bool", True, uniform=True)
-    prim.set("physics:collisionEnabled", "bool", True)
+        prim.number(physics.LOCAL_POSITIONS[side], "point3f", frame.position)
+        prim.number(physics.LOCAL_ROTATIONS[side], "quatf", frame.quaternion)
+    prim.set(physics.EXCLUDE_FROM_ARTICULATION, "bool", True, uniform=True)
+    prim.set(physics.COLLISION_ENABLED, "bool", True)
     if not constraint.active:
-        prim.set("physics:jointEnabled", "bool", False)
+        prim.set(physics.JOINT_ENABLED, "bool", False)
     if constraint.kind is ConstraintKind.DISTANCE:
-        prim.number("physics:minDistance", "float", constraint.distance)
-        prim.number("physics:maxDistance", "float", constraint.distance)
-    prim.keep("constraint", "token", constraint.kind.value)
-    how = f"it is a {_AS_JOINT[constraint.kind].removeprefix('Physics')} outside the articulation, and hard"
+        prim.number(physics.MIN_DISTANCE, "float", constraint.distance)
+        prim.number(physics.MAX_DISTANCE, "float", constraint.distance)
+    prim.keep(ours.CONSTRAINT, constraint.kind.value)
+    how = f"it is a {_AS_JOINT[constraint.kind].removeprefix(physics.SCHEMAS)} outside the articulation, and hard"
     writing.lose(Action.APPROXIMATED, constraint, f"a {constraint.kind.value} constraint", how)
 
 
@@ -71,15 +72,15 @@ def _as_mimic(writing: Writing, constraint: Constraint, robots: list[RobotPlan])
             continue
         assert follower is not None and leader is not None  # noqa: PT018  they may follow
         prim = writing.draft.prims[parts.joints[id(follower)]]
-        if "NewtonMimicAPI" in prim.schemas or follower.axes[0].motion is not leader.axes[0].motion:
+        if newton.MIMIC_API in prim.schemas or follower.axes[0].motion is not leader.axes[0].motion:
             return False
-        prim.apply("NewtonMimicAPI")
-        prim.relate("newton:mimicJoint", [parts.joints[id(leader)]])
+        prim.apply(newton.MIMIC_API)
+        prim.relate(newton.MIMIC_JOINT, [parts.joints[id(leader)]])
         degrees = 57.29577951308232 if follower.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS) else 1.0
         if offset:
-            prim.number("newton:mimicCoef0", "float", offset * degrees)
-        prim.number("newton:mimicCoef1", "float", factor)
-        prim.keep("mimicIsConstraint", "string", constraint.name)
+            prim.number(newton.MIMIC_OFFSET, "float", offset * degrees)
+        prim.number(newton.MIMIC_FACTOR, "float", factor)
+        prim.keep(ours.MIMIC_IS_CONSTRAINT, constraint.name)
         how = f'it is written as joint "{follower.name}" following "{leader.name}" (NewtonMimicAPI)'
         writing.lose(Action.APPROXIMATED, constraint, "a joint constraint", how)
         return True

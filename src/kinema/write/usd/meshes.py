@@ -9,6 +9,7 @@ import numpy as np
 from kinema import shapes
 from kinema.description import Mesh, mesh_part
 from kinema.foundation import clean_name, unique_name
+from kinema.words import ours, usd
 
 from . import pxr
 from .draft import Draft, PrimDraft
@@ -60,11 +61,11 @@ class Meshes:
 def write_triangles(prim: PrimDraft, data: shapes.MeshData) -> None:
     """A polygon mesh, not to be smoothed."""
     low, high = data.vertices.min(axis=0), data.vertices.max(axis=0)
-    prim.set("extent", "float3[]", np.array([low, high]))
-    prim.number("points", "point3f[]", data.vertices)
-    prim.set("faceVertexCounts", "int[]", np.full(len(data.faces), 3))
-    prim.set("faceVertexIndices", "int[]", np.asarray(data.faces).reshape(-1))
-    prim.set("subdivisionScheme", "token", "none", uniform=True)
+    prim.set(usd.EXTENT, "float3[]", np.array([low, high]))
+    prim.number(usd.POINTS, "point3f[]", data.vertices)
+    prim.set(usd.FACE_VERTEX_COUNTS, "int[]", np.full(len(data.faces), 3))
+    prim.set(usd.FACE_VERTEX_INDICES, "int[]", np.asarray(data.faces).reshape(-1))
+    prim.set(usd.SUBDIVISION_SCHEME, "token", "none", uniform=True)
 
 
 class _Library:
@@ -75,7 +76,7 @@ class _Library:
         self.layer = pxr.Sdf.Layer.CreateAnonymous(".usdc")
         self.paths: dict[bytes, str] = {}
         self._draft = Draft(self.layer, draft.report, draft.exact, draft.decimals)
-        self.layer.customLayerData = {"kinema": {"decimals": draft.decimals}}
+        self.layer.customLayerData = {ours.STAMP: {ours.STAMP_DECIMALS: draft.decimals}}
         self._taken: set[str] = set()
 
     def load(self, prim: PrimDraft, data: shapes.MeshData, name: str) -> None:
@@ -84,7 +85,7 @@ class _Library:
         if key not in self.paths:
             plain = clean_name(name)
             path = "/" + unique_name(plain if plain.strip("_") else "mesh", self._taken)
-            write_triangles(self._draft.prim(path, "Mesh"), data)
+            write_triangles(self._draft.prim(path, usd.MESH), data)
             self.paths[key] = path
         payload = pxr.Sdf.Payload(f"./{self.name}", self.paths[key])
         prim.spec.payloadList.prependedItems = [payload]

@@ -15,6 +15,7 @@ from kinema.description import (
     TendonPathKind,
     Transmission,
 )
+from kinema.words import mjc, newton, ours, usd
 
 from ..report import Action
 from .draft import PrimDraft
@@ -27,7 +28,7 @@ from .writing import Writing
 
 _DOT = 0.005
 """Radius [m] of the ball that a frame without a marker is drawn as."""
-_SETTINGS = {"group": ("mjc:group", "int"), "actearly": ("mjc:actEarly", "bool"), "actdim": ("mjc:actDim", "int")}
+_SETTINGS = {"group": (mjc.GROUP, "int"), "actearly": (mjc.ACT_EARLY, "bool"), "actdim": (mjc.ACT_DIM, "int")}
 
 
 class MujocoPrims:
@@ -68,18 +69,18 @@ class MujocoPrims:
             solid = None if marker is None else solid_of(writing, marker, moves=False)
         except NoGeometry:
             solid = None
-        kind = "Sphere" if solid is None else solid.prim_type
+        kind = usd.SPHERE if solid is None else solid.prim_type
         prim = place_on_link(writing, self._assembly, frame, kind, scale=None if solid is None else solid.scale)
-        prim.apply("NewtonSiteAPI", "MjcSiteAPI")
-        prim.set("purpose", "token", "guide", uniform=True)
+        prim.apply(newton.SITE_API, mjc.SITE_API)
+        prim.set(usd.PURPOSE, "token", "guide", uniform=True)
         if solid is not None and marker is not None:
             author_geometry(writing, marker, solid, prim)
         else:
-            prim.set("radius", "double", _DOT)
-            prim.keep("noMarker", "bool", True)
+            prim.set(usd.RADIUS, "double", _DOT)
+            prim.keep(ours.NO_MARKER, True)
         if frame.color is not None:
-            prim.set("primvars:displayColor", "color3f[]", [frame.color[:3]])
-            prim.set("primvars:displayOpacity", "float[]", [frame.color[3]])
+            prim.set(usd.DISPLAY_COLOR, "color3f[]", [frame.color[:3]])
+            prim.set(usd.DISPLAY_OPACITY, "float[]", [frame.color[3]])
         give_back(writing, prim, frame)
         writing.lose(Action.EXTENSION, frame, "the frame", "it is a site, which Newton and MuJoCo know")
         return prim
@@ -91,26 +92,26 @@ class MujocoPrims:
         if any(path is None for _, path in steps):
             self._writing.lose(Action.DROPPED, tendon, "the tendon", "it goes by something that is not in the file")
             return
-        prim = self._new(tendon, "Tendons", "MjcTendon")
+        prim = self._new(tendon, "Tendons", mjc.TENDON)
         self._tendons[tendon.name] = prim.path
-        prim.set("mjc:type", "token", "fixed" if tendon.is_fixed else "spatial", uniform=True)
+        prim.set(mjc.TENDON_TYPE, "token", "fixed" if tendon.is_fixed else "spatial", uniform=True)
         self._path(tendon, [(item, path) for item, path in steps if path is not None], prim)
-        _range(prim, "mjc:range", "mjc:limited", (tendon.lower, tendon.upper))
-        _range(prim, "mjc:actuatorfrcrange", "mjc:actuatorfrclimited", tendon.force_range)
+        _range(prim, mjc.RANGE, mjc.LIMITED, (tendon.lower, tendon.upper))
+        _range(prim, mjc.ACTUATOR_FORCE_RANGE, mjc.ACTUATOR_FORCE_LIMITED, tendon.force_range)
         for name, value in (
-            ("stiffness", tendon.stiffness),
-            ("damping", tendon.damping),
-            ("frictionloss", tendon.friction),
-            ("armature", tendon.armature),
+            (mjc.STIFFNESS, tendon.stiffness),
+            (mjc.DAMPING, tendon.damping),
+            (mjc.FRICTION_LOSS, tendon.friction),
+            (mjc.ARMATURE, tendon.armature),
         ):
             if value:
-                prim.set(f"mjc:{name}", "double", value, uniform=True)
+                prim.set(name, "double", value, uniform=True)
         if tendon.spring_length is not None:
-            prim.set("mjc:springlength", "double[]", tendon.spring_length, uniform=True)
-        prim.set("mjc:width", "double", tendon.width, uniform=True)
-        prim.set("mjc:rgba", "color4f", tendon.color, uniform=True)
-        author_solver(prim, tendon.limit_solver, "limit")
-        author_solver(prim, tendon.friction_solver, "friction")
+            prim.set(mjc.SPRING_LENGTH, "double[]", tendon.spring_length, uniform=True)
+        prim.set(mjc.WIDTH, "double", tendon.width, uniform=True)
+        prim.set(mjc.COLOR, "color4f", tendon.color, uniform=True)
+        author_solver(prim, tendon.limit_solver, mjc.LIMIT_SOLVER)
+        author_solver(prim, tendon.friction_solver, mjc.FRICTION_SOLVER)
         give_back(self._writing, prim, tendon)
         self._writing.lose(Action.EXTENSION, tendon, "the tendon", "it is an MjcTendon, which MuJoCo knows")
 
@@ -125,20 +126,20 @@ class MujocoPrims:
     def _path(self, tendon: Tendon, steps: Sequence[tuple[TendonPathItem, str]], prim: PrimDraft) -> None:
         """Each target once, and the steps as numbers of targets; pulleys divide the path into segments."""
         targets = list(dict.fromkeys(path for _, path in steps))
-        prim.relate("mjc:path", targets)
-        prim.set("mjc:path:indices", "int[]", [targets.index(path) for _, path in steps], uniform=True)
+        prim.relate(mjc.PATH, targets)
+        prim.set(mjc.PATH_INDICES, "int[]", [targets.index(path) for _, path in steps], uniform=True)
         if tendon.is_fixed:
-            prim.set("mjc:path:coef", "double[]", [item.coefficient for item, _ in steps], uniform=True)
+            prim.set(mjc.PATH_COEFFICIENTS, "double[]", [item.coefficient for item, _ in steps], uniform=True)
         pulleys = [item for item in tendon.path if item.kind is TendonPathKind.PULLEY]
         if pulleys:
-            prim.set("mjc:path:segments", "int[]", _segments(tendon.path), uniform=True)
-            prim.set("mjc:path:divisors", "double[]", [1.0, *(p.coefficient for p in pulleys)], uniform=True)
+            prim.set(mjc.PATH_SEGMENTS, "int[]", _segments(tendon.path), uniform=True)
+            prim.set(mjc.PATH_DIVISORS, "double[]", [1.0, *(p.coefficient for p in pulleys)], uniform=True)
         side_of = {path: self._frames.get(item.side, "") for item, path in steps if item.side}
         sides = list(dict.fromkeys(side for side in side_of.values() if side))
         if sides:
-            prim.relate("mjc:sideSites", sides)
+            prim.relate(mjc.SIDE_SITES, sides)
             numbers = [sides.index(side_of[t]) if side_of.get(t) else -1 for t in targets]
-            prim.set("mjc:sideSites:indices", "int[]", numbers, uniform=True)
+            prim.set(mjc.SIDE_SITE_INDICES, "int[]", numbers, uniform=True)
 
     # -- actuators ----------------------------------------------------------------------------------------------
 
@@ -156,26 +157,26 @@ class MujocoPrims:
             how = f"what it pulls on ({actuator.transmission.value} {actuator.target!r}) has no prim"
             self._writing.lose(Action.DROPPED, actuator, "the actuator", how)
             return
-        prim = self._new(actuator, "Actuators", "MjcActuator")
-        prim.relate("mjc:target", [target])
+        prim = self._new(actuator, "Actuators", mjc.ACTUATOR)
+        prim.relate(mjc.TARGET, [target])
         self._reference(actuator, prim)
         if actuator.transmission is Transmission.JOINT_IN_PARENT:
-            prim.set("mjc:jointInParent", "bool", True, uniform=True)
-        for name, kind, law, numbers in (
-            ("gain", "gainType", actuator.gain_type, actuator.gain),
-            ("bias", "biasType", actuator.bias_type, actuator.bias),
-            ("dyn", "dynType", actuator.dynamics_type, actuator.dynamics),
+            prim.set(mjc.JOINT_IN_PARENT, "bool", True, uniform=True)
+        for law, kind, name, numbers in (
+            (actuator.gain_type, mjc.GAIN_TYPE, mjc.GAIN_PARAMETERS, actuator.gain),
+            (actuator.bias_type, mjc.BIAS_TYPE, mjc.BIAS_PARAMETERS, actuator.bias),
+            (actuator.dynamics_type, mjc.DYNAMICS_TYPE, mjc.DYNAMICS_PARAMETERS, actuator.dynamics),
         ):
-            prim.set(f"mjc:{kind}", "token", law, uniform=True)
-            prim.set(f"mjc:{name}Prm", "double[]", numbers, uniform=True)
-        prim.set("mjc:gear", "double[]", actuator.gear, uniform=True)
+            prim.set(kind, "token", law, uniform=True)
+            prim.set(name, "double[]", numbers, uniform=True)
+        prim.set(mjc.GEAR, "double[]", actuator.gear, uniform=True)
         if actuator.crank_length:
-            prim.set("mjc:crankLength", "double", actuator.crank_length, uniform=True)
-        _range(prim, "mjc:ctrlRange", "mjc:ctrlLimited", actuator.control_range)
-        _range(prim, "mjc:forceRange", "mjc:forceLimited", actuator.force_range)
-        _range(prim, "mjc:actRange", "mjc:actLimited", actuator.activation_range)
+            prim.set(mjc.CRANK_LENGTH, "double", actuator.crank_length, uniform=True)
+        _range(prim, mjc.CONTROL_RANGE, mjc.CONTROL_LIMITED, actuator.control_range)
+        _range(prim, mjc.FORCE_RANGE, mjc.FORCE_LIMITED, actuator.force_range)
+        _range(prim, mjc.ACTIVATION_RANGE, mjc.ACTIVATION_LIMITED, actuator.activation_range)
         if any(actuator.length_range):
-            _ends(prim, "mjc:lengthRange", actuator.length_range)
+            _ends(prim, mjc.LENGTH_RANGE, actuator.length_range)
         self._settings(actuator, prim)
         give_back(self._writing, prim, actuator)
         self._writing.lose(Action.EXTENSION, actuator, "the actuator", "it is an MjcActuator, which MuJoCo knows")
@@ -184,7 +185,7 @@ class MujocoPrims:
         site = self._frames.get(actuator.reference)
         if site is not None:
             slides = actuator.transmission is Transmission.SLIDER_CRANK
-            prim.relate("mjc:sliderSite" if slides else "mjc:refSite", [site])
+            prim.relate(mjc.SLIDER_SITE if slides else mjc.REFERENCE_SITE, [site])
 
     def _settings(self, actuator: Actuator, prim: PrimDraft) -> None:
         lost: list[str] = []
@@ -223,5 +224,5 @@ def _range(prim: PrimDraft, name: str, flag: str, ends: tuple[float, float]) -> 
 
 
 def _ends(prim: PrimDraft, name: str, ends: tuple[float, float]) -> None:
-    prim.set(f"{name}:min", "double", ends[0], uniform=True)
-    prim.set(f"{name}:max", "double", ends[1], uniform=True)
+    for attribute, end in zip(mjc.ends(name), ends, strict=True):
+        prim.set(attribute, "double", end, uniform=True)

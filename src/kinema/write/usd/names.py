@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from kinema.description import Node
+from kinema.words import mjcf, ours, usd
 
 from ..report import Action
 from .draft import PrimDraft
 from .writing import Writing
 
-_GIVEN_BACK = "usd:"
-"""Prefix of a node's attributes that hold what a stage said beyond the schema."""
-
-_RESOLVED = {"mjcf:class", "mjcf:childclass"}
+_RESOLVED = {mjcf.key(mjcf.CLASS), mjcf.key(mjcf.CHILDCLASS)}
 """Names of defaults: what they stand for is written in full."""
 
 
 def author_name(writing: Writing, prim: PrimDraft, node: Node) -> None:
     """Keep the name of a node that USD cannot call by it, or that a reader would have to tell apart by its path."""
     if node.name_is_generated:
-        prim.keep("nameIsGenerated", "bool", True)
+        prim.keep(ours.NAME_IS_GENERATED, True)
     if prim.name != node.name or prim.name in writing.repeated:
-        prim.keep("name", "string", node.name)
-    if node.name and prim.name != node.name and not node.name_is_generated and writing.described.format != "usd":
+        prim.keep(ours.NAME, node.name)
+    if node.name and prim.name != node.name and not node.name_is_generated and writing.described.format != usd.FORMAT:
         prim.tell(displayName=node.name)
 
 
@@ -31,14 +29,14 @@ def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
     """Settings of other USD vendors as they were read; those of other formats are lost."""
     known: set[str] = set()
     for key, value in node.attributes.items():
-        if key.startswith(_GIVEN_BACK) and isinstance(value, tuple):
-            name = key.removeprefix(_GIVEN_BACK)
+        if key.startswith(usd.KEPT) and isinstance(value, tuple):
+            name = key.removeprefix(usd.KEPT)
             if _set_again(prim, name, *value):
                 known.add(name)
-    for schema in node.attributes.get("usd:schemas", ()):
+    for schema in node.attributes.get(usd.KEPT_SCHEMAS, ()):
         prim.apply(schema)
-    lost = [f"{e.format} {e.tag}" for e in node.extras if not (e.format == "usd" and e.tag in known)]
-    lost += [key for key in node.attributes if not key.startswith(_GIVEN_BACK) and key not in _RESOLVED]
+    lost = [f"{e.format} {e.tag}" for e in node.extras if not (e.format == usd.FORMAT and e.tag in known)]
+    lost += [key for key in node.attributes if not key.startswith(usd.KEPT) and key not in _RESOLVED]
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
         writing.lose(Action.DROPPED, node, f"settings of its own format: {shown}", "USD has no place for them")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from kinema.description import JointKind
+from kinema.words import ours
 
 from .plan import RobotPlan
 from .writing import Writing
@@ -27,7 +28,7 @@ def _number(writing: Writing, paths: list[str], place: dict[str, int]) -> None:
     # layers are put together in an order of their own
     if writing.options.layered or any(place[a.path] > place[b.path] for (_, a), (_, b) in pairwise(prims)):
         for number, prim in prims:
-            prim.keep("order", "int", number)
+            prim.keep(ours.ORDER, number)
 
 
 def _number_free(writing: Writing, robots: list[RobotPlan]) -> None:
@@ -36,7 +37,7 @@ def _number_free(writing: Writing, robots: list[RobotPlan]) -> None:
     for number, (parts, joint) in enumerate(joints):
         body = writing.draft.prims.get(parts.links.get(joint.child or joint.parent or "", ""))
         if joint.kind is JointKind.FREE and body is not None and number < len(joints) - 1:
-            body.keep("freeJoint:order", "int", number)
+            body.keep(ours.FREE_JOINT_ORDER, number)
 
 
 def _stage_order(writing: Writing) -> list[str]:

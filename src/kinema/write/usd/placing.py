@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kinema.description import Assembly, Camera, Frame, Light, Robot
 from kinema.foundation import Array, Pose
+from kinema.words import ours
 
 from ..report import Action
 from .draft import PrimDraft
@@ -37,6 +38,6 @@ def place_on_link(
     author_name(writing, prim, node)
     prim.place(base @ node.pose, scale)
     kind_of_node = type(node).__name__
-    prim.keep("order", "int", writing.placed[kind_of_node])
+    prim.keep(ours.ORDER, writing.placed[kind_of_node])
     writing.placed[kind_of_node] += 1
     return prim

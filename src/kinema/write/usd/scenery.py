@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from kinema.description import Assembly, Camera, Light
+from kinema.words import mjc, newton, ours, physics, usd
 
 from ..report import Action
 from .draft import PrimDraft
@@ -16,29 +17,23 @@ from .writing import Writing
 
 _FOCAL_LENGTH = 50.0
 """[tenths of a unit]; with the aperture it makes the field of view, alone it means nothing here."""
-_LIGHT_TYPES = {"directional": "DistantLight", "point": "SphereLight", "spot": "DiskLight"}
-_OPTIONS = {
-    **dict.fromkeys(("integrator", "cone", "jacobian", "solver"), "token"),
-    **dict.fromkeys(("iterations", "ls_iterations", "noslip_iterations"), "int"),
-    **dict.fromkeys(("impratio", "tolerance", "ls_tolerance", "noslip_tolerance"), "double"),
-}
-"""Options that MuJoCo's schema for scenes has under the same names, and their types."""
+_LIGHT_TYPES = {"directional": usd.DISTANT_LIGHT, "point": usd.SPHERE_LIGHT, "spot": usd.DISK_LIGHT}
 
 
 def author_scene(writing: Writing) -> None:
     """The physics scene: beside a robot, so that whoever references the robot keeps their own; inside a world."""
     described = writing.described
-    if described.format == "usd" and described.gravity is None:
+    if described.format == usd.FORMAT and described.gravity is None:
         return
     parent = writing.plan.root if writing.plan.is_world else ""
-    prim = writing.draft.prim(writing.plan.names.child(parent, "PhysicsScene", "PhysicsScene"), "PhysicsScene")
+    prim = writing.draft.prim(writing.plan.names.child(parent, physics.SCENE, physics.SCENE), physics.SCENE)
     writing.scene = prim
     gravity = described.gravity
     if gravity is not None:
         strength = float(np.linalg.norm(gravity))
         direction = gravity / strength if strength > 0 else np.array([0.0, 0.0, -1.0])
-        prim.number("physics:gravityDirection", "vector3f", direction)
-        prim.number("physics:gravityMagnitude", "float", strength)
+        prim.number(physics.GRAVITY_DIRECTION, "vector3f", direction)
+        prim.number(physics.GRAVITY_MAGNITUDE, "float", strength)
     _options(writing, described, prim)
 
 
@@ -46,9 +41,9 @@ def _options(writing: Writing, described: Assembly, prim: PrimDraft) -> None:
     for name, value in described.options.items():
         if name == "timestep" and isinstance(value, float) and value > 0:
             _time_step(prim, value)
-        elif name in _OPTIONS:
-            prim.apply("MjcSceneAPI")
-            prim.set(f"mjc:option:{name}", _OPTIONS[name], value, uniform=True)
+        elif name in mjc.OPTIONS:
+            prim.apply(mjc.SCENE_API)
+            prim.set(mjc.option(name), mjc.OPTIONS[name], value, uniform=True)
         else:
             writing.lose(Action.DROPPED, ("option", name), f"the value {value}", "USD has no place for it")
             continue
@@ -59,11 +54,11 @@ def _options(writing: Writing, described: Assembly, prim: PrimDraft) -> None:
 def _time_step(prim: PrimDraft, step: float) -> None:
     rate = 1.0 / step
     if rate == round(rate) and 1.0 / round(rate) == step:
-        prim.apply("NewtonSceneAPI")
-        prim.set("newton:timeStepsPerSecond", "int", round(rate), uniform=True)
+        prim.apply(newton.SCENE_API)
+        prim.set(newton.TIME_STEPS_PER_SECOND, "int", round(rate), uniform=True)
     else:
-        prim.apply("MjcSceneAPI")
-        prim.set("mjc:option:timestep", "double", step, uniform=True)
+        prim.apply(mjc.SCENE_API)
+        prim.set(mjc.TIMESTEP, "double", step, uniform=True)
 
 
 # -- cameras and lights -----------------------------------------------------------------------------------------------
@@ -72,38 +67,39 @@ def _time_step(prim: PrimDraft, step: float) -> None:
 def author_onlookers(writing: Writing, assembly: Assembly) -> None:
     """The cameras and lights of a robot or world."""
     for camera in assembly.cameras:
-        _camera(writing, place_on_link(writing, assembly, camera, "Camera"), camera)
+        _camera(writing, place_on_link(writing, assembly, camera, usd.CAMERA), camera)
     for light in assembly.lights:
-        kind = str(light.settings.get("usd:type") or _LIGHT_TYPES.get(light.kind, "SphereLight"))
+        kind = str(light.settings.get(usd.KEPT_TYPE) or _LIGHT_TYPES.get(light.kind, usd.SPHERE_LIGHT))
         _light(writing, place_on_link(writing, assembly, light, kind), light)
 
 
 def _camera(writing: Writing, prim: PrimDraft, camera: Camera) -> None:
-    prim.keep("verticalFov", "double", camera.vertical_fov)
+    prim.keep(ours.VERTICAL_FOV, camera.vertical_fov)
     aperture = 2 * _FOCAL_LENGTH * math.tan(camera.vertical_fov / 2)
     width, height = camera.resolution or (4, 3)
-    prim.set("focalLength", "float", _FOCAL_LENGTH)
-    prim.set("verticalAperture", "float", aperture)
-    prim.set("horizontalAperture", "float", aperture * width / height)
+    prim.set(usd.FOCAL_LENGTH, "float", _FOCAL_LENGTH)
+    prim.set(usd.VERTICAL_APERTURE, "float", aperture)
+    prim.set(usd.HORIZONTAL_APERTURE, "float", aperture * width / height)
     if camera.clip is not None:
-        prim.set("clippingRange", "float2", camera.clip)
+        prim.set(usd.CLIPPING_RANGE, "float2", camera.clip)
     if camera.resolution is not None:
-        prim.keep("resolution", "double2", camera.resolution)
-    lost = [key for key in camera.settings if not key.startswith("usd:")]
+        prim.keep(ours.RESOLUTION, camera.resolution)
+    lost = [key for key in camera.settings if not key.startswith(usd.KEPT)]
     if lost:
         writing.lose(Action.DROPPED, camera, f"settings: {', '.join(lost)}", "USD's camera has none of them")
     give_back(writing, prim, camera)
 
 
 def _light(writing: Writing, prim: PrimDraft, light: Light) -> None:
-    prim.set("inputs:color", "color3f", light.color)
+    prim.set(usd.LIGHT_COLOR, "color3f", light.color)
     for key, value in light.settings.items():
-        if key in ("usd:intensity", "usd:exposure", "usd:radius", "usd:angle"):
-            prim.set(f"inputs:{key.removeprefix('usd:')}", "float", value)
+        name = key.removeprefix(usd.KEPT)
+        if name != key and name in usd.LIGHT_INPUTS:
+            prim.set(usd.input_of(name), "float", value)
     if not light.casts_shadow:
-        prim.apply("ShadowAPI")
-        prim.set("inputs:shadow:enable", "bool", False)
-    lost = [key for key in light.settings if not key.startswith("usd:")]
+        prim.apply(usd.SHADOW_API)
+        prim.set(usd.SHADOW_ENABLE, "bool", False)
+    lost = [key for key in light.settings if not key.startswith(usd.KEPT)]
     if lost:
         writing.lose(Action.DROPPED, light, f"settings: {', '.join(lost)}", "USD's lights have none of them")
     give_back(writing, prim, light)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kinema.description import Shape
 from kinema.foundation import Pose
+from kinema.words import mjc, physics, usd
 
 from ..report import Action
 from .draft import PrimDraft
@@ -39,8 +40,8 @@ def author_shape(writing: Writing, parent: str, shape: Shape, *, moves: bool) ->
     _collision(writing, shape, prim)
     writing.materials.bind(prim, shape)
     if shape.group:
-        prim.apply("MjcImageableAPI")
-        prim.set("mjc:group", "int", shape.group, uniform=True)
+        prim.apply(mjc.IMAGEABLE_API)
+        prim.set(mjc.GROUP, "int", shape.group, uniform=True)
     give_back(writing, prim, shape)
     return prim
 
@@ -55,14 +56,14 @@ def _role(shape: Shape) -> str:
 def _collision(writing: Writing, shape: Shape, prim: PrimDraft) -> None:
     if not shape.collision:
         return
-    prim.apply("PhysicsCollisionAPI")
+    prim.apply(physics.COLLISION_API)
     if not shape.visual:
-        prim.set("purpose", "token", "guide", uniform=True)
+        prim.set(usd.PURPOSE, "token", "guide", uniform=True)
     if not shape.enabled or writing.filters.is_off(shape):
-        prim.set("physics:collisionEnabled", "bool", False)
+        prim.set(physics.COLLISION_ENABLED, "bool", False)
     if shape.mass is not None or shape.density is not None:
-        prim.apply("PhysicsMassAPI")
+        prim.apply(physics.MASS_API)
         if shape.mass is not None:
-            prim.number("physics:mass", "float", shape.mass)
+            prim.number(physics.MASS, "float", shape.mass)
         if shape.density is not None:
-            prim.number("physics:density", "float", shape.density)
+            prim.number(physics.DENSITY, "float", shape.density)

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from kinema.description import Assembly, Base, Link, Robot, World
+from kinema.words import newton, ours, physics, usd
 
 from ..report import Action, LossReport
 from . import pxr
@@ -33,7 +34,7 @@ def compose(described: Robot | World, target: Path, report: LossReport, options:
     """The whole stage in memory."""
     plan = make_plan(described, options.layout)
     # a stage's own numbers are in single precision already: they stand for themselves
-    decimals = described.format != "usd"
+    decimals = described.format != usd.FORMAT
     draft = Draft(pxr.Sdf.Layer.CreateAnonymous(".usda"), report, options.exact, decimals)
     writing = Writing(
         described,
@@ -67,25 +68,25 @@ def _repeated(plan: Plan) -> frozenset[str]:
 def _declare(writing: Writing) -> None:
     """What the stage as a whole says: units, up axis, what to show and to reference."""
     layer, described = writing.draft.layer, writing.described
-    prim = writing.draft.prim(writing.plan.root, "Xform")
+    prim = writing.draft.prim(writing.plan.root, usd.XFORM)
     prim.tell(kind="assembly" if writing.plan.is_world else "component")
     if described.name != prim.name:
-        prim.keep("name", "string", described.name)
+        prim.keep(ours.NAME, described.name)
         if described.name:
             prim.tell(displayName=described.name)
     layer.defaultPrim = prim.name
     root = layer.pseudoRoot
-    root.SetInfo("upAxis", "Z")
-    root.SetInfo("metersPerUnit", 1.0)
-    root.SetInfo("kilogramsPerUnit", 1.0)
+    root.SetInfo(usd.UP_AXIS, usd.Z)
+    root.SetInfo(usd.METERS_PER_UNIT, 1.0)
+    root.SetInfo(usd.KILOGRAMS_PER_UNIT, 1.0)
     stamp: dict[str, object] = {
         "version": FORMAT_VERSION,
         "layout": writing.options.layout,
-        "decimals": writing.draft.decimals,
+        ours.STAMP_DECIMALS: writing.draft.decimals,
     }
     if writing.plan.is_world:
-        stamp["world"] = True
-    layer.customLayerData = {"kinema": stamp}
+        stamp[ours.STAMP_WORLD] = True
+    layer.customLayerData = {ours.STAMP: stamp}
 
 
 def _author(writing: Writing) -> None:
@@ -114,7 +115,7 @@ def _scenery(writing: Writing, world: World) -> None:
     if not world.shapes:
         return
     path = writing.plan.names.child(writing.plan.root, "Scenery", "Scenery")
-    writing.draft.prim(path, "Xform")
+    writing.draft.prim(path, usd.XFORM)
     for shape in world.shapes:
         author_shape(writing, path, shape, moves=False)
 
@@ -124,12 +125,12 @@ def _scenery(writing: Writing, world: World) -> None:
 
 def _robot(writing: Writing, parts: RobotPlan) -> None:
     robot = parts.robot
-    prim = writing.draft.prims.get(parts.path) or writing.draft.prim(parts.path, "Xform")
+    prim = writing.draft.prims.get(parts.path) or writing.draft.prim(parts.path, usd.XFORM)
     prim.tell(kind="component")
     prim.place(robot.pose)
-    prim.keep("robot", "string", robot.name)
+    prim.keep(ours.ROBOT, robot.name)
     if robot.base is Base.UNSPECIFIED and parts.tree.roots and not robot.static and not _is_fixed(writing, robot):
-        prim.keep("base", "token", Base.UNSPECIFIED.value)
+        prim.keep(ours.BASE, Base.UNSPECIFIED.value)
         how = "it is free to fall in USD, as its file does not say that it is fixed"
         writing.lose(Action.APPROXIMATED, robot, "what holds its base", how)
     if robot.static:
@@ -143,12 +144,12 @@ def _links(writing: Writing, parts: RobotPlan) -> None:
     """Links in the order of the tree, each with its joints and shapes before the links inside it."""
     by_name = {link.name: link for link in parts.robot.links}
     if parts.body_scope:
-        writing.draft.prim(parts.body_scope, "Scope")
+        writing.draft.prim(parts.body_scope, usd.SCOPE)
     names = [*parts.tree.roots, *(e.child for e in parts.tree.edges)]
     for name in list(by_name) if parts.body_scope else names:
         _link(writing, parts, by_name[name])
     if parts.joint_scope and not parts.robot.static:
-        writing.draft.prim(parts.joint_scope, "Scope")
+        writing.draft.prim(parts.joint_scope, usd.SCOPE)
         for joint in parts.robot.joints:
             if id(joint) in parts.joints:
                 author_joint(writing, parts, joint)
@@ -175,7 +176,7 @@ def _articulate(writing: Writing, parts: RobotPlan) -> None:
     """Fix bases that are to be fixed, and mark the root of every tree: the joint to the world, or the body."""
     if parts.tree.roots and any(is_free(e) and e.parent is not None for e in parts.tree.edges):
         # what hangs on the root by nothing else looks like another root
-        writing.draft.prims[parts.path].relate("kinema:root", [parts.links[parts.tree.roots[0]]], custom=True)
+        writing.draft.prims[parts.path].relate(ours.ROOT, [parts.links[parts.tree.roots[0]]], custom=True)
     carries = {e.parent for e in parts.tree.edges if not is_free(e)}
     articulated = writing.is_articulated(parts)
     for root in parts.tree.roots:
@@ -199,12 +200,12 @@ def _is_fixed(writing: Writing, robot: Robot) -> bool:
 
 def _mark(writing: Writing, parts: RobotPlan, path: str, *, implied: bool = False) -> None:
     prim = writing.draft.prims[path]
-    prim.apply("PhysicsArticulationRootAPI")
-    if implied or (parts.robot.root is None and writing.described.format == "usd"):
-        prim.keep("implied", "token[]", ["articulationRoot"])
+    prim.apply(physics.ARTICULATION_ROOT_API)
+    if implied or (parts.robot.root is None and writing.described.format == usd.FORMAT):
+        prim.keep(ours.IMPLIED, [ours.IMPLIED_ARTICULATION_ROOT])
     if any(len(e.joints) > 1 for e in parts.tree.edges):
-        prim.apply("NewtonArticulationRootAPI")
-        prim.set("newton:jointsAddMobility", "bool", True, uniform=True)
+        prim.apply(newton.ARTICULATION_ROOT_API)
+        prim.set(newton.JOINTS_ADD_MOBILITY, "bool", True, uniform=True)
 
 
 def _stack(writing: Writing, parts: RobotPlan) -> None:
@@ -212,6 +213,6 @@ def _stack(writing: Writing, parts: RobotPlan) -> None:
     for edge in parts.tree.edges:
         if len(edge.joints) > 1:
             prim = writing.draft.prims[parts.links[edge.child]]
-            prim.set("newton:jointsAddMobility", "bool", True, uniform=True)
+            prim.set(newton.JOINTS_ADD_MOBILITY, "bool", True, uniform=True)
             how = "several joints between two links add their motion only for who knows newton:jointsAddMobility"
             writing.lose(Action.EXTENSION, edge.joints[1], "that it is stacked on another joint", how)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kinema.description import Node, Robot, World
+from kinema.words import usd
 
 from ..report import Action
 from .draft import Draft, PrimDraft
+from .filters import Filters
+from .materials import Materials
+from .meshes import Meshes
 from .plan import Plan, RobotPlan, is_free
-
-if TYPE_CHECKING:
-    from .filters import Filters
-    from .materials import Materials
-    from .meshes import Meshes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +63,4 @@ class Writing:
         robot = parts.robot
         if robot.static or not any(e.parent is not None and not is_free(e) for e in parts.tree.edges):
             return False
-        return self.options.layout == "nested" or robot.root is not None or self.described.format != "usd"
+        return self.options.layout == "nested" or robot.root is not None or self.described.format != usd.FORMAT

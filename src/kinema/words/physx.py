@@ -1,0 +1,24 @@
+"""PhysX's schemas for USD, as far as they say something that the description knows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMAS: Final = "Physx"
+"""How the names of its API schemas begin."""
+NAMESPACE: Final = "physx"
+"""How the namespaces of its attributes begin: each schema has one of its own."""
+
+RIGID_BODY_API: Final = "PhysxRigidBodyAPI"
+
+ARMATURE: Final = "physxJoint:armature"
+DISABLE_GRAVITY: Final = "physxRigidBody:disableGravity"
+ENABLED_SELF_COLLISIONS: Final = "physxArticulation:enabledSelfCollisions"
+JOINT_FRICTION: Final = "physxJoint:jointFriction"
+MAX_JOINT_VELOCITY: Final = "physxJoint:maxJointVelocity"
+
+MIMIC_NAMESPACE: Final = "physxMimicJoint"
+"""Followed by the axis, then by one of the next three."""
+MIMIC_GEARING: Final = "gearing"
+MIMIC_OFFSET: Final = "offset"
+MIMIC_REFERENCE: Final = "referenceJoint"
