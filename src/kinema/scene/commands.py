@@ -147,7 +147,7 @@ class Commands(ABC):
     ) -> None:
         """A parameter that all environments have in common."""
         running = self._running
-        if envs_idx is not None and len(environments(envs_idx, running.n_envs)) != running.n_envs:  # type: ignore[arg-type]
+        if envs_idx is not None and len(np.unique(environments(envs_idx, running.n_envs))) != running.n_envs:  # type: ignore[arg-type]
             raise KinemaError(f'{what}: environments share this: use scene.build(per_env=("{name}",)) for some of them')
         array = batched(values, running.n_envs, shape, running.memory.dtype, what)
         if len(array) > 1 and (array != array[:1]).any():

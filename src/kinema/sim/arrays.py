@@ -104,10 +104,10 @@ GAINS = ("gain_command", "gain_position", "gain_velocity")
 """What commands mean: force = gain_command command - gain_position position - gain_velocity velocity."""
 
 ARRAYS = [
-    ArrayInfo("qpos", Owner.COORDINATE, Use.STATE, start=lambda model, _: model.qpos0),
-    ArrayInfo("vel", Owner.DOF, Use.STATE),
     ArrayInfo("error", Owner.ROLE, Use.STATE),
     ArrayInfo("phase", Owner.ENVIRONMENT, Use.STATE, when=_in_stages),
+    ArrayInfo("qpos", Owner.COORDINATE, Use.STATE, start=lambda model, _: model.qpos0),
+    ArrayInfo("vel", Owner.DOF, Use.STATE),
     ArrayInfo("stage_qpos", Owner.COORDINATE, Use.STATE, when=_in_stages),
     *(ArrayInfo(f"stage_{x}", Owner.DOF, Use.STATE, when=_in_stages) for x in ("vel", "shift", "sum_vel", "sum_acc")),
     ArrayInfo("command", Owner.DOF, Use.TOLD),
@@ -124,7 +124,8 @@ ARRAYS = [
     ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),
     *(ArrayInfo(f"cfrc_applied_{x}", Owner.LINK, Use.STATE, 3, when=_pushed) for x in ("ang", "vel")),
 ]
-"""State, commands and parameters, in the order in which they lie."""
+"""State, commands and parameters, in the order in which they lie: those of the environment first, so that their rows
+are the same for all models, which then share the code that names them."""
 
 BY_NAME = {info.name: info for info in ARRAYS}
 

@@ -126,7 +126,7 @@ class TableCords(Cords):
         return [Pull(flat[2 * k], flat[2 * k + 1]) for k in range(len(node.dofs))]
 
     def total_force(self) -> Value:
-        place = self.tables.take(1)
+        place = self.tables.take_fixed(1)
         self.tables.recorder.write(SCRATCH, [0.0], place.row)
         rows = [Row("pair", {"pair": pair, "total": place}) for pair in self.pairs.values()]
 

@@ -33,6 +33,10 @@ class PartRow(Row):
     targets: Targets = field(default_factory=dict)
 
 
+N_FIXED = 128
+"""Rows at the start of the scratch memory that are kept for what is named outside of loops."""
+
+
 class Scratch(Quantity[R]):
     """A quantity in the scratch memory."""
 
@@ -43,10 +47,11 @@ class Scratch(Quantity[R]):
         self.forms: dict[Ref, R] = {}
         """A record of the form that each part's has."""
 
-    def make_room(self, ref: Ref, form: R) -> Place:
+    def make_room(self, ref: Ref, form: R, *, fixed: bool = False) -> Place:
         """A place for what a part will have."""
         if ref not in self.places:
-            self.places[ref] = self.tables.take(len(numbers(form)))
+            take = self.tables.take_fixed if fixed else self.tables.take
+            self.places[ref] = take(len(numbers(form)))
             self.forms[ref] = form
         return self.places[ref]
 
@@ -112,7 +117,8 @@ class TableLoops:
         """Of each array what its items belong to, and how many numbers each has."""
         self.prefix = ""
         """What the names of arrays that are written start with."""
-        self.n_scratch = 0
+        self.n_scratch = N_FIXED
+        self._n_taken = 0
         self.quantities: list[Scratch[Any]] = []
         self.found: list[Found] = []
         self._code: RowCode | None = None
@@ -124,6 +130,13 @@ class TableLoops:
         place = Place(SCRATCH, self.n_scratch)
         self.n_scratch += count
         return place
+
+    def take_fixed(self, count: int) -> Place:
+        """Rows that code outside of loops names: the same for all models, so that these share the code."""
+        if self._n_taken + count > N_FIXED:
+            return self.take(count)
+        self._n_taken += count
+        return Place(SCRATCH, self._n_taken - count)
 
     @property
     def code(self) -> RowCode:

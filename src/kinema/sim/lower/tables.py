@@ -55,7 +55,7 @@ class Tables(TableLoops, Sweeps):
 
     def outward(self, name: str, at_world: R, body: Callable[[Node, R], R]) -> Scratch[R]:
         result: Scratch[R] = self.quantity(name)
-        world = result.make_room(frame_ref(WORLD), at_world)
+        world = result.make_room(frame_ref(WORLD), at_world, fixed=True)
         for node in self.nodes:
             result.make_room(node.here, at_world)
         self.recorder.write(SCRATCH, numbers(at_world), world.row)
@@ -98,7 +98,7 @@ class Tables(TableLoops, Sweeps):
     def total(self, name: str, forest: Forest, nothing: R, body: Callable[[Any], R]) -> R:
         total: Scratch[R] = self.quantity(name)
         everything = frame_ref("everything ")
-        place, count = total.make_room(everything, nothing), len(numbers(nothing))
+        place, count = total.make_room(everything, nothing, fixed=True), len(numbers(nothing))
         self.recorder.write(SCRATCH, numbers(nothing), place.row)
         of_frames = forest is Forest.FRAMES
         rows = [self.frame_row(n) for n in self.nodes] if of_frames else [self.link_row(i) for i in self.links]
@@ -145,7 +145,7 @@ class TableHealth(Health):
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.place = tables.take(1)
+        self.place = tables.take_fixed(1)
         tables.recorder.write(SCRATCH, [0.0], self.place.row)
 
     def note(self, node: Node, q: Sequence[Value], v: Sequence[Value]) -> None:

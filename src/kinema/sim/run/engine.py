@@ -118,9 +118,10 @@ class Engine:
 
         That is in the gains, which are inputs; only what the step listens to decides which program runs.
         """
-        told = np.asarray(modes, dtype=np.float64).reshape(self.model.n_dofs, -1)
+        n = self.model.n_dofs
+        told = np.asarray(modes, dtype=np.float64).reshape(n, -1) if n else np.zeros((0, 1))
         self.touch()
-        if told.size:
+        if n:
             self.field("ctrl_mode").assign(told)
         alike = told.shape[1] == 1
         drive = Drive.COMMANDS if alike or BY_NAME[GAINS[0]].differs(self.settings) else Drive.MIXED
@@ -132,6 +133,7 @@ class Engine:
 
     def _set_gains(self, modes: np.ndarray) -> None:
         kp, kv = (np.asarray(self.field(name).numpy(), np.float64) for name in ("kp", "kv"))
+        kp = np.where(self.model.dofs.q_idx[:, None] >= 0, kp, 0.0)  # part of a quaternion cannot be sent anywhere
         position, velocity = modes == Control.POSITION, modes == Control.VELOCITY
         by_command = np.where(position, kp, np.where(velocity, kv, np.where(modes == Control.FORCE, 1.0, 0.0)))
         gains = (by_command, np.where(position, kp, 0.0), np.where(position | velocity, kv, 0.0))
