@@ -57,12 +57,14 @@ class Variety:
     declares_root: float = 0.5
     to_world: Kinds = TREE_KINDS
     """Joints to the world."""
-    on_any_link: bool = True
-    """A joint to the world may be on another link than the first."""
+    on_any_link: float = 0.3
+    """Of a joint to the world: it may be on another link than the first."""
 
     # what joins several
     followers: Kinds = FOLLOWING
     loops: Kinds = EVERY_KIND
+    n_loops: int = 2
+    """The most in one robot."""
     declared_loops: float = 1.0
     """Of a loop: its joint says so; others are between any two links that no joint joins yet."""
     open_loops: float = 0.3
@@ -91,3 +93,25 @@ USD = Variety(
     open_loops=0.0,
     shape_pairs=0.0,
 )
+GRAPH = Variety(
+    n_shapes=0,
+    n_links=(2, 9),
+    kinds=ONE_AXIS,
+    to_world=ONE_AXIS,
+    on_any_link=1.0,
+    stacked=(),
+    followers=(),
+    loops=ONE_AXIS,
+    n_loops=3,
+    declared_loops=0.0,
+)
+"""Connected links and joints that move along one axis; the tree decides which of them close a loop."""
+SIMULATED = Variety(
+    n_links=(1, 5),
+    massless=0.0,
+    n_shapes=0,
+    to_world=HELD_KINDS,  # a free joint to the world counts from the world's origin there
+    followers=(),
+    loops=(),
+)
+"""Trees in which everything that moves has a mass."""
