@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from kinema.description import Base
 from kinema.foundation import quaternion_to_matrix
 from kinema.sim import Settings
-from kinema.sim.field_programs import GROUPS
-from kinema.sim.inputs import Inputs
-from kinema.trace import Tape, finish, interpret
 from kit.mass_matrix import mass_matrix
 from kit.robots.configurations import by_joint, model_coordinates
 from kit.robots.each_joint import model_of
 from kit.robots.random_robots import random_robot, seeds
 from kit.robots.variety import SIMULATED
+
+from .interpreted import fields
 
 
 @given(seeds)
@@ -25,11 +24,8 @@ def test_poses_and_mass_matrix(seed: int) -> None:
     robot = random_robot(seed, SIMULATED)
     robot.base = Base.FIXED
     model = model_of(robot)
-    tape = Tape()
-    inputs = Inputs(model, Settings(), tape.input)
-    outputs = {**GROUPS["poses"](inputs), **GROUPS["mass"](inputs)}
     q = model_coordinates(model, np.random.default_rng(seed), 1)
-    found = {name: values[:, 0] for name, values in interpret(finish(tape, outputs), {"qpos": q}).items()}
+    found = {name: values[:, 0] for name, values in fields(model, Settings(), {"qpos": q}, "poses", "mass").items()}
     at = by_joint(model, q[:, 0])
     for name, position, turn in zip(
         model.links.names, found["pos"].reshape(-1, 3), found["quat"].reshape(-1, 4), strict=True
