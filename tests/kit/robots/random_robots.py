@@ -101,7 +101,7 @@ def _hold(rng: Generator, robot: Robot, may: Variety) -> None:
             robot.joints.insert(int(rng.choice([0, len(robot.joints)])), joint)
 
 
-# -- what joins several -----------------------------------------------------------------------------------------------
+# -- beside the tree ------------------------------------------------------------------------------------------------
 
 
 def _follow(rng: Generator, robot: Robot, may: Variety) -> None:
@@ -125,8 +125,7 @@ def _close(rng: Generator, robot: Robot, may: Variety) -> None:
     names = [link.name for link in robot.links]
     for i in range(rng.integers(may.n_loops + 1) if may.loops and len(names) > 2 else 0):
         a, b = names[-1], [names[0], names[0], None][rng.integers(3)]
-        declared = bool(rng.random() < may.declared_loops)
-        if not declared:
+        if not may.declared_loops:
             a, b = (names[k] for k in rng.choice(len(names), size=2, replace=False))
             if any({a, b} == {j.parent, j.child} for j in robot.joints):
                 continue
@@ -134,7 +133,7 @@ def _close(rng: Generator, robot: Robot, may: Variety) -> None:
         if rng.random() >= may.open_loops:
             poses = robot.link_poses()
             loop.child_pose = (robot.pose if b is None else poses[b]).inverse() @ poses[a] @ loop.parent_pose
-        loop.closes_loop = declared
+        loop.closes_loop = may.declared_loops
         robot.joints.append(loop)
 
 

@@ -46,9 +46,6 @@ class Variety:
     """Those that may add their motion to the joint before them."""
     oblique: float = 0.2
     """Of a universal joint: axes that are not square to each other."""
-    limits_on_continuous: bool = True
-    references: bool = True
-    """Zero may be elsewhere than where the two frames of a joint coincide."""
     armature: bool = True
     free_anywhere: bool = True
     """Frames of free joints may be elsewhere than the origins of the links."""
@@ -60,13 +57,13 @@ class Variety:
     on_any_link: float = 0.3
     """Of a joint to the world: it may be on another link than the first."""
 
-    # what joins several
+    # what there is beside the tree
     followers: Kinds = FOLLOWING
     loops: Kinds = EVERY_KIND
     n_loops: int = 2
     """The most in one robot."""
-    declared_loops: float = 1.0
-    """Of a loop: its joint says so; others are between any two links that no joint joins yet."""
+    declared_loops: bool = True
+    """Joints that close a loop say so; else they are between any two links that no joint joins yet."""
     open_loops: float = 0.3
     """Of a loop: it is not closed where the robot stands at zero."""
     shape_pairs: float = 0.4
@@ -84,14 +81,14 @@ MJCF = Variety(asleep=0.0)  # MuJoCo refuses what sleeps while a springy tendon 
 USD = Variety(
     kinds=HELD_KINDS,
     reversible=HELD_KINDS,
-    stacked=(),
-    oblique=0.0,
-    free_anywhere=False,
-    declares_root=0.0,
+    stacked=(),  # only those come back whose frames coincide at zero
+    oblique=0.0,  # its axes are square to each other
+    free_anywhere=False,  # a free joint is no prim
+    declares_root=0.0,  # a flat stage does not say which link of a fixed robot it was
     followers=ONE_AXIS,
     loops=(*HELD_KINDS, JointKind.DISTANCE),
-    open_loops=0.0,
-    shape_pairs=0.0,
+    open_loops=0.0,  # its reader warns of them
+    shape_pairs=0.0,  # of shapes that collide with nothing else
 )
 GRAPH = Variety(
     n_shapes=0,
@@ -103,7 +100,7 @@ GRAPH = Variety(
     followers=(),
     loops=ONE_AXIS,
     n_loops=3,
-    declared_loops=0.0,
+    declared_loops=False,
 )
 """Connected links and joints that move along one axis; the tree decides which of them close a loop."""
 SIMULATED = Variety(
