@@ -37,13 +37,6 @@ ALLOWED = {
 }
 """What each package may import of Kinema; "" is the top-level `kinema` itself."""
 
-BEING_REMOVED = {
-    ("kinema.scene.entity", "kinema.scene.scene"),
-    ("kinema.scene.parts", "kinema.scene.entity"),
-    ("kinema.sim.fields", "kinema.sim.engine"),
-}
-"""Imports for types alone that close a circle, until they are gone: who imports, and what."""
-
 UNBOUND = {"kinema", "kinema.__main__"}
 """The modules on top of the layers, which may import anything."""
 
@@ -118,11 +111,7 @@ def layer_faults(modules: dict[str, Module]) -> list[str]:
 def circle(modules: dict[str, Module]) -> str:
     """The modules of an import circle, or nothing; imports for types count like all others."""
     graph = {
-        module.name: {
-            found.target
-            for found in imports(module, modules)
-            if found.target in modules and not (found.typing_only and (module.name, found.target) in BEING_REMOVED)
-        }
+        module.name: {found.target for found in imports(module, modules) if found.target in modules}
         for module in modules.values()
     }
     try:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,12 @@ def measure(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figur
     engine_of(world("chain", 1), "unrolled").prepare()  # what the first compilation of a process takes in addition
     engine = engine_of(world(kind, n), emission)
     messages: list[tuple[float, str]] = []
-    engine.progress = lambda message: messages.append((time.perf_counter(), message))
+
+    def note(message: str) -> AbstractContextManager[None]:
+        messages.append((time.perf_counter(), message))
+        return nullcontext()
+
+    engine.progress = note
     before = _processor()
     engine.prepare()
     end = time.perf_counter()
@@ -208,7 +214,7 @@ not by this tool):
 
 def table(figures: list[Figure], n_envs: int) -> str:
     """The page."""
-    from kinema.sim.components import LARGEST_UNROLLED
+    from kinema.sim.lower.components import LARGEST_UNROLLED
 
     machine = f"one of {os.cpu_count()} cores of {platform.machine()}"
     text = HEAD.format(machine=machine, n_envs=n_envs, load=os.getloadavg()[0], budget=LARGEST_UNROLLED)

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from kinema.apps.cli.commands import app
 from kit.assets import EXAMPLES
+from kit.command_line import run
 
 ARM = EXAMPLES / "arm" / "arm.urdf"
 GRIPPER = EXAMPLES / "gripper" / "gripper.sdf"
@@ -19,12 +18,6 @@ QUADRUPED = EXAMPLES / "quadruped" / "scene.xml"
 
 NO_EFFORT = """<robot name="bad"><link name="a"/><link name="b"/>
 <joint name="j" type="revolute"><parent link="a"/><child link="nowhere"/><limit lower="0" upper="1"/></joint></robot>"""
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_info_shows_the_tree() -> None:

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kinema.apps.cli import app
-from support import EXAMPLES
+from kit.assets import EXAMPLES
 
 ARM = str(EXAMPLES / "arm" / "arm.urdf")
 

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from kinema.apps.cli.commands import app
 from kinema.read import openusd_validation, read
 from kit.assets import EXAMPLES, assets
+from kit.command_line import run
 
 ARM = EXAMPLES / "arm" / "arm.urdf"
 
@@ -46,12 +45,6 @@ def Xform "world"
     }
 }
 """
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.parametrize("layout", ["nested", "flat"])

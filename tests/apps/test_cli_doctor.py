@@ -6,16 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from kinema.apps.cli import doctor, doctor_facts
-from kinema.apps.cli.commands import app
+from kit import command_line
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["doctor", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout
+    return command_line.run("doctor", *arguments)[:2]
 
 
 def test_a_machine_that_runs_the_tests_is_fit() -> None:

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from kinema.apps.cli.commands import app
+from kit import command_line
 
 PENDULUM = """<robot name="clock"><link name="wall"/><link name="bob">
 <inertial><origin xyz="0 0 -0.5"/><mass value="1"/><inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0"
@@ -20,9 +19,7 @@ iyz="0"/></inertial></link><joint name="hinge" type="revolute"><parent link="wal
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["simulate", *(str(a) for a in arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
+    return command_line.run("simulate", *arguments)
 
 
 @pytest.fixture

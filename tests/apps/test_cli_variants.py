@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from kinema.apps.cli.commands import app
 from kinema.read.usd import read_usd
+from kit.command_line import run
 
 STAGE = """#usda 1.0
 (
@@ -42,12 +41,6 @@ def stage(tmp_path: Path) -> Path:
     file = tmp_path / "stage.usda"
     file.write_text(STAGE)
     return file
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_info_and_check_read_the_chosen_variant(stage: Path) -> None:

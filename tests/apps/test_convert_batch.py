@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from kinema.apps.cli.commands import app
 from kinema.apps.cli.convert import format_named
 from kinema.apps.cli.convert_batch import target_names
 from kinema.apps.cli.find_robots import find_robots
@@ -22,17 +20,12 @@ from kinema.description import Mesh
 from kinema.foundation import WriteError, collect
 from kinema.read import read
 from kit.assets import EXAMPLES
+from kit.command_line import run
 from kit.misbehaviour import misbehave
 
 GOOD = """<robot name="a"><link name="a"/><link name="b"/>
 <joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>"""
 WITH_ERRORS = GOOD.replace('<link name="b"/>', '<link name="b"/><link name="b"/>')
-
-
-def run(*arguments: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def test_a_folder_is_converted_past_failures(tmp_path: Path) -> None:

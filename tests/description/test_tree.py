@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kinema.description import (
     Joint,
@@ -20,9 +20,11 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose
+from kit.robots.random_robots import random_robot, seeds
+from kit.robots.variety import GRAPH
 
 
-def hinge(name: str, parent: str | None, child: str | None, **settings) -> Joint:
+def hinge(name: str, parent: str | None, child: str | None, **more) -> Joint:
     rng = np.random.default_rng(sum(name.encode()))
     return Joint(
         name=name,
@@ -32,7 +34,7 @@ def hinge(name: str, parent: str | None, child: str | None, **settings) -> Joint
         parent_pose=Pose.from_rpy(rng.normal(size=3), rng.normal(size=3)),
         child_pose=Pose.from_rpy(rng.normal(size=3), rng.normal(size=3)),
         axes=[rotation(rng.normal(size=3))],
-        **settings,
+        **more,
     )
 
 
@@ -113,66 +115,48 @@ def test_two_joints_between_two_links_are_a_loop_unless_they_stack() -> None:
     assert [j.name for j in tree.edges[0].joints] == ["j1", "j2"]
 
 
-@st.composite
-def graphs(draw: st.DrawFn) -> tuple[list[Link], list[Joint]]:
-    """A random connected graph, some joints reversed, perhaps with loops, a world joint and nesting."""
-    n = draw(st.integers(2, 9))
-    names = [f"l{i}" for i in range(n)]
-    joints: list[Joint] = []
-    for i in range(1, n):
-        a, b = f"l{draw(st.integers(0, i - 1))}", f"l{i}"
-        if draw(st.booleans()):
-            a, b = b, a
-        joints.append(hinge(f"j{i}", a, b))
-    pairs = {frozenset((j.parent, j.child)) for j in joints}
-    for k in range(draw(st.integers(0, 3))):
-        a, b = draw(st.sampled_from(names)), draw(st.sampled_from(names))
-        if a != b and frozenset((a, b)) not in pairs:  # parallel joints are a tie that only file order can break
-            pairs.add(frozenset((a, b)))
-            joints.append(hinge(f"x{k}", a, b))
-    if draw(st.booleans()):
-        joints.append(hinge("world", None, draw(st.sampled_from(names))))
-    return [Link(name=name) for name in names], joints
+graphs = seeds.map(lambda seed: random_robot(seed, GRAPH))
+"""Some joints reversed, perhaps with loops and a joint to the world."""
 
 
-@given(graphs(), st.randoms(use_true_random=False))
-def test_the_tree_does_not_depend_on_the_order_of_joints(graph, rng: random.Random) -> None:
-    graph_links, joints = graph
-    shuffled = joints.copy()
+@settings(max_examples=150)
+@given(graphs, st.randoms(use_true_random=False))
+def test_the_tree_does_not_depend_on_the_order_of_joints(graph: Robot, rng: random.Random) -> None:
+    shuffled = graph.joints.copy()
     rng.shuffle(shuffled)
-    first, second = spanning_tree(graph_links, joints), spanning_tree(graph_links, shuffled)
+    first, second = spanning_tree(graph.links, graph.joints), spanning_tree(graph.links, shuffled)
     assert first.roots == second.roots
     assert shape_of(first) == shape_of(second)
     assert {j.name for j in first.loops} == {j.name for j in second.loops}
 
 
-@given(graphs())
-def test_every_link_hangs_once_and_every_joint_is_used_once(graph) -> None:
-    graph_links, joints = graph
-    tree = spanning_tree(graph_links, joints)
+@settings(max_examples=150)
+@given(graphs)
+def test_every_link_hangs_once_and_every_joint_is_used_once(graph: Robot) -> None:
+    tree = spanning_tree(graph.links, graph.joints)
     placed = [*tree.roots, *(e.child for e in tree.edges)]
-    assert sorted(placed) == sorted(link.name for link in graph_links)
+    assert sorted(placed) == sorted(link.name for link in graph.links)
     used = [j.name for e in tree.edges for j in e.joints] + [j.name for j in tree.loops]
-    assert sorted(used) == sorted(j.name for j in joints)
+    assert sorted(used) == sorted(j.name for j in graph.joints)
     seen: set[str | None] = {None, *tree.roots}
     for edge in tree.edges:
         assert edge.parent in seen
         seen.add(edge.child)
 
 
-@given(graphs(), st.data())
-def test_a_reversed_joint_in_the_file_gives_the_same_motion(graph, data: st.DataObject) -> None:
+@settings(max_examples=150)
+@given(graphs, st.data())
+def test_a_reversed_joint_in_the_file_gives_the_same_motion(graph: Robot, data: st.DataObject) -> None:
     """Swapping frames and negating the axis of any joints does not move a link, in any configuration."""
-    graph_links, joints = graph
-    root = graph_links[0].name
+    links, joints, root = graph.links, graph.joints, graph.links[0].name
     values = {j.name: data.draw(st.floats(-3, 3)) for j in joints}
     flipped = [reverse_joint(j) if data.draw(st.booleans()) else j for j in joints]
-    tree = spanning_tree(graph_links, joints, root)
+    tree = spanning_tree(links, joints, root)
     # the same tree edges, so that with loops the same joints carry
     carried = {j.name for e in tree.edges for j in e.joints}
     kept = [j for j in flipped if j.name in carried]
-    poses = Robot(links=graph_links, joints=joints, root=root).link_poses(values)
-    again = Robot(links=graph_links, joints=kept, root=root).link_poses({k: values[k] for k in carried})
+    poses = Robot(links=links, joints=joints, root=root).link_poses(values)
+    again = Robot(links=links, joints=kept, root=root).link_poses({k: values[k] for k in carried})
     for name, pose in poses.items():
         assert pose.is_close(again[name], 1e-9)
 

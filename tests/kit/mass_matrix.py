@@ -50,7 +50,7 @@ def mass_matrix(robot: Robot | World, joints: Sequence[str], configuration: dict
     by_name = {j.name: j for j in robot.joints}
     poses = robot.link_poses(configuration)
     columns = [
-        _link_velocities(robot, name, move, configuration, poses) for name in joints for move in moves(by_name[name])
+        link_velocities(robot, name, move, configuration, poses) for name in joints for move in moves(by_name[name])
     ]
     matrix = np.zeros((len(columns), len(columns)))
     links = {link.name: link.inertial for link in robot.links if link.inertial is not None}
@@ -65,7 +65,7 @@ def mass_matrix(robot: Robot | World, joints: Sequence[str], configuration: dict
     return matrix + np.diag(armature)
 
 
-def _link_velocities(
+def link_velocities(
     robot: Robot | World, joint: str, move: Move, configuration: dict[str, Array], poses: dict[str, Pose]
 ) -> dict[str, tuple[Array, Array]]:
     """For each link with mass, the velocity of its centre of mass and its angular velocity per unit of the dof."""

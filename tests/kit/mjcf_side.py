@@ -15,7 +15,7 @@ from kinema.compile import Part, compile_model
 from kinema.foundation import Array, Diagnostics, collect
 from kinema.model import Model
 from kinema.read import read
-from kinema.sim import Control, Integrator, Settings
+from kinema.sim import Integrator
 
 from . import mujoco_models
 
@@ -40,10 +40,6 @@ class Pair:
     actuator: Ints
     left_out: list[str]
     """Actuators that Kinema does not simulate, without force in MuJoCo too."""
-
-    def settings(self, integrator: Integrator = Integrator.IMPLICIT, **more: Any) -> Settings:
-        control = (Control.ACTUATOR,) * self.ours.n_dofs
-        return Settings(dt=self.theirs.opt.timestep, integrator=integrator, control=control, **more)
 
     def random_state(self, generator: np.random.Generator, speed: float = 1.0) -> Any:
         """MuJoCo's data at random coordinates, velocities and controls."""

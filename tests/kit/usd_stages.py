@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,26 @@ SI = 'metersPerUnit = 1\n    kilogramsPerUnit = 1\n    upAxis = "Z"'
 OTHER = 'metersPerUnit = 0.01\n    kilogramsPerUnit = 0.001\n    upAxis = "Y"'
 """Centimetres, grams, Y up: forces are in 1e-5 N, torques in 1e-7 N m, the stage's (x, y, z) is our (x, -z, y)."""
 
+BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
+ROOT = "PhysicsArticulationRootAPI"
+WEIGHT = """float physics:mass = 1
+float3 physics:diagonalInertia = (1, 1, 1)
+quatf physics:principalAxes = (1, 0, 0, 0)
+point3f physics:centerOfMass = (0, 0, 0)"""
+EIGHTH_Z = (math.cos(math.pi / 8), 0.0, 0.0, math.sin(math.pi / 8))
+"""An eighth of a turn about z."""
+
 
 def prim(kind_and_name: str, *lines: str, apis: Sequence[str] = ()) -> str:
     """The text of a prim, from its type and name, what stands in it, and the schemas applied to it."""
     names = ", ".join(f'"{api}"' for api in apis)
     head = f" (\n    prepend apiSchemas = [{names}]\n)" if apis else ""
     return f"def {kind_and_name}{head}\n{{\n" + "\n".join(lines) + "\n}"
+
+
+def body(name: str, *lines: str, apis: Sequence[str] = ()) -> str:
+    """A body of one kilogram."""
+    return prim(f'Xform "{name}"', WEIGHT, *lines, apis=[BODY, MASS, *apis])
 
 
 def placed(

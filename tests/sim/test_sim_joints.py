@@ -11,12 +11,12 @@ from kinema.description import Base, JointKind, Robot
 from kinema.foundation import Array, axis_angle_to_matrix, matrix_to_quaternion, quaternion_to_matrix
 from kinema.model import Model
 from kinema.sim import Integrator, Settings, step_program
-from kinema.trace import interpret
-from kit.mass_matrix import _link_velocities, mass_matrix, moves
+from kit.mass_matrix import link_velocities, mass_matrix, moves
 from kit.robots.configurations import by_joint, model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, robot
 
-from .arrays_for_tests import arrays_for, fields_program, forced, runs_of
+from .arrays_for_tests import arrays_for, forced, runs_of
+from .interpreted import fields
 from .straight import function_of, roll
 
 N_STATES = 6
@@ -27,12 +27,6 @@ each_kind = pytest.mark.parametrize("case", CASES, ids=str)
 def built(case: Case, base: Base = Base.FIXED) -> tuple[Robot, Model]:
     described = robot(case, base)
     return described, model_of(described)
-
-
-def fields(model: Model, settings: Settings, arrays: dict[str, Array], *groups: str) -> dict[str, Array]:
-    """Fields of some groups, which share no names."""
-    found = interpret(fields_program(model, settings, *groups), arrays)
-    return {name.split(".")[1]: values for name, values in found.items()}
 
 
 def states(
@@ -101,7 +95,7 @@ def bias_by_differences(described: Robot, model: Model, q: Array, v: Array) -> A
     poses = {k: described.link_poses(by_joint(model, along(model, q, v, k * H))) for k in range(-2, 3)}
     joints = {j.name: j for j in described.joints}
     columns = [
-        _link_velocities(described, name, move, by_joint(model, q), poses[0])
+        link_velocities(described, name, move, by_joint(model, q), poses[0])
         for name in model.joints.names
         for move in moves(joints[name])
     ]

@@ -17,12 +17,10 @@ from kinema.trace import (
     Row,
     RowCode,
     Target,
-    Value,
-    emit_ptx,
     emit_llvm,
+    emit_ptx,
     interpret_in,
     record_loop,
-    repeat,
     sin,
 )
 

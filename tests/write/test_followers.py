@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kinema.description import Constraint, ConstraintKind, Inertial, Joint, JointKind, Link, Mimic, Robot, rotation
+from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Mimic, Robot, rotation
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import FORMATS, write
+from kit.robots.small_robots import body
 
 FACTORS = st.floats(-3, 3).map(lambda x: round(x, 3))
 SUFFIX = {format: suffixes[0] for format, suffixes in FORMATS.items()}
@@ -19,8 +20,7 @@ SUFFIX = {format: suffixes[0] for format, suffixes in FORMATS.items()}
 
 def chain(*joints: Joint) -> Robot:
     """Links on the base, one for each joint."""
-    body = Inertial(1.0, np.zeros(3), np.eye(3))
-    links = [Link(name=name, inertial=body) for name in ("base", *(f"{j.name}_link" for j in joints))]
+    links = [body(name, inertia=1.0) for name in ("base", *(f"{j.name}_link" for j in joints))]
     return Robot(name="robot", links=links, joints=list(joints))
 
 

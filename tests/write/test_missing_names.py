@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from kinema.description import (
@@ -14,11 +14,9 @@ from kinema.description import (
     Constraint,
     ConstraintKind,
     Frame,
-    Inertial,
     Joint,
     JointKind,
     Light,
-    Link,
     Mimic,
     Robot,
     Sensor,
@@ -32,16 +30,15 @@ from kinema.description import (
 from kinema.foundation import collect
 from kinema.read import read
 from kinema.write import FORMATS, write
+from kit.robots.small_robots import body
 
 SUFFIX = {format: suffixes[0] for format, suffixes in FORMATS.items()}
+
+link = partial(body, inertia=1.0)
 
 
 def hinge(name: str, parent: str | None, child: str | None) -> Joint:
     return Joint(name=name, kind=JointKind.REVOLUTE, parent=parent, child=child, axes=[rotation((0, 0, 1))])
-
-
-def link(name: str) -> Link:
-    return Link(name=name, inertial=Inertial(1.0, np.zeros(3), np.eye(3)))
 
 
 def robot() -> Robot:

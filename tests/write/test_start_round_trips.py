@@ -12,8 +12,8 @@ from kinema.description import Joint, JointKind, Link, Mimic, Robot, rotation, t
 from kinema.foundation import Pose, collect
 from kinema.read import read
 from kinema.write import write
-from round_trip import RoundTrip, round_trips
-from support import assets
+from kit.assets import assets
+from kit.round_trip import RoundTrip, round_trips
 
 SUFFIXES = {"usd": ".usda", "mjcf": ".xml", "sdf": ".sdf", "urdf": ".urdf"}
 POSED = (

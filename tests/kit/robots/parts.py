@@ -107,13 +107,13 @@ def random_axes(rng: Generator, kind: JointKind, may: Variety = EVERYTHING) -> l
         return axes
     for axis in axes:
         if not axis.locked:
-            _fill(rng, axis, kind, may)
+            _fill(rng, axis, may)
     return axes
 
 
-def _fill(rng: Generator, axis: Axis, kind: JointKind, may: Variety) -> None:
+def _fill(rng: Generator, axis: Axis, may: Variety) -> None:
     """Limits, a drive and passive dynamics, sometimes."""
-    if rng.random() < 0.7 and (kind is not JointKind.CONTINUOUS or may.limits_on_continuous):
+    if rng.random() < 0.7:
         axis.lower, axis.upper = _limits(rng)
     if rng.random() < 0.4:
         axis.velocity = float(rng.uniform(0.1, 5))
@@ -123,7 +123,7 @@ def _fill(rng: Generator, axis: Axis, kind: JointKind, may: Variety) -> None:
         axis.damping, axis.friction, axis.stiffness, armature = rng.uniform(0, 1, size=4).tolist()
         axis.armature = armature if may.armature else 0.0
         axis.spring_reference = float(rng.normal())
-    if rng.random() < 0.25 and may.references:
+    if rng.random() < 0.25:
         axis.reference = float(rng.normal())
     if rng.random() < 0.3:
         axis.drive = Drive(
@@ -137,7 +137,7 @@ def _fill(rng: Generator, axis: Axis, kind: JointKind, may: Variety) -> None:
 
 
 def _limits(rng: Generator) -> tuple[float, float]:
-    """Around zero, beside it, on one side only, or none at all apart."""
+    """Around zero or beside it, open on one side, or both the same."""
     if rng.random() < 0.1:
         both = float(rng.normal())
         return both, both

@@ -69,12 +69,12 @@ def _one_of(rng: Generator, kinds: tuple[JointKind, ...]) -> JointKind:
 def _join(rng: Generator, robot: Robot, i: int, may: Variety) -> None:
     """Hang a link on one of those before it."""
     kind = _one_of(rng, may.kinds)
-    ends = [robot.links[int(rng.integers(i))].name, robot.links[i].name]
+    parent, child = robot.links[int(rng.integers(i))].name, robot.links[i].name
     if rng.random() < 0.25 and kind in may.reversible:
-        ends.reverse()
-    robot.joints.append(random_joint(rng, f"joint {i}", kind, *ends, may))
+        parent, child = child, parent
+    robot.joints.append(random_joint(rng, f"joint {i}", kind, parent, child, may))
     if may.stacked and rng.random() < 0.2:
-        more = random_joint(rng, f"joint {i} b", _one_of(rng, may.stacked), *ends, may)
+        more = random_joint(rng, f"joint {i} b", _one_of(rng, may.stacked), parent, child, may)
         more.stacked = True
         robot.joints.append(more)
 
@@ -94,14 +94,14 @@ def _hold(rng: Generator, robot: Robot, may: Variety) -> None:
         case 2:
             root.kinematic = True
         case 3 | 4:
-            held = robot.links[rng.integers(len(robot.links)) if may.on_any_link and rng.random() < 0.3 else 0].name
+            held = robot.links[rng.integers(len(robot.links)) if rng.random() < may.on_any_link else 0].name
             joint = random_joint(rng, "to the world", _one_of(rng, may.to_world), None, held, may)
             if rng.random() < 0.3 and joint.kind in may.reversible:
                 joint.parent, joint.child = joint.child, joint.parent
             robot.joints.insert(int(rng.choice([0, len(robot.joints)])), joint)
 
 
-# -- what joins several -----------------------------------------------------------------------------------------------
+# -- beside the tree ------------------------------------------------------------------------------------------------
 
 
 def _follow(rng: Generator, robot: Robot, may: Variety) -> None:
@@ -123,10 +123,9 @@ def _follow(rng: Generator, robot: Robot, may: Variety) -> None:
 def _close(rng: Generator, robot: Robot, may: Variety) -> None:
     """Joints that close loops."""
     names = [link.name for link in robot.links]
-    for i in range(rng.integers(3) if may.loops and len(names) > 2 else 0):
+    for i in range(rng.integers(may.n_loops + 1) if may.loops and len(names) > 2 else 0):
         a, b = names[-1], [names[0], names[0], None][rng.integers(3)]
-        declared = bool(rng.random() < may.declared_loops)
-        if not declared:
+        if not may.declared_loops:
             a, b = (names[k] for k in rng.choice(len(names), size=2, replace=False))
             if any({a, b} == {j.parent, j.child} for j in robot.joints):
                 continue
@@ -134,7 +133,7 @@ def _close(rng: Generator, robot: Robot, may: Variety) -> None:
         if rng.random() >= may.open_loops:
             poses = robot.link_poses()
             loop.child_pose = (robot.pose if b is None else poses[b]).inverse() @ poses[a] @ loop.parent_pose
-        loop.closes_loop = declared
+        loop.closes_loop = may.declared_loops
         robot.joints.append(loop)
 
 

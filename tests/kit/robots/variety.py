@@ -46,9 +46,6 @@ class Variety:
     """Those that may add their motion to the joint before them."""
     oblique: float = 0.2
     """Of a universal joint: axes that are not square to each other."""
-    limits_on_continuous: bool = True
-    references: bool = True
-    """Zero may be elsewhere than where the two frames of a joint coincide."""
     armature: bool = True
     free_anywhere: bool = True
     """Frames of free joints may be elsewhere than the origins of the links."""
@@ -57,14 +54,16 @@ class Variety:
     declares_root: float = 0.5
     to_world: Kinds = TREE_KINDS
     """Joints to the world."""
-    on_any_link: bool = True
-    """A joint to the world may be on another link than the first."""
+    on_any_link: float = 0.3
+    """Of a joint to the world: it may be on another link than the first."""
 
-    # what joins several
+    # what there is beside the tree
     followers: Kinds = FOLLOWING
     loops: Kinds = EVERY_KIND
-    declared_loops: float = 1.0
-    """Of a loop: its joint says so; others are between any two links that no joint joins yet."""
+    n_loops: int = 2
+    """The most in one robot."""
+    declared_loops: bool = True
+    """Joints that close a loop say so; else they are between any two links that no joint joins yet."""
     open_loops: float = 0.3
     """Of a loop: it is not closed where the robot stands at zero."""
     shape_pairs: float = 0.4
@@ -82,12 +81,34 @@ MJCF = Variety(asleep=0.0)  # MuJoCo refuses what sleeps while a springy tendon 
 USD = Variety(
     kinds=HELD_KINDS,
     reversible=HELD_KINDS,
-    stacked=(),
-    oblique=0.0,
-    free_anywhere=False,
-    declares_root=0.0,
+    stacked=(),  # only those come back whose frames coincide at zero
+    oblique=0.0,  # its axes are square to each other
+    free_anywhere=False,  # a free joint is no prim
+    declares_root=0.0,  # a flat stage does not say which link of a fixed robot it was
     followers=ONE_AXIS,
     loops=(*HELD_KINDS, JointKind.DISTANCE),
-    open_loops=0.0,
-    shape_pairs=0.0,
+    open_loops=0.0,  # its reader warns of them
+    shape_pairs=0.0,  # of shapes that collide with nothing else
 )
+GRAPH = Variety(
+    n_shapes=0,
+    n_links=(2, 9),
+    kinds=ONE_AXIS,
+    to_world=ONE_AXIS,
+    on_any_link=1.0,
+    stacked=(),
+    followers=(),
+    loops=ONE_AXIS,
+    n_loops=3,
+    declared_loops=False,
+)
+"""Connected links and joints that move along one axis; the tree decides which of them close a loop."""
+SIMULATED = Variety(
+    n_links=(1, 5),
+    massless=0.0,
+    n_shapes=0,
+    to_world=HELD_KINDS,  # a free joint to the world counts from the world's origin there
+    followers=(),
+    loops=(),
+)
+"""Trees in which everything that moves has a mass."""

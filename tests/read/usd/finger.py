@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kinema.foundation import Pose
-from kit.usd_stages import placed, prim
+from kit.usd_stages import BODY, MASS, ROOT, placed, prim
 
 Quaternion = tuple[float, float, float, float]
 Vector = tuple[float, float, float]
@@ -90,7 +90,6 @@ def _numbers(values: Sequence[float]) -> str:
 
 # -- USD --------------------------------------------------------------------------------------------------------------
 
-BODY, MASS, ROOT = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsArticulationRootAPI"
 SCENE = prim('PhysicsScene "PhysicsScene"')
 
 

@@ -12,18 +12,11 @@ from kinema.description import Joint, JointKind, Link, Mesh, Robot, World, colli
 from kinema.foundation import Array, axis_angle_to_matrix
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
-from kit.usd_stages import OTHER, SI, placed, prim, write_stage
+from kit.usd_stages import BODY, COLLIDER, EIGHTH_Z, MASS, OTHER, SI, body, placed, prim, write_stage
 
-BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
-WEIGHT = "float physics:mass = 1\nfloat3 physics:diagonalInertia = (1, 1, 1)\npoint3f physics:centerOfMass = (0, 0, 0)"
 HALF = math.sqrt(0.5)
 QUARTER_Z = (HALF, 0.0, 0.0, HALF)
 """A quarter turn about z."""
-EIGHTH_Z = (math.cos(math.pi / 8), 0.0, 0.0, math.sin(math.pi / 8))
-
-
-def body(name: str, *lines: str, apis: tuple[str, ...] = ()) -> str:
-    return prim(f'Xform "{name}"', WEIGHT, *lines, apis=[BODY, MASS, *apis])
 
 
 def joint(

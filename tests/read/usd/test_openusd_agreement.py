@@ -12,11 +12,10 @@ import pytest
 from kinema.description import Link, Robot, World, colliding_pairs
 from kinema.foundation import Pose
 from kinema.read.usd import read_usd
-from kit.usd_stages import OTHER, SI, open_fresh, placed, prim, write_stage
+from kit.usd_stages import BODY, COLLIDER, MASS, OTHER, SI, open_fresh, placed, prim, write_stage
 
 from .openusd_oracle import mass_properties, parse
 
-BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
 SEEDS = range(12)
 
 

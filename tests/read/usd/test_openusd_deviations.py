@@ -12,21 +12,11 @@ from kinema.description import Box, Ellipsoid, Joint, Link, Mesh, Robot, World, 
 from kinema.foundation import axis_angle_to_matrix
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
-from kit.usd_stages import open_fresh, placed, prim, write_stage
+from kit.usd_stages import BODY, COLLIDER, EIGHTH_Z, MASS, body, open_fresh, placed, prim, write_stage
 
 from .openusd_oracle import mass_properties, parse, validate
 
-BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
-WEIGHT = """float physics:mass = 1
-float3 physics:diagonalInertia = (1, 1, 1)
-quatf physics:principalAxes = (1, 0, 0, 0)
-point3f physics:centerOfMass = (0, 0, 0)"""
 HALF = math.sqrt(0.5)
-EIGHTH_Z = (math.cos(math.pi / 8), 0.0, 0.0, math.sin(math.pi / 8))
-
-
-def body(name: str, *lines: str, apis: tuple[str, ...] = ()) -> str:
-    return prim(f'Xform "{name}"', WEIGHT, *lines, apis=[BODY, MASS, *apis])
 
 
 def joint(name: str, *lines: str, kind: str = "PhysicsRevoluteJoint", apis: tuple[str, ...] = ()) -> str:

@@ -9,9 +9,7 @@ import pytest
 from kinema.description import colliding_pairs
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
-from kit.usd_stages import placed, prim, write_stage
-
-BODY, COLLIDER, ROOT = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsArticulationRootAPI"
+from kit.usd_stages import BODY, COLLIDER, ROOT, placed, prim, write_stage
 
 
 def stage(folder: Path, *on_root: str, apis: tuple[str, ...] = (), twice: bool = False) -> Path:

@@ -12,9 +12,8 @@ from kinema.description import Robot, World, colliding_pairs
 from kinema.foundation import Array
 from kinema.read.usd import read_usd
 from kit.diagnostics import ClaimedDiagnostics
-from kit.usd_stages import open_fresh, placed, prim, write_stage
+from kit.usd_stages import BODY, COLLIDER, ROOT, open_fresh, placed, prim, write_stage
 
-BODY, COLLIDER, ROOT = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsArticulationRootAPI"
 HINGE = (
     "rel physics:body0 = </proto/box>",
     "rel physics:body1 = </proto/box/lid>",

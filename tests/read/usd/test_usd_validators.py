@@ -9,12 +9,9 @@ import pytest
 from kinema.check import check
 from kinema.foundation import collect
 from kinema.read import openusd_validation, read
-from kit.usd_stages import placed, prim, write_stage
+from kit.usd_stages import BODY, COLLIDER, EIGHTH_Z, MASS, ROOT, placed, prim, write_stage
 
-BODY, COLLIDER, MASS = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"
-ROOT = "PhysicsArticulationRootAPI"
 CUBE = prim('Cube "cube"', apis=[COLLIDER])
-EIGHTH = (0.9238795325112867, 0, 0, 0.3826834323650898)
 
 
 def body(*lines: str, name: str = "body", kind: str = "Xform", apis: tuple[str, ...] = ()) -> str:
@@ -36,7 +33,7 @@ CASES: dict[str, list[tuple[str, list[str]]]] = {
     ],
     "NestedArticulation": [("usd.nested-articulation", [prim('Xform "top"', body(CUBE, apis=(ROOT,)), apis=[ROOT])])],
     "RigidBodyOrientationScale": [
-        ("usd.sheared-body", [prim('Xform "top"', placed(scale=(1, 3, 1)), body(placed(orient=EIGHTH), CUBE))])
+        ("usd.sheared-body", [prim('Xform "top"', placed(scale=(1, 3, 1)), body(placed(orient=EIGHTH_Z), CUBE))])
     ],
     "RigidBodyNonXformable": [("usd.body-not-xformable", [body(kind="Scope")])],
     "RigidBodyNonInstanceable": [("usd.body-in-instance", [prim('Xform "proto"', body(CUBE)), INSTANCE])],
@@ -110,7 +107,7 @@ def test_a_sound_stage_has_nothing_of_this(tmp_path: Path) -> None:
         "float3 physics:diagonalInertia = (1, 1, 1)",
         "quatf physics:principalAxes = (1, 0, 0, 0)",
     )
-    top = prim('Xform "top"', placed(orient=EIGHTH), body(placed(orient=EIGHTH), *mass, ball, apis=(MASS,)))
+    top = prim('Xform "top"', placed(orient=EIGHTH_Z), body(placed(orient=EIGHTH_Z), *mass, ball, apis=(MASS,)))
     file = write_stage(tmp_path, top)
     assert not openusd_validation(file)
     assert not list(read(file, policy=collect).diagnostics)

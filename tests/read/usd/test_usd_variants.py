@@ -9,11 +9,9 @@ import pytest
 from kinema.read.usd import read_usd
 from kinema.read.usd.validators import openusd_validation
 from kit.diagnostics import ClaimedDiagnostics
-from kit.usd_stages import prim, write_stage
+from kit.usd_stages import BODY, COLLIDER, prim, write_stage
 
 from .bad_stages import error_of
-
-BODY, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsCollisionAPI"
 
 
 def with_variants(kind_and_name: str, name: str, variants: dict[str, str], selected: str) -> str:

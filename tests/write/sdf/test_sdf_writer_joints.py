@@ -13,10 +13,8 @@ from kinema.description import (
     Base,
     Constraint,
     ConstraintKind,
-    Inertial,
     Joint,
     JointKind,
-    Link,
     Mimic,
     Robot,
     free_axes,
@@ -25,12 +23,13 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose, WriteError
+from kit.robots.small_robots import body
 from kit.written.sdf import Written, libsdformat_accepts, own_reader_agrees
 
 
 def _robot(*joints: Joint, links: str = "abc") -> Robot:
     """Links with mass, and the joints."""
-    made = [Link(name=n, inertial=Inertial(1.0, np.zeros(3), np.eye(3))) for n in links]
+    made = [body(n, inertia=1.0) for n in links]
     return Robot(name="robot", links=made, joints=list(joints), base=Base.FREE)
 
 

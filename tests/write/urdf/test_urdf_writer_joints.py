@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,11 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose, WriteError
+from kit.robots import small_robots
 from kit.robots.same import agree
-from kit.robots.small_robots import body
 from kit.written.urdf import Written, check_urdf
+
+body = partial(small_robots.body, mass=2.0, center=(0.1, 0.0, 0.2), inertia=0.3)
 
 
 def _pair(joint: Joint, **settings: object) -> Robot:

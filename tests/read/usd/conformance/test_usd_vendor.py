@@ -13,9 +13,8 @@ from kinema.read.usd.vendor import AXIS_SETTINGS, MATERIAL_SETTINGS
 from kit.assets import assets
 from kit.diagnostics import ClaimedDiagnostics
 from kit.usd_conformance.case import agrees, read_text
-from kit.usd_stages import OTHER, SI, placed, prim
+from kit.usd_stages import COLLIDER, OTHER, SI, body, placed, prim
 
-BODY, MASS, COLLIDER = "PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"
 PER_DEGREE = 180 / math.pi
 DEGREE = math.pi / 180
 NEWTON_CM = 1e-5
@@ -50,13 +49,6 @@ MATERIAL_ROWS = {
     "newton:contactStiffness": (2, 2e-3),
     "newton:contactDamping": (2, 2e-3),
 }
-
-
-def body(name: str, *lines: str, apis: tuple[str, ...] = ()) -> str:
-    moments = (
-        "float physics:mass = 1\nfloat3 physics:diagonalInertia = (1, 1, 1)\npoint3f physics:centerOfMass = (0, 0, 0)"
-    )
-    return prim(f'Xform "{name}"', moments, *lines, apis=[BODY, MASS, *apis])
 
 
 def hinge(name: str, *lines: str, kind: str = "PhysicsRevoluteJoint", ends: str = "ab") -> str:
