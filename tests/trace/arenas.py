@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Memory:
         return made
 
 
-def kernel(program: Program, memory: Memory, lanes: int | None, precision: str = "double", **how: int) -> Kernel:
+def kernel(program: Program, memory: Memory, lanes: int | None, precision: str = "double", **how: Any) -> Kernel:
     return Kernel(program, memory.places(), find_device("cpu"), precision, lanes=lanes, **how)
 
 

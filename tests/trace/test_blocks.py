@@ -32,6 +32,7 @@ from kinema.trace import (
     select,
     sqrt,
 )
+from kinema.trace.blocks import lines
 
 from .arenas import Memory, compiled, interpreted, kernel, launched, same_bits
 from .random_programs import MEMORY, recorded, trees
@@ -189,7 +190,7 @@ def test_indices_of_those_that_take_no_part(array: str) -> None:
 
 
 def test_the_same_number_of_turns_for_those_that_take_part() -> None:
-    """A count that all share is also right where the first environment takes no part in the loop, or in what follows."""
+    """A count that all share is also right where the first environment takes no part in the loop, or what follows."""
     x = np.array([[0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0]])
     recorder = Recorder()
 
@@ -240,15 +241,13 @@ def test_turns_within_turns() -> None:
     everywhere(recorder.finish(), np.array([*expected, 0 * last, x[0] * (x[0] - 1) / 2]), x)
 
 
-# ------------------------------------------------------------------------------------------------------------- recording
+# ------------------------------------------------------------------------------------------------------------ recording
 
 
 def carried(program: Program) -> tuple[set[Slot], set[Slot]]:
     """What is left to later lines, and what later lines take."""
     left: set[Slot] = set()
     taken: set[Slot] = set()
-    from kinema.trace.blocks import lines
-
     for line in lines(program.blocks):
         left |= {s.slot for s in line.stores if s.slot.array.endswith("carried")}
         taken |= {i.slot for i in line.instructions if i.slot is not None and i.slot.array.endswith("carried")}
@@ -278,8 +277,6 @@ def test_nothing_is_carried_or_computed_in_vain(tree: tuple) -> None:
     left, taken = carried(program)
     assert left == taken
     assert all(slot.item < program.locals[slot.array] for slot in left)
-    from kinema.trace.blocks import lines
-
     for line in lines(program.blocks):
         needed = {value for i in line.instructions for value in i.needs} | set(line.roots)
         assert {i.target for i in line.instructions} == needed
@@ -343,7 +340,7 @@ def test_the_gradient_of_what_is_written_over() -> None:
     assert found["d_x"][0, 0] == 3.0
 
 
-# ------------------------------------------------------------------------------------------------------------- launching
+# ------------------------------------------------------------------------------------------------------------ launching
 
 
 def test_what_is_told_moves_on_from_step_to_step_not_from_run_to_run() -> None:

@@ -16,9 +16,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, host_code
+from kinema.backend import CACHE_VARIABLE, files, host_code
 from kinema.foundation import InternalError
-from kinema.trace import Program, Tape, finish, sin
+from kinema.trace import (
+    Place,
+    Program,
+    Recorder,
+    Row,
+    Tape,
+    Target,
+    emit_ptx,
+    finish,
+    maximum,
+    minimum,
+    record_loop,
+    sin,
+)
 
 from .arenas import Memory, kernel, launched, same_bits
 from .random_programs import MEMORY, random_numbers, recorded, some_tree
@@ -61,7 +74,7 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_code.WORKERS, "compile", refused)
 
 
-# ----------------------------------------------------------------------------------------------------------- the cache
+# ---------------------------------------------------------------------------------------------------------- the cache
 
 
 def test_what_was_compiled_before_is_not_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,14 +160,12 @@ def test_a_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def write(self, _: bytes) -> int:
             raise OSError(28, "No space left on device")
 
-    from kinema.backend import files
-
     monkeypatch.setattr(files.os, "fdopen", Full)
     assert runs(6.0)
     assert not [file for file in cache.rglob("*") if file.is_file()]
 
 
-# --------------------------------------------------------------------------------------------------------- the processes
+# -------------------------------------------------------------------------------------------------------- the processes
 
 
 def test_several_threads_compile_at_once(cache: Path, workers: host_code._Workers) -> None:
@@ -188,7 +199,7 @@ def test_a_process_that_dies_while_it_works(
     cache: Path, workers: host_code._Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script = tmp_path / "dies.py"
-    script.write_text("import sys\nsys.stdin.buffer.read(100)\nsys.exit(7)\n", encoding="utf-8")
+    script.write_text("import sys\nsys.stdin.buffer.read(4)\nsys.exit(7)\n", encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(host_code, "_WORKER", script)
         with pytest.raises(InternalError, match="process ended with status 7"):
@@ -203,7 +214,7 @@ def test_half_an_answer(
     """A process that dies in the middle of its answer has given none."""
     script = tmp_path / "stops.py"
     script.write_text(
-        "import struct, sys\nsys.stdin.buffer.read(100)\n"
+        "import struct, sys\nsys.stdin.buffer.read(4)\n"
         "sys.stdout.buffer.write(struct.pack('<?I', True, 5000) + bytes(70))\n",
         encoding="utf-8",
     )
@@ -216,7 +227,7 @@ def test_half_an_answer(
 
 def test_what_llvm_refuses(cache: Path, workers: host_code._Workers) -> None:
     """It says why, nothing is kept, and the next program compiles."""
-    with pytest.raises(InternalError, match="LLVM refused a program.*expected"):
+    with pytest.raises(InternalError, match=r"LLVM refused a program.*expected"):
         host_code.compile_host("define void @kinema_run( {")
     assert not list(cache.rglob("*.o"))
     assert runs(11.0)
@@ -273,13 +284,11 @@ def test_processes_end_with_their_parent(cache: Path) -> None:
     assert not Path(f"/proc/{done.stdout.strip()}").exists()
 
 
-# ------------------------------------------------------------------------------------------------------------ precision
+# ----------------------------------------------------------------------------------------------------------- precision
 
 
 def test_numbers_beyond_single_precision(cache: Path) -> None:
-    """Which somebody may have written for "no limit": they become infinite, without a warning, in code and in tables."""
-    from kinema.trace import Place, Recorder, Row, Target, emit_ptx, maximum, minimum, record_loop
-
+    """Which somebody may have written for "no limit": they become infinite without a warning, in code and tables."""
     memory = Memory(state=[("x", 1)], out=[("y", 2)])
     recorder = Recorder()
     rows = [Row("row", {"y": Place("out", 1)}, {"limit": [1e300]})]

@@ -120,7 +120,7 @@ def test_not_a_number() -> None:
 def test_the_sign_of_a_zero() -> None:
     """An absolute value has none: what is divided by it does not change sides."""
     x = np.array([[-0.0, 0.0, -2.0], [1.0, 1.0, 1.0]])
-    plain = [absolute(float(value)) for value in x[0]]
+    plain = np.array([absolute(float(value)) for value in x[0]], dtype=float)
     assert not np.signbit(plain).any()
     assert not np.signbit(interpret(program(), {"x": x})["m"][2]).any()
     for lanes in (1, 2):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from kinema.foundation import KinemaError
 from kinema.trace import (
     SCRATCH,
     Place,
@@ -17,12 +18,17 @@ from kinema.trace import (
     Row,
     RowCode,
     Target,
+    Value,
+    absolute,
     emit_llvm,
     emit_ptx,
     interpret_in,
     record_loop,
+    repeat,
     sin,
 )
+
+from .arenas import Memory, compiled, interpreted
 
 
 def halves(code: RowCode) -> None:
@@ -115,3 +121,81 @@ def test_printing_and_counting() -> None:
     assert "for 3 rows of sums:" in str(program)
     assert program.n_operations == 1 + 2 * 11
     assert program.n_instructions < 10
+
+
+def root_of(recorder: Recorder | None, x: Value) -> list[Value]:
+    """Newton's square root, which takes as many steps as a row's number needs."""
+    return repeat(
+        recorder,
+        "newton",
+        lambda state: ([0.5 * (state[0] + x / state[0])], 1e-9, absolute(state[0] * state[0] - x)),
+        [x + 1.0],
+        30,
+    )
+
+
+def test_rows_with_loops_of_their_own() -> None:
+    """The code of a row may repeat steps; what it computed before is still there after them, row by row."""
+
+    def body(code: RowCode) -> None:
+        before = code.number("factor") * code.read("x")
+        (root,) = root_of(code.recorder, code.read("x"))
+        code.write("x", [root + before])
+
+    factors, x = [2.0, -3.0, 0.5], np.array([[4.0, 9.0, 1e-3], [2.0, 100.0, 3.0], [1.0, 1e4, 0.25]])
+    rows = [Row("root", {"x": Place("state", i)}, {"factor": [f]}) for i, f in enumerate(factors)]
+    program = looped("roots", rows, body)
+    expected = [[root_of(None, v)[0] + f * v for v in values] for f, values in zip(factors, x.tolist(), strict=True)]
+    memory = Memory(state=[("x", 3)])
+    np.testing.assert_allclose(interpreted(program, memory, {"state": x}, 3)["state"], expected, atol=1e-12)
+    for lanes in (1, 2, 4, 8):
+        np.testing.assert_allclose(
+            compiled(program, memory, {"state": x}, 3, lanes=lanes)["state"], expected, atol=1e-12
+        )
+
+
+def test_tables_within_tables_have_memory_of_their_own() -> None:
+    """What a row of the outer table has in hand is not written over by the rows of the inner one."""
+
+    def inner(code: RowCode) -> None:
+        (root,) = root_of(code.recorder, code.read("y"))
+        kept = 3.0 * root
+        (again,) = root_of(code.recorder, root)
+        code.write("y", [kept + again])
+
+    def outer(code: RowCode) -> None:
+        (root,) = root_of(code.recorder, code.read("x"))
+        kept = 10.0 * root
+        record_loop(code.recorder, "inner", [Row("in", {"y": Place("state", i)}) for i in (2, 3)], inner)
+        code.write("x", [kept + root])
+
+    program = looped("outer", [Row("out", {"x": Place("state", i)}) for i in (0, 1)], outer)
+    x = np.array([[4.0, 2.0], [9.0, 5.0], [16.0, 7.0], [81.0, 3.0]])
+    expected = x.copy()
+    expected[:2] = 11.0 * np.sqrt(x[:2])
+    for _ in range(2):
+        root = np.sqrt(expected[2:])
+        expected[2:] = 3.0 * root + np.sqrt(root)
+    memory = Memory(state=[("x", 4)])
+    np.testing.assert_allclose(interpreted(program, memory, {"state": x}, 2)["state"], expected, rtol=1e-8)
+    np.testing.assert_allclose(compiled(program, memory, {"state": x}, 2, lanes=2)["state"], expected, rtol=1e-8)
+
+
+def test_rows_may_lie_in_local_memory() -> None:
+    """An array of a row can be a part of an array of the run: each row its own part."""
+    recorder = Recorder()
+    local = recorder.local(3)
+    recorder.write(local, [recorder.read("x", i) for i in range(3)])
+    rows = [Row("row", {"a": Place(local, i)}, {"n": [i + 2.0]}) for i in range(3)]
+    record_loop(recorder, "rows", rows, lambda code: code.write("a", [code.read("a") * code.number("n")]))
+    program = recorder.finish({"x": [recorder.read(local, i) for i in range(3)]})
+    x, memory = np.array([[1.0], [10.0], [100.0]]), Memory(state=[("x", 3)])
+    assert interpreted(program, memory, {"state": x}, 1)["state"].ravel().tolist() == [2.0, 30.0, 400.0]
+    assert compiled(program, memory, {"state": x}, 1, lanes=2)["state"].ravel().tolist() == [2.0, 30.0, 400.0]
+
+
+def test_rows_of_a_kind_lie_in_the_same_arena() -> None:
+    """A row says where in an arena its array is, not in which: two arenas are refused, and not mixed up."""
+    rows = [Row("row", {"a": Place("state", 0)}), Row("row", {"a": Place("out", 0)})]
+    with pytest.raises((AssertionError, KinemaError, ValueError)):
+        looped("rows", rows, lambda code: code.write("a", [5.0]))

@@ -11,7 +11,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kinema.trace import SCRATCH, UNIFORM, Program, Slot, Target, emit_llvm, emit_ptx, interpret_in, optimise, split
+from kinema.trace import (
+    SCRATCH,
+    UNIFORM,
+    Program,
+    Slot,
+    Tape,
+    Target,
+    emit_llvm,
+    emit_ptx,
+    finish,
+    interpret_in,
+    optimise,
+    sin,
+    split,
+)
+from kinema.trace.blocks import lines
 
 from .arenas import Memory, Numbers, interpreted
 from .ptx_machine import Machine
@@ -44,7 +59,7 @@ def on_the_machine(
     return result
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(tree=trees(), seed=st.integers(0, 5))
 def test_the_text_does_what_the_interpreter_does(tree: tuple[Any, ...], seed: int) -> None:
     numbers = random_numbers(seed, N_ENVS, STEPS)
@@ -125,8 +140,6 @@ def compile_with_nvcc(text: str, folder: Path) -> None:
 
 def features(program: Program) -> set[str]:
     """Which kinds of blocks a program has."""
-    from kinema.trace.blocks import lines
-
     text = str(program)
     slots = [slot for line in lines(program.blocks) for slot in line.slots()]
     found = {
@@ -155,8 +168,6 @@ def test_nvidias_compiler_takes_roles(precision: str, tmp_path: Path) -> None:
 
 def test_a_role_that_has_nothing_to_give(tmp_path: Path) -> None:
     """Limbs that have nothing to do with each other exchange nothing, and meet all the same."""
-    from kinema.trace import Tape, finish, sin
-
     tape = Tape()
     a, b = tape.inputs("x", 2)
     program = finish(tape, {"x": [sin(a), 2.0 * b]})
@@ -168,5 +179,5 @@ def test_a_role_that_has_nothing_to_give(tmp_path: Path) -> None:
     roles = split(program.line, own, 2)
     numbers = memory.whole({"state": np.array([[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]])}, N_ENVS)
     found = on_the_machine(roles, memory, numbers, N_ENVS)["state"]
-    np.testing.assert_allclose(found, [np.sin([0.1, 0.2, 0.3]), [2.0, 4.0, 6.0]], atol=1e-15)
+    np.testing.assert_allclose(found, np.array([np.sin([0.1, 0.2, 0.3]), [2.0, 4.0, 6.0]]), atol=1e-15)
     compile_with_nvcc(kernels([roles], memory, "double"), tmp_path)

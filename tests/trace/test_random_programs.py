@@ -29,14 +29,15 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def agree(found: Numbers, expected: Numbers) -> None:
+def agree(found: Numbers, expected: Numbers, bound: float = 1e-12) -> None:
     """Whole numbers are the same; real ones are as far apart as two ways to round a sum."""
     for arena, values in expected.items():
         rows = [array for array, count in getattr(MEMORY, arena) for _ in range(count)]
         for row in range(len(values)):
             name = rows[row % len(rows)]
             whole = next(a for a in GLOBAL if a.name == name).whole
-            np.testing.assert_allclose(found[arena][row], values[row], rtol=0, atol=0 if whole else 1e-12, err_msg=name)
+            atol = 0.0 if whole else bound
+            np.testing.assert_allclose(found[arena][row], values[row], rtol=0, atol=atol, err_msg=name)
 
 
 @settings(max_examples=150)
@@ -91,3 +92,15 @@ def test_one_launch_of_some_steps_is_as_many_launches_of_one(tree: tuple[Any, ..
         own = launched(made, MEMORY, own, N_ENVS)
     own["told"] = numbers["told"]
     same_bits(own, at_once)
+
+
+@settings(max_examples=15)
+@given(tree=trees(), seed=seeds)
+def test_single_precision(tree: tuple[Any, ...], seed: int) -> None:
+    """Whole numbers are small enough to be exact there, too; real ones are as good as their digits."""
+    numbers = random_numbers(seed, N_ENVS, 1)
+    program = recorded(tree)
+    found = [launched(kernel(program, MEMORY, width, "single"), MEMORY, numbers, N_ENVS) for width in (1, 4, 8)]
+    agree(found[0], interpreted(program, MEMORY, numbers, N_ENVS), 1e-5)
+    for other in found[1:]:
+        same_bits(found[0], other)

@@ -98,7 +98,7 @@ class Kernel:
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
-        if roles is not None and roles.count > 1 and program.is_straight:
+        if roles is not None and roles.count > 1 and program.is_straight and not self.device.is_cpu:
             divided = split(program.line, roles.of, roles.count)
             if n_exchanged(divided) * WARP * np.dtype(numpy_type(self._precision)).itemsize <= SHARED_BYTES:
                 return divided

@@ -67,7 +67,7 @@ class _Module(LlvmWords):
         self.put("ret void")
         declared = [
             f"declare {self.kn} @llvm.{name}.{self.suffix}({', '.join([self.kn] * count)})"
-            for name, count in (("fma", 3), ("sqrt", 1))
+            for name, count in (("fma", 3), ("sqrt", 1), ("fabs", 1))
         ]
         return "\n".join([*declared, *self.lines, "}"]) + "\n"
 
@@ -156,7 +156,7 @@ class _Module(LlvmWords):
         turn = self.splat(self.set(f"sitofp i64 %{head}.i to {self.n}"))
         below = self.set(f"fcmp olt {self.kn} {turn}, {number}")
         if block.uniform:
-            more = below if self.target.lanes == 1 else self.set(f"extractelement {self.i1} {below}, i64 0")
+            more = self.any_of(self.both(below, outer))  # others may hold anything
         else:
             mask = self.both(below, outer)
             more = self.any_of(mask)

@@ -197,6 +197,9 @@ class _Text(Emitter):
     def negative(self, a: str) -> str:
         return self.set("neg", a)
 
+    def absolute(self, a: str) -> str:
+        return self.set("abs", a)
+
     def root(self, a: str) -> str:
         return self.set("sqrt.rn", a)
 

@@ -85,7 +85,7 @@ class Emitter(ABC):
             case "sqrt":
                 return self.root(*args)
             case "abs":
-                return self.choose(args[0], self.constant(0.0), self.negative(args[0]), args[0])
+                return self.absolute(*args)
             case "min":
                 return self.choose(args[1], args[0], args[1], args[0])
             case "max":
@@ -135,6 +135,8 @@ class Emitter(ABC):
     def binary(self, op: str, a: str, b: str) -> str: ...
     @abstractmethod
     def negative(self, a: str) -> str: ...
+    @abstractmethod
+    def absolute(self, a: str) -> str: ...
     @abstractmethod
     def reciprocal(self, a: str) -> str: ...
     @abstractmethod

@@ -115,6 +115,9 @@ class LlvmWords(Emitter):
     def reciprocal(self, a: str) -> str:
         return self.set(f"fdiv {self.kn} {self.constant(1.0)}, {a}")
 
+    def absolute(self, a: str) -> str:
+        return self.set(f"call {self.kn} @llvm.fabs.{self.suffix}({self.kn} {a})")
+
     def root(self, a: str) -> str:
         return self.set(f"call {self.kn} @llvm.sqrt.{self.suffix}({self.kn} {a})")
 

@@ -33,7 +33,8 @@ class Target:
 
     def rounded(self, value: float) -> float:
         """A constant as this precision has it."""
-        return float(np.float32(value)) if self.precision == "single" else value
+        with np.errstate(over="ignore"):  # beyond the largest number is infinite
+            return float(np.float32(value)) if self.precision == "single" else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def inverse_weights(model: Model) -> Array:
     inertia = np.zeros((n, n))
     for (i, j), value in mass_matrix(s, poses_in_parents(s)).entries.items():  # type: ignore[attr-defined]
         inertia[i, j] = inertia[j, i] = value
-    own = np.diag(np.linalg.inv(inertia)).copy() if n else np.zeros(0)
+    own: Array = np.array(np.diag(np.linalg.inv(inertia)) if n else np.zeros(0), np.float64)
     for node in s.tree.nodes:
         own[list(node.dofs)] = own[list(node.dofs)].mean()
     return own
