@@ -37,7 +37,8 @@ def gradient(program: Program, with_respect_to: Sequence[str]) -> Program:
     tape = Tape()
     values = _replay(line, tape)
     adjoints: dict[int, Value] = {}
-    for store in line.stores:
+    last = {store.slot: store for store in line.stores}  # of two numbers for one place the last one counts
+    for store in last.values():
         if isinstance(store.value, int):
             seed = tape.input(ADJOINT + store.slot.array, store.slot.item)
             adjoints[store.value] = add(adjoints.get(store.value, 0.0), seed)

@@ -189,21 +189,22 @@ class _Module(LlvmWords):
             return self._load_at(slot, None)
         index = names[slot.index]
         if slot.index in self.uniform or self.target.lanes == 1:
-            return self._load_at(slot, self._whole_number(index, 0))
+            return self._load_at(slot, self._whole_number(index, 0, shared=True))
         result = "poison"
         for lane in range(self.target.lanes):
             at = self._pointer(slot, self._whole_number(index, lane))
-            one = self.set(f"getelementptr {self.n}, ptr {at}, i64 {lane}")
+            own = 0 if address.arena == UNIFORM else lane
+            one = self.set(f"getelementptr {self.n}, ptr {at}, i64 {own}")
             value = self.set(f"load {self.n}, ptr {one}, align {self.size}")
             result = self.set(f"insertelement {self.kn} {result}, {self.n} {value}, i64 {lane}")
         return result
 
-    def _whole_number(self, index: str, lane: int) -> str:
-        """The index of one environment; one that takes no part may have any, and gets none."""
+    def _whole_number(self, index: str, lane: int, *, shared: bool = False) -> str:
+        """The index of one environment, or of all; one that takes no part may have any, and gets none."""
         if self.target.lanes > 1:
             index = self.set(f"extractelement {self.kn} {index}, i64 {lane}")
         whole = self.set(f"fptosi {self.n} {index} to i64")
-        if self.mask is None:
+        if self.mask is None or shared:
             return whole
         active = self.set(f"extractelement {self.i1} {self.mask}, i64 {lane}")
         return self.set(f"select i1 {active}, i64 {whole}, i64 0")
@@ -228,7 +229,7 @@ class _Module(LlvmWords):
                     new = self.set(f"select i1 {active}, {self.n} {new}, {self.n} {old}")
                 self.put(f"store {self.n} {new}, ptr {one}, align {self.size}")
             return
-        index = None if slot.index is None else self._whole_number(names[slot.index], 0)
+        index = None if slot.index is None else self._whole_number(names[slot.index], 0, shared=True)
         at = self._pointer(slot, index)
         if self.mask is not None:
             old = self.set(f"load {self.kn}, ptr {at}, align {self.size}")

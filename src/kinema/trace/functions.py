@@ -43,8 +43,8 @@ def minimum(a: Value, b: Value) -> Value:
     """The smaller of two."""
     if not _symbolic(a, b):
         return min(a, b)  # type: ignore[type-var]
-    if math.inf in (a, b):
-        return b if a == math.inf else a
+    if not isinstance(b, Scalar) and b == math.inf:
+        return a
     return record("min", a, b)
 
 
@@ -52,8 +52,8 @@ def maximum(a: Value, b: Value) -> Value:
     """The larger of two."""
     if not _symbolic(a, b):
         return max(a, b)  # type: ignore[type-var]
-    if -math.inf in (a, b):
-        return b if a == -math.inf else a
+    if not isinstance(b, Scalar) and b == -math.inf:
+        return a
     return record("max", a, b)
 
 

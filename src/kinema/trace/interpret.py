@@ -116,7 +116,7 @@ class _Run:
         """Run instructions, adding what they compute to the values known so far."""
         for i in instructions:
             if i.slot is not None:
-                values[i.target] = self.get(i.slot, values)
+                values[i.target] = np.array(self.get(i.slot, values))  # not a view: a store may change it
             elif i.op == "turn":
                 values[i.target] = self.dtype.type(self.turns[-1])
             else:
@@ -138,11 +138,11 @@ class _Run:
 
     def get(self, slot: Slot, values: Mapping[int, Any] | None = None) -> Any:
         array, row = self._find(slot)
-        if (array.shape[1] == 1 and self.n_envs > 1) or array.dtype != self.dtype:
-            return self.dtype.type(array[row, 0])
+        shared = (array.shape[1] == 1 and self.n_envs > 1) or array.dtype != self.dtype
         if slot.index is None:
-            return array[row]
-        return array[row + self._index(slot, values, len(array) - row), np.arange(self.n_envs)]
+            return self.dtype.type(array[row, 0]) if shared else array[row]
+        rows = row + self._index(slot, values, len(array) - row)
+        return array[rows, 0 if shared else np.arange(self.n_envs)]
 
     def _index(self, slot: Slot, values: Mapping[int, Any] | None, count: int) -> np.ndarray:
         """Of environments that take no part, anything that is there."""

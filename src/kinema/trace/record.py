@@ -78,6 +78,7 @@ class Recorder:
 
     def carry(self, value: Scalar) -> Scalar:
         """A value of an earlier line."""
+        assert value.tape.carrier is self, "the code of rows sees only what rows have: not a value from around the loop"
         key = (value.tape, value.number)
         place = self._carried.setdefault(key, len(self._carried))
         return self.tape.input(self._prefix + CARRIED, place)
@@ -96,10 +97,13 @@ class Recorder:
 
     def repeat(self, name: str, step: Step, start: State, most: int) -> list[Value]:
         """Take steps from a start while they ask for another one, at most so often: the last state."""
+        if most < 1:
+            return list(start)
         state, n = self.local(len(start) + 1), len(start)
         self.write(state, start)
         with self._nested(lambda blocks: Repeat(name, Slot(state, n), blocks, most)):
             after, a, b = step([self.read(state, i) for i in range(n)])
+            assert len(after) == n, "a state keeps its length"
             self.write(state, [*after, select(a, b, 1.0, 0.0)])
         return [self.read(state, i) for i in range(n)]
 
@@ -108,7 +112,9 @@ class Recorder:
         state, n = self.local(len(otherwise) + 1), len(otherwise)
         self.write(state, [*otherwise, select(a, b, 1.0, 0.0)])
         with self._nested(lambda blocks: If(name, Slot(state, n), blocks)):
-            self.write(state, then())
+            found = then()
+            assert len(found) == n, "a state keeps its length"
+            self.write(state, found)
         return [self.read(state, i) for i in range(n)]
 
     def count(
