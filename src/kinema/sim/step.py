@@ -196,7 +196,7 @@ class Step:
         fast = s.settings.integrator is Integrator.IMPLICIT
 
         def slopes(node: Node) -> list[Value]:
-            parts = self.forces[node.here] if fast else self.forces[node.here][:1]
+            parts = self.forces[node.here][: None if fast else int(s.model.options.eulerdamp)]
             return [-(s.dt * _sum([part[k].slope for part in parts])) for k in range(len(node.dofs))]
 
         held = self.constraint_force
@@ -227,7 +227,7 @@ def _none(node: Node) -> list[Value]:
 
 
 def _sum(parts: list[Value]) -> Value:
-    total = parts[0]
+    total: Value = parts[0] if parts else 0.0
     for part in parts[1:]:
         total = total + part
     return total

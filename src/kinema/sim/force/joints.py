@@ -30,11 +30,11 @@ def passive(s: Sweeps, node: Node) -> list[Pull]:
 
 
 def stretches(s: Sweeps, node: Node) -> Sequence[Value]:
-    """How far the springs of a frame are from their rest; those of a ball from the pose that it starts in."""
+    """How far the springs of a frame are from their rest; those of a ball from the pose that they rest in."""
     q = s.of("qpos", node)
     if node.motion != Motion.BALL:
         return [q[0] - s.of("spring_ref", node)[0]]
-    w, x, y, z = s.of("qpos0", node)
+    w, x, y, z = s.of("spring_quat", node)
     return rotation_vector(quaternion_product([w, -x, -y, -z], q))
 
 

@@ -204,8 +204,6 @@ def signature(part: Component, own: Model, settings: Settings) -> tuple[object, 
         if name == "links" and links_matter:
             skipped = NEVER_READ["links"]
         key += [_content(getattr(table, f.name)) for f in fields(table) if f.name not in skipped]
-    sprung_balls = ((own.dofs.q_idx < 0) & (own.dofs.stiffness != 0.0)).any()
-    key.append(own.qpos0.tobytes() if sprung_balls else None)
     return tuple(key)
 
 

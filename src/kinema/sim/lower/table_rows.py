@@ -79,7 +79,7 @@ def frame_numbers(model: Model, node: Node, word: str = "") -> dict[str, Sequenc
             float(x)  # type: ignore[arg-type]
             for x in (inertia.mass, *inertia.moment, *(inertia.matrix[i][j] for i in range(3) for j in range(i, 3)))
         ],
-        "qpos0": model.qpos0[list(node.qs)].tolist(),
+        "spring_quat": model.frames.spring_quat[node.index].tolist(),
     }
     dofs = list(node.dofs)
     for f in fields(model.dofs):

@@ -102,8 +102,9 @@ class Straight(Sweeps):
         if info is not None and info.arena(self.settings) is not None:
             items = _items(info.owner, part)
             return [self._read(array, info.width * i + k) for i in items for k in range(info.width)]
-        if array == "qpos0":
-            return self.model.qpos0[list(_items(Owner.COORDINATE, part))].tolist()
+        if array == "spring_quat":
+            assert isinstance(part, Node)
+            return self.model.frames.spring_quat[part.index].tolist()
         if array in self._own:
             return [self._own[array][d] for d in _items(Owner.DOF, part)]
         return getattr(self.model.dofs, array)[list(_items(Owner.DOF, part))].ravel().tolist()
