@@ -416,3 +416,13 @@ def test_the_smaller_of_infinity_and_no_number() -> None:
         symbol = tape.input("x", 0)
         found = interpret(finish(tape, {"y": [minimum(a(symbol), b(symbol))]}), {"x": x})["y"]
         np.testing.assert_array_equal(found[0], [minimum(a(v), b(v)) for v in x[0].tolist()])
+
+
+def test_scratch_memory_is_as_wide_as_a_launch() -> None:
+    """On a GPU all environments have a column each: also of a single row, and when a later launch has more of them."""
+    recorder = Recorder()
+    recorder.write(SCRATCH, [recorder.read("x")])
+    recorder.count("nothing", 1.0, lambda turn: None)
+    made = kernel(recorder.finish({"y": [recorder.read(SCRATCH)]}, n_scratch=1), SMALL, 1)
+    for stride in (32, 64, 96):
+        assert made._memory(0, stride).shape[1] >= stride

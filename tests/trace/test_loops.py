@@ -164,15 +164,15 @@ def test_tables_within_tables_have_memory_of_their_own() -> None:
         code.write("y", [kept + again])
 
     def outer(code: RowCode) -> None:
-        (root,) = root_of(code.recorder, code.read("x"))
-        kept = 10.0 * root
+        kept = 10.0 * code.read("x")
         record_loop(code.recorder, "inner", [Row("in", {"y": Place("state", i)}) for i in (2, 3)], inner)
+        (root,) = root_of(code.recorder, code.read("x"))
         code.write("x", [kept + root])
 
     program = looped("outer", [Row("out", {"x": Place("state", i)}) for i in (0, 1)], outer)
     x = np.array([[4.0, 2.0], [9.0, 5.0], [16.0, 7.0], [81.0, 3.0]])
     expected = x.copy()
-    expected[:2] = 11.0 * np.sqrt(x[:2])
+    expected[:2] = 10.0 * x[:2] + np.sqrt(x[:2])
     for _ in range(2):
         root = np.sqrt(expected[2:])
         expected[2:] = 3.0 * root + np.sqrt(root)

@@ -22,7 +22,7 @@ from .files import cache_folder, keep
 from .processor import processor_key
 
 _WORKER = Path(__file__).with_name("llvm_worker.py")
-_POINTERS, _INTEGERS = 7, 5
+_POINTERS, _INTEGERS = 7, 6
 HostFunction = Callable[..., None]
 
 
@@ -84,6 +84,8 @@ class _Workers:
             raise InternalError(f"the compiler's process ended with status {worker.wait()}")
         worked, size = struct.unpack("<?I", head)
         payload = worker.stdout.read(size)
+        if len(payload) < size:
+            raise InternalError(f"the compiler's process ended in the middle of an answer, with status {worker.wait()}")
         if not worked:
             raise InternalError(f"LLVM refused a program: {payload.decode(errors='replace')}")
         return payload

@@ -79,7 +79,8 @@ class Kernel:
         self.n_operations = sum(part.n_operations for part in parts)
         ints, floats = program.tables()
         self._ints = device.array(ints)
-        self._floats = device.array(floats.astype(numpy_type(precision)))
+        with np.errstate(over="ignore"):  # beyond the largest number is infinite
+            self._floats = device.array(floats.astype(numpy_type(precision)))
         self._scratch: dict[int, Any] = {}
         target = Target(precision, self.lanes, fused=not device.is_cpu or has_fused_multiply_add())
         if device.is_cpu:
@@ -123,7 +124,7 @@ class Kernel:
         for shard, (first, last) in enumerate(pairwise(bounds)):
             # a thread runs one vector of environments after the other, in memory that stays in its cache
             own = [*arrays, self._memory(shard, self.lanes), self._ints, self._floats]
-            calls.append((own, (*(a.ctypes.data for a in own), *steps, first, last)))
+            calls.append((own, (*(a.ctypes.data for a in own), *steps, first, last, arguments.state.n_envs)))
         if shards == 1:
             kept, only = calls[0]
             return lambda kept=kept: run(*only)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .blocks import SCRATCH, Count, If, Line, Loop, Place, Repeat, Slot
+from .blocks import SCRATCH, Block, Count, If, Line, Loop, Place, Repeat, Slot, inner
 from .emitter import Names
 from .llvm_words import LlvmWords
 from .lowering import UNIFORM, Addresses, Target, uniform_values
@@ -17,7 +17,7 @@ from .program import Program
 
 ARENAS = ("state", "told", "out", UNIFORM, SCRATCH)
 POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
-NUMBERS = ("stride", "steps", "advance", "first", "last")
+NUMBERS = ("stride", "steps", "advance", "first", "last", "n_envs")
 """The arguments of the function: pointers, then integers. It runs the vectors from first to last."""
 ENTRY = "kinema_run"
 
@@ -54,6 +54,8 @@ class _Module(LlvmWords):
         self.put(f"%runs = mul i64 %steps, {runs_per_step}")
         vectors, vector = self.begin("%first", "%last")
         self.put(f"%e = mul i64 {vector}, {self.target.lanes}")
+        if self.target.lanes > 1 and any(_depends(block) for block in self.program.blocks):
+            self.mask = self._present()
         runs, run = self.begin("0", "%runs")
         step = run if runs_per_step == 1 else self.set(f"udiv i64 {run}, {runs_per_step}")
         rows = self.set(f"mul i64 {step}, %advance")
@@ -72,6 +74,16 @@ class _Module(LlvmWords):
         return "\n".join([*declared, *self.lines, "}"]) + "\n"
 
     # ---------------------------------------------------------------------------------------------------- blocks
+
+    def _present(self) -> str:
+        """The mask of lanes that are environments: the last vector may be wider than there are any left."""
+        n = self.target.lanes
+        first = self.set(f"insertelement <{n} x i64> poison, i64 %e, i64 0")
+        every = self.set(f"shufflevector <{n} x i64> {first}, <{n} x i64> poison, <{n} x i32> zeroinitializer")
+        own = self.set(f"add <{n} x i64> {every}, <{', '.join(f'i64 {i}' for i in range(n))}>")
+        most = self.set(f"insertelement <{n} x i64> poison, i64 %n_envs, i64 0")
+        end = self.set(f"shufflevector <{n} x i64> {most}, <{n} x i64> poison, <{n} x i32> zeroinitializer")
+        return self.set(f"icmp slt <{n} x i64> {own}, {end}")
 
     def loop(self, loop: Loop) -> None:
         number, at = self.addresses.number_of(loop), self.addresses.header(loop)
@@ -256,3 +268,12 @@ class _Module(LlvmWords):
             return self.set(f"getelementptr {self.n}, ptr %uniform, i64 {row}")
         offset = self.set(f"mul i64 %stride, {row}")
         return self.set(f"getelementptr {self.n}, ptr %{address.arena}_e, i64 {offset}")
+
+
+def _depends(block: Block) -> bool:
+    """Whether what a block does for how long, or where, depends on the numbers of an environment."""
+    if isinstance(block, Line):
+        return any(slot.index is not None for slot in block.slots())
+    own = isinstance(block, Repeat | If) or (isinstance(block, Count) and not block.uniform)
+    nested = isinstance(block, Loop) or own
+    return own or (nested and any(_depends(x) for body in inner(block) for x in body))
