@@ -72,7 +72,7 @@ class Kernel:
     ) -> None:
         self.device = device
         self.lanes = lanes or device.lanes(precision)
-        self.n_scratch = max(program.n_scratch, 1)
+        self.n_scratch = program.n_scratch
         self._precision = precision
         parts = self._parts(program, roles)
         self.roles = len(parts)
@@ -163,10 +163,9 @@ class Kernel:
 
     def _memory(self, shard: int, stride: int) -> Any:
         """What a thread works in on a CPU, or all threads on a GPU."""
-        if self.n_scratch == 1:
-            stride = self.lanes
-        if shard not in self._scratch:
-            shape = (self.n_scratch, stride)
+        stride = stride if self.n_scratch else self.lanes
+        if shard not in self._scratch or self._scratch[shard].shape[1] < stride:
+            shape = (max(self.n_scratch, 1), stride)
             self._scratch[shard] = self.device.zeros(shape, self._precision, f"{stride} environments, to work in")
         return self._scratch[shard]
 
