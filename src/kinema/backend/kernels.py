@@ -82,6 +82,8 @@ class Kernel:
         with np.errstate(over="ignore"):  # beyond the largest number is infinite
             self._floats = device.array(floats.astype(numpy_type(precision)))
         self._scratch: dict[int, Any] = {}
+        self._earlier: list[Any] = []
+        """Narrower memory that earlier launches work in."""
         target = Target(precision, self.lanes, fused=not device.is_cpu or has_fused_multiply_add())
         if device.is_cpu:
             from .host_code import compile_host
@@ -165,6 +167,7 @@ class Kernel:
         """What a thread works in on a CPU, or all threads on a GPU."""
         stride = stride if self.n_scratch else self.lanes
         if shard not in self._scratch or self._scratch[shard].shape[1] < stride:
+            self._earlier += [self._scratch[shard]] if shard in self._scratch else []
             shape = (max(self.n_scratch, 1), stride)
             self._scratch[shard] = self.device.zeros(shape, self._precision, f"{stride} environments, to work in")
         return self._scratch[shard]
