@@ -88,7 +88,8 @@ def record_loop(
     cases: dict[str, Case] = {}
     own_locals: dict[str, int] = {}
     for number, kind in enumerate(kinds):
-        cases[kind], needed = _trace(kind, by_kind[kind], body, several, f"{len(recorder.locals)} {number} ")
+        prefix = f"{recorder.prefix}{len(recorder.locals)} {number} "
+        cases[kind], needed = _trace(kind, by_kind[kind], body, several, prefix)
         own_locals.update(needed)
     width = several + max(len(c.arrays) for c in cases.values())
     ints = np.zeros((len(rows), width), np.int32)
@@ -112,6 +113,7 @@ def _trace(kind: str, rows: Sequence[Row], body: Body, first: int, prefix: str) 
     slots = [slot for line in lines(program.blocks) for slot in line.slots()]
     used = {slot.array for slot in slots}
     arrays = {a: p.arena for a, p in rows[0].places.items() if a in used}
+    assert all(row.places[a].arena == arena for a, arena in arrays.items() for row in rows), "one arena for each array"
     ordered = (Slot(NUMBER + name, i) for name, values in folded.items() for i in range(len(values)))
     wanted = {slot for slot in slots if slot.array.startswith(NUMBER)}
     return Case(

@@ -42,7 +42,7 @@ class Recorder:
     """Records what an algorithm does with the arrays of one environment."""
 
     def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         """What the names of local arrays start with: those of one program differ."""
         self.locals: dict[str, int] = {}
         self._open: list[list[_Draft | _Nest | Loop]] = [[]]
@@ -72,7 +72,7 @@ class Recorder:
 
     def local(self, count: int) -> str:
         """A new array of this run."""
-        name = f"{self._prefix}local {len(self.locals)}"
+        name = f"{self.prefix}local {len(self.locals)}"
         self.locals[name] = count
         return name
 
@@ -81,7 +81,7 @@ class Recorder:
         assert value.tape.carrier is self, "the code of rows sees only what rows have: not a value from around the loop"
         key = (value.tape, value.number)
         place = self._carried.setdefault(key, len(self._carried))
-        return self.tape.input(self._prefix + CARRIED, place)
+        return self.tape.input(self.prefix + CARRIED, place)
 
     # -------------------------------------------------------------------------------------------- loops and conditions
 
@@ -152,7 +152,7 @@ class Recorder:
         wanted: set[int] = set()
         blocks = self._close(self._open[0], wanted)
         if wanted:
-            self.locals[self._prefix + CARRIED] = max(wanted) + 1
+            self.locals[self.prefix + CARRIED] = max(wanted) + 1
         return Program(blocks, dict(self.locals), n_scratch)
 
     def _close(self, drafts: Sequence[_Draft | _Nest | Loop], wanted: set[int]) -> Blocks:
@@ -165,13 +165,13 @@ class Recorder:
                 blocks.append(draft.close(self._close(draft.inside, wanted)))
             else:
                 kept = [
-                    Store(Slot(self._prefix + CARRIED, place), number)
+                    Store(Slot(self.prefix + CARRIED, place), number)
                     for (tape, number), place in self._carried.items()
                     if tape is draft.tape and place in wanted
                 ]
                 line = straight(draft.tape, [*draft.stores, *kept])
                 wanted.update(
-                    i.slot.item for i in line.instructions if i.slot and i.slot.array == self._prefix + CARRIED
+                    i.slot.item for i in line.instructions if i.slot and i.slot.array == self.prefix + CARRIED
                 )
                 if line.stores:
                     blocks.append(line)
