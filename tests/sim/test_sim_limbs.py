@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.backend import Kernel, Roles, find_device
+from kinema.backend import Device, Kernel, Roles, find_device
 from kinema.compile import Part, compile_model
 from kinema.foundation import Array
 from kinema.model import Model
@@ -108,6 +108,7 @@ def test_an_exchange_has_to_fit_into_what_threads_share(precision: str, most: in
     """Else one thread takes all of an environment."""
     kernel = Kernel.__new__(Kernel)
     kernel._precision = precision
+    kernel.device = Device("cuda:0")
 
     def role_of(slot: Slot) -> int:
         return int(slot.array == "b")

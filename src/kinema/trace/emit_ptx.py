@@ -108,7 +108,9 @@ class _Text(Emitter):
         self.addresses = Addresses(program, self.places)
         self.local_names = {name: self.fresh("local") + "_" for name in program.locals}
         slots = [slot for line in lines(program.blocks) for slot in line.slots()]
-        self.in_memory = {s.array for s in slots if s.index is not None and s.array in program.locals}
+        indexed = {s.array for s in slots if s.index is not None}
+        of_rows = {arena for loop in program.loops for case in loop.cases for arena, _ in case.arrays.values()}
+        self.in_memory = (indexed | of_rows) & set(program.locals)
         self.put("{")
         for name, count in program.locals.items():
             if name in self.in_memory:

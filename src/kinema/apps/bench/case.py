@@ -119,7 +119,6 @@ def _peer(world: Robot | World) -> Any:
         write(world, path)
         model = mujoco.MjModel.from_xml_path(str(path))
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT)
-    model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model.opt.density = model.opt.viscosity = 0.0
     return model
