@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,16 @@ import numpy as np
 from kinema.foundation import Array
 from kinema.model import Model
 from kinema.sim import ARRAYS, Control, Drive, Integrator, Settings
-from kinema.sim.arrays import start_of
+from kinema.sim.arrays import Owner, start_of
 from kinema.sim.fields.groups import GROUPS, JACOBIAN, Situation, link_jacobian
+from kinema.sim.fields.names import n_items, outputs_of
+from kinema.sim.lower.programs import plain_numbers, straight_program
 from kinema.sim.rigid.integrate import RUNS
-from kinema.sim.rigid.straight import Straight
-from kinema.sim.rigid.sweeps import Quantity
-from kinema.trace import Program, Recorder
+from kinema.sim.sweeps.loops import Quantity
+from kinema.sim.sweeps.matrix import TreeMatrix
+from kinema.sim.sweeps.sweeps import Sweeps
+from kinema.sim.sweeps.tree import frame_ref
+from kinema.trace import Place, Program, RowCode, Slot, Store
 from kit.mjcf_side import Pair
 
 Arrays = dict[str, Array]
@@ -97,64 +102,117 @@ def runs_of(settings: Settings) -> int:
     return RUNS if settings.integrator is Integrator.RK4 else 1
 
 
-def on_floats(model: Model, settings: Settings, arrays: Mapping[str, Any], env: int = 0) -> Straight:
-    """The algorithms on the plain numbers of one environment; what is not there is at its start."""
-    start = arrays_for(model, settings)
+Found = Mapping[str, Quantity[Any] | TreeMatrix]
 
-    def read(array: str, item: int) -> float:
-        values = np.asarray(arrays.get(array, start[array]))
-        if values.ndim == 1:
-            return float(values[item])
-        return float(values[item, env if values.shape[1] > 1 else 0])
 
-    return Straight(model, settings, read)
+def computed(
+    model: Model,
+    settings: Settings,
+    arrays: Mapping[str, Any],
+    run: Callable[[Sweeps], Found],
+    env: int = 0,
+    given: Mapping[str, Sequence[float] | Array] | None = None,
+) -> Arrays:
+    """What an algorithm finds, on the plain numbers of one environment; what is not there is at its start.
+
+    Quantities of degrees of freedom come as vectors, matrices with all their zeros. `given` are more numbers of degrees
+    of freedom (see `given_quantity`).
+    """
+    n, found = model.n_dofs, {}
+    outputs = {f"found {i}": (Owner.DOF, n) for i in range(10)} | dict.fromkeys(given or {}, (Owner.DOF, 1))
+    matrices: set[str] = set()
+
+    def write(sweeps: Sweeps) -> None:
+        for i, (name, what) in enumerate(run(sweeps).items()):
+            found[name] = f"found {i}"
+            if isinstance(what, TreeMatrix):
+                matrices.add(name)
+                what.store(f"found {i}")
+            else:
+                _write_vector(sweeps, f"found {i}", what)
+
+    known = {**arrays_for(model, settings), **arrays, **(given or {})}
+    plain = {name: _of_environment(values, env) for name, values in known.items()}
+    results = plain_numbers(model, settings, write, outputs, plain)
+    whole = {name: _padded(results[array], n) for name, array in found.items()}
+    return {name: values if name in matrices else np.diag(values) for name, values in whole.items()}
+
+
+def _write_vector(sweeps: Sweeps, array: str, quantity: Quantity[Any]) -> None:
+    """On the diagonal of a matrix: an item has room for a row of it."""
+    rows = []
+    for node in sweeps.nodes:
+        row = sweeps.frame_row(node)
+        n = sweeps.model.n_dofs
+        row.places.update({f"to {k}": Place(array, dof * n + dof) for k, dof in enumerate(node.dofs)})
+        rows.append(row)
+
+    def body(code: RowCode) -> None:
+        for k, value in enumerate(quantity[frame_ref("")]):
+            code.write(f"to {k}", [value])
+
+    sweeps.loop("results", rows, body)
+
+
+def _padded(values: Array, n: int) -> Array:
+    result = np.zeros(n * n)
+    result[: len(values)] = values
+    return result.reshape(n, n)
+
+
+def _of_environment(values: Any, env: int) -> Array:
+    values = np.asarray(values, dtype=float)
+    return values if values.ndim == 1 else values[:, env if values.shape[1] > 1 else 0]
+
+
+def given_quantity(sweeps: Sweeps, array: str) -> Quantity[list[Any]]:
+    """Numbers of degrees of freedom that were given, as a quantity."""
+    quantity: Quantity[list[Any]] = sweeps.quantity("given")
+    sweeps.each_frame("given", lambda node: quantity.put(node.here, sweeps.code.array(array, len(node.dofs))))
+    return quantity
 
 
 def fields_on_floats(model: Model, settings: Settings, arrays: Mapping[str, Any], group: str, env: int = 0) -> Arrays:
     """The fields of a group, computed on plain numbers."""
-    sweeps = on_floats(model, settings, arrays, env)
+    known = {**arrays_for(model, settings), **arrays}
+    plain = {name: _of_environment(values, env) for name, values in known.items()}
+    outputs = {f"{group}.{name}": size for name, size in outputs_of(group, model).items()}
+    found = plain_numbers(model, settings, lambda sweeps: _write_group(sweeps, group), outputs, plain)
+    return {name.removeprefix(f"{group}."): values for name, values in found.items()}
+
+
+def _write_group(sweeps: Sweeps, group: str) -> None:
+    sweeps.prefix = f"{group}."
     GROUPS[group](Situation(sweeps))
-    return {name: np.array(values, dtype=float) for name, values in sweeps.results().items()}
 
 
 def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: int | None = None) -> Program:
-    """The straight line of all fields of some groups, called `group.field`; and of the Jacobian of a link."""
-    recorder = Recorder()
-    outputs: dict[str, Sequence[Any]] = {}
-    for group in groups:
-        sweeps = Straight(model, settings, recorder.read)
-        GROUPS[group](Situation(sweeps))
-        outputs |= {f"{group}.{name}": values for name, values in sweeps.results().items()}
-    if jacobian_of is not None:
-        sweeps = Straight(model, settings, recorder.read)
-        link_jacobian(jacobian_of)(Situation(sweeps))
-        rows = sweeps.results(dict.fromkeys(JACOBIAN, model.n_dofs))
-        outputs["jacobian"] = [x for name in JACOBIAN for x in rows.get(name, [0.0] * model.n_dofs)]
-    return recorder.finish(outputs)
+    """The straight line of all fields of some groups, called `group.field`; and of the `jacobian` of a link."""
+    outputs = {f"{group}.{name}": size for group in groups for name, size in outputs_of(group, model).items()}
+    outputs |= dict.fromkeys(JACOBIAN, (Owner.DOF, 1))
 
+    def run(sweeps: Sweeps) -> None:
+        for group in groups:
+            _write_group(sweeps, group)
+        sweeps.prefix = ""
+        if jacobian_of is not None:
+            link_jacobian(jacobian_of)(Situation(sweeps))
 
-def by_dof(sweeps: Straight, quantity: Quantity[Any]) -> Array:
-    """What frames have of a quantity of their degrees of freedom, in order."""
-    result = np.zeros(sweeps.model.n_dofs)
-    for node in sweeps.tree.nodes:
-        result[list(node.dofs)] = quantity[node.here]
-    return result
-
-
-def dense(sweeps: Straight, matrix: Any) -> Array:
-    """A matrix along the tree with all its zeros."""
-    result = np.zeros((sweeps.model.n_dofs,) * 2)
-    for (i, j), value in matrix.entries.items():
-        result[i, j] = result[j, i] = value
-    return result
-
-
-def of_dofs(sweeps: Straight, values: Sequence[float] | Array) -> Quantity[list[Any]]:
-    """Numbers of degrees of freedom as a quantity."""
-    quantity: Quantity[list[Any]] = sweeps.quantity("given")
-    for node in sweeps.tree.nodes:
-        quantity.put(node.here, [float(values[dof]) for dof in node.dofs])
-    return quantity
+    line = straight_program(model, settings, run, outputs).line
+    n = model.n_dofs
+    zeros = [Store(Slot("jacobian", i), 0.0) for i in range(6 * n if jacobian_of is not None else 0)]
+    zeros += [
+        Store(Slot(name, i), 0.0)
+        for name, (owner, width) in outputs.items()
+        if name not in JACOBIAN
+        for i in range(n_items(model, owner) * width)
+    ]
+    start = {name: k * n for k, name in enumerate(JACOBIAN)}
+    stores = [
+        replace(s, slot=Slot("jacobian", start[s.slot.array] + s.slot.item)) if s.slot.array in start else s
+        for s in line.stores
+    ]
+    return Program((replace(line, stores=(*zeros, *stores)),))
 
 
 def noting(lines: list[str]) -> Callable[[str], AbstractContextManager[None]]:

@@ -22,10 +22,11 @@ from kinema.sim.fields.groups import GROUPS, Situation
 from kinema.sim.fields.names import SPACES, FieldInfo
 from kinema.sim.force.cords import ACTUATORS
 from kinema.sim.rigid.kinematics import MOTIONS, MotionKind, Pose, Twist
-from kinema.sim.rigid.maths import ZERO, axis_rotation, product, scale
-from kinema.sim.rigid.sweeps import Cord, Pull, Sweeps
-from kinema.sim.rigid.tree import Node
 from kinema.sim.step import STAGES, Step
+from kinema.sim.sweeps.cords import Cord, Pull
+from kinema.sim.sweeps.maths import ZERO, axis_rotation, product, scale
+from kinema.sim.sweeps.sweeps import Sweeps
+from kinema.sim.sweeps.tree import Node
 from kinema.trace import Value
 from kit.assets import EXAMPLES
 

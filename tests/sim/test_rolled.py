@@ -13,8 +13,8 @@ from kinema.foundation import Array, KinemaError
 from kinema.model import Model
 from kinema.sim import PARAMETERS, Control, Drive, Engine, Integrator, Settings
 from kinema.sim.lower.components import LARGEST_UNROLLED, components, estimated_operations
-from kinema.sim.lower.plan import couples, plan, rolled_step, wants_rolling
-from kinema.sim.rigid.tree import grow
+from kinema.sim.lower.plan import needs_matrix, plan, rolled_step, wants_rolling
+from kinema.sim.sweeps.tree import grow
 from kinema.trace import Target, emit_llvm
 
 from .rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
@@ -101,7 +101,7 @@ def test_slopes_between_joints_that_move_each_other(drive: Drive, integrator: In
     number = own.dofs.names.index("a1")
     own.actuators.moment[own.actuators.moment[:, number].nonzero()[0][0], number + 2] = 0.4
     settings = Settings(integrator=integrator, drive=drive, dt=0.01)
-    assert couples(own, grow(own), settings) == (integrator is Integrator.IMPLICIT)
+    assert needs_matrix(own, grow(own), settings) == (integrator is Integrator.IMPLICIT)
     modes = [Control.ACTUATOR] * (own.n_dofs - 3) + [Control.POSITION] * 3
     assert Both(own, settings, modes=modes).difference(budget) < CLOSE
 

@@ -11,7 +11,7 @@ import pytest
 from kinema.backend import find_device
 from kinema.sim import Engine, Integrator
 from kinema.sim.lower.plan import plan
-from kinema.sim.rigid.tree import grow
+from kinema.sim.sweeps.tree import grow
 from kit.mjcf_side import INTEGRATORS, load
 
 from .arrays_for_tests import mjcf_settings

@@ -16,11 +16,12 @@ from kinema.sim import Integrator, Settings
 from kinema.sim.rigid.crba import mass_matrix
 from kinema.sim.rigid.kinematics import accelerations, poses_in_parents
 from kinema.sim.rigid.rnea import bias_forces
+from kinema.sim.sweeps.sweeps import Sweeps
 from kit.assets import EXAMPLES, assets
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, one_joint, robot, simple_body
 
-from .arrays_for_tests import by_dof, dense, of_dofs, on_floats
+from .arrays_for_tests import Found, computed, given_quantity
 from .runner import Runner
 
 
@@ -100,13 +101,17 @@ def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
     """M by composite bodies, and column by column by inverse dynamics of unit accelerations."""
     still = {"qpos": q, "vel": np.zeros(model.n_dofs), "gravity": np.zeros(3)}
     model.dofs.armature[:] = 0.0
-    sweeps = on_floats(model, Settings(), still)
-    where = poses_in_parents(sweeps)
-    columns = [
-        by_dof(sweeps, bias_forces(sweeps, where, accelerations(sweeps, where, of_dofs(sweeps, unit))))
-        for unit in np.eye(model.n_dofs)
-    ]
-    return dense(sweeps, mass_matrix(sweeps, where)), np.array(columns)
+
+    def run(sweeps: Sweeps) -> Found:
+        where = poses_in_parents(sweeps)
+        unit = given_quantity(sweeps, "unit")
+        return {
+            "mass": mass_matrix(sweeps, where),
+            "column": bias_forces(sweeps, where, accelerations(sweeps, where, unit)),
+        }
+
+    found = [computed(model, Settings(), still, run, given={"unit": unit}) for unit in np.eye(model.n_dofs)]
+    return found[0]["mass"], np.array([each["column"] for each in found])
 
 
 @pytest.mark.parametrize("name", ["arm", "mjcf/kuka_iiwa_14/iiwa14.xml", "mjcf/pal_talos/talos_position.xml"])

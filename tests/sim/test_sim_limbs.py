@@ -14,7 +14,7 @@ from kinema.foundation import Array
 from kinema.model import Model
 from kinema.sim import Drive, Engine, Integrator, Settings, step_program
 from kinema.sim.lower.limbs import best_roles, find_limbs
-from kinema.sim.rigid.tree import grow
+from kinema.sim.sweeps.tree import grow
 from kinema.trace import EXCHANGE, Program, Slot, Tape, finish, interpret, n_exchanged, split
 from kit.assets import ROOT, assets
 

@@ -15,9 +15,10 @@ from kinema.description import World
 from kinema.model import Model
 from kinema.sim import Settings
 from kinema.sim.step import Step
+from kinema.sim.sweeps.sweeps import Sweeps
 from kit.assets import SHARED_ASSETS
 
-from .arrays_for_tests import by_dof, dense, forced, gains_of, on_floats
+from .arrays_for_tests import Found, computed, forced, gains_of
 
 FILES = sorted(
     path
@@ -81,6 +82,11 @@ def same_order(model: Model, peer: Any) -> tuple[np.ndarray, np.ndarray]:
     return q, dof
 
 
+def _dynamics(sweeps: Sweeps) -> Found:
+    step = Step(sweeps)
+    return {"mass": step.mass, "bias": step.bias, "acceleration": step.acceleration}
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda p: "/".join(p.parts[-2:]))
 def test_the_same_state_accelerates_alike(file: Path, tmp_path: Path) -> None:
     """Mass matrix, bias forces, springs and dampers, and what becomes of them."""
@@ -97,15 +103,15 @@ def test_the_same_state_accelerates_alike(file: Path, tmp_path: Path) -> None:
         mujoco.mj_integratePos(peer, data.qpos, rng.uniform(-1, 1, peer.nv), 1.0)
         data.qvel[:] = rng.uniform(-1, 1, peer.nv)
         mujoco.mj_forward(peer, data)
-        sweeps = on_floats(model, settings, {"qpos": data.qpos[q_of], "vel": data.qvel[dof_of], **no_force})
-        step = Step(sweeps)
+        known = {"qpos": data.qpos[q_of], "vel": data.qvel[dof_of], **no_force}
+        found = computed(model, settings, known, _dynamics)
         mass = np.zeros((peer.nv, peer.nv))
         mujoco.mj_fullM(peer, data, mass)
         mass = mass[np.ix_(dof_of, dof_of)]
-        assert dense(sweeps, step.mass) == pytest.approx(mass, rel=1e-7, abs=1e-7 * np.abs(mass).max())
+        assert found["mass"] == pytest.approx(mass, rel=1e-7, abs=1e-7 * np.abs(mass).max())
         bias = data.qfrc_bias[dof_of]
-        assert by_dof(sweeps, step.bias) == pytest.approx(bias, rel=1e-7, abs=1e-7 * max(1.0, np.abs(bias).max()))
+        assert found["bias"] == pytest.approx(bias, rel=1e-7, abs=1e-7 * max(1.0, np.abs(bias).max()))
         if np.linalg.cond(mass) < 1e12:
             expected = data.qacc_smooth[dof_of]
             near = 1e-6 * max(1.0, np.abs(expected).max())
-            assert by_dof(sweeps, step.acceleration) == pytest.approx(expected, rel=1e-6, abs=near)
+            assert found["acceleration"] == pytest.approx(expected, rel=1e-6, abs=near)

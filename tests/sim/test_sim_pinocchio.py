@@ -16,11 +16,13 @@ from kinema.model import Model
 from kinema.read.urdf import read_urdf
 from kinema.sim import Settings
 from kinema.sim.step import Step
+from kinema.sim.sweeps.sweeps import Sweeps
+from kinema.sim.sweeps.tree import Node
 from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
 from kit.robots.configurations import model_coordinates
 from kit.urdf_oracles import Refused, without_declaration
 
-from .arrays_for_tests import by_dof, dense, of_dofs, on_floats
+from .arrays_for_tests import Found, computed, given_quantity
 
 pinocchio: Any = pytest.importorskip("pinocchio")
 
@@ -52,16 +54,25 @@ SINGULAR = {
 """Robots, and whether their base is free, some of which moves without mass or inertia."""
 
 
-def computed(model: Model, arrays: dict[str, Array], env: int, solve: bool) -> tuple[Array, Array, Array]:
+def dynamics(model: Model, arrays: dict[str, Array], env: int, solve: bool) -> tuple[Array, Array, Array]:
     """M, bias, and the acceleration under the joint forces `tau`: no springs, no control, no rotors."""
     model.dofs.armature[:] = 0.0
-    sweeps = on_floats(model, Settings(), arrays, env)
-    step = Step(sweeps)
-    bias, found = by_dof(sweeps, step.bias), np.zeros(model.n_dofs)
-    if solve:
-        driving = of_dofs(sweeps, arrays["tau"][:, env] - bias)
-        found = by_dof(sweeps, step.mass.factorised().solve("accelerations", driving))
-    return dense(sweeps, step.mass), bias, found
+
+    def run(sweeps: Sweeps) -> Found:
+        step = Step(sweeps)
+        if not solve:
+            return {"mass": step.mass, "bias": step.bias}
+        driving, taken = sweeps.quantity("driving"), step.bias
+        tau = given_quantity(sweeps, "tau")
+
+        def body(node: Node) -> None:
+            driving.put(node.here, [a - b for a, b in zip(tau[node.here], taken[node.here], strict=True)])
+
+        sweeps.each_frame("driving", body)
+        return {"mass": step.mass, "bias": step.bias, "acc": step.mass.factorised().solve("accelerations", driving)}
+
+    found = computed(model, Settings(), arrays, run, env, given={"tau": arrays["tau"][:, env]})
+    return found["mass"], found["bias"], found.get("acc", np.zeros(model.n_dofs))
 
 
 class Judge:
@@ -137,7 +148,7 @@ def test_dynamics(file: Path, free: bool) -> None:
     arrays = random_states(ours, np.random.default_rng(11))
     singular = (file.name, free) in SINGULAR
     for e in range(N_STATES):
-        mass, bias, acc = computed(ours, arrays, e, not singular)
+        mass, bias, acc = dynamics(ours, arrays, e, not singular)
         q, v, tau = (arrays[name][:, e] for name in ("qpos", "vel", "tau"))
         its_q, its_v, turn, rate = judge.state(q, v)
         its_mass = pinocchio.crba(judge.model, judge.data, its_q)

@@ -3,9 +3,9 @@
 from .arrays import ARRAYS as ARRAYS
 from .fields.fields import Fields as Fields, Quantity as Quantity
 from .fields.names import describe_fields as describe_fields
+from .lower.condition import Inertias as Inertias, dof_inertias as dof_inertias, perturbed as perturbed
 from .lower.plan import EMISSIONS as EMISSIONS
 from .lower.programs import step_program as step_program
-from .rigid.condition import Inertias as Inertias, dof_inertias as dof_inertias, perturbed as perturbed
 from .run.engine import Engine as Engine
 from .settings import (
     PARAMETERS as PARAMETERS,

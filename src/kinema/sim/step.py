@@ -1,12 +1,12 @@
 """One step, from state to state: the story on one screen.
 
-A step is a list of stages; each adds to what the next ones find. Everything here runs on floats as well as on symbols,
-straight or in loops over tables: that is the business of the `Sweeps` that it goes by.
+A step is a list of stages; each adds to what the next ones find. What it leaves is loops over tables of parts; whether
+these stay loops, or are unrolled into a straight line, is decided in `lower/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,14 +19,17 @@ from .force import cords, joints
 from .force.links import anything_pulls, applied, no_wrenches, spare_weight
 from .rigid.aba import articulated_accelerations
 from .rigid.crba import mass_matrix
-from .rigid.gyroscope import correct_lone_bodies
+from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .rigid.kinematics import Moving, Pose, accelerations, poses_in_parents, poses_in_world
 from .rigid.rnea import NO_WRENCH, Wrench, bias_forces, inertial_wrench, joint_forces
-from .rigid.sweeps import Cords, Pull, Quantity, Sweeps, TreeMatrix
-from .rigid.tree import Node
 from .settings import Integrator
 from .solve.active_set import constraint_forces
+from .sweeps.cords import Cords, Pull
+from .sweeps.loops import Quantity
+from .sweeps.matrix import TreeMatrix
+from .sweeps.sweeps import Sweeps
+from .sweeps.tree import Node
 
 OfNode = Callable[[Node], list[Value]]
 LARGEST = 3.0e38
@@ -40,6 +43,8 @@ class Step:
     s: Sweeps
     articulated: bool = False
     """Whether accelerations come by articulated bodies: for deep trees, where no matrix is needed."""
+    limbs: Mapping[int, int | None] = field(default_factory=dict)
+    """Of each frame the role that computes it, where several threads share an environment."""
     more: dict[str, Any] = field(default_factory=dict)
     """What stages of others leave for each other."""
     qacc: Quantity[list[Value]] | None = None
@@ -205,9 +210,10 @@ class Step:
         force = self.force if held is None else self._all_forces(held)
         between = [self.tendons, self.actuators] if fast else []
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
+        alone = lone_accelerations(s, implicit, self.where, force) if fast else None
         change = implicit.factorised().solve("accelerations", force)
-        if fast:
-            correct_lone_bodies(s, implicit, self.where, force, change)
+        if alone is not None:
+            correct_lone_bodies(s, alone, change)
         return change
 
     def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:
@@ -262,7 +268,7 @@ def integrate(step: Step) -> None:
     s, qacc = step.s, step.qacc
     assert qacc is not None
     advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
-    health = s.health()
+    health = s.health(step.limbs)
 
     def body(node: Node) -> None:
         q, v = advance(s, node, qacc)

@@ -34,3 +34,4 @@ from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
 from .split import EXCHANGE as EXCHANGE, n_exchanged as n_exchanged, split as split
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value
+from .unroll import unroll as unroll

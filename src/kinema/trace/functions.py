@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from .tape import Scalar, Value, multiply, negate, record
+from .tape import Scalar, Value, add, divide, multiply, negate, record, subtract
 
 
 def sqrt(x: Value) -> Value:
@@ -76,3 +77,20 @@ def square(x: Value) -> Value:
 
 def _symbolic(*values: Value) -> bool:
     return any(isinstance(v, Scalar) for v in values)
+
+
+OPERATIONS: dict[str, Callable[..., Value]] = {
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "neg": negate,
+    "reciprocal": lambda x: divide(1.0, x),
+    "sqrt": sqrt,
+    "sin": sin,
+    "cos": cos,
+    "abs": absolute,
+    "min": minimum,
+    "max": maximum,
+    "select": select,
+}
+"""What the instructions of a program do, as it was recorded."""

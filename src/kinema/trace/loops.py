@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .blocks import NUMBER, Case, Loop, Place, Slot, lines
-from .passes import optimise
 from .record import Recorder
-from .tape import Value
+from .tape import Scalar, Value
 
 FOLDED = (0.0, 1.0, -1.0, math.inf, -math.inf)
 """Numbers that are worth a code of their own where all rows of a kind have them."""
@@ -31,7 +30,8 @@ class Row:
     """Which code it runs: a record of all that the code asks for; rows are told apart by its text."""
     places: dict[str, Place]
     """Array -> where its first item is for this row."""
-    numbers: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    numbers: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    """Symbols only in what is going to be unrolled."""
 
 
 class RowCode:
@@ -93,7 +93,8 @@ def record_loop(
         own_locals.update(needed)
     width = several + max(len(c.arrays) for c in cases.values())
     ints = np.zeros((len(rows), width), np.int32)
-    floats = np.zeros((len(rows), max(len(c.numbers) for c in cases.values())))
+    symbolic = any(isinstance(x, Scalar) for row in rows for values in row.numbers.values() for x in values)
+    floats = np.zeros((len(rows), max(len(c.numbers) for c in cases.values())), object if symbolic else np.float64)
     for i, row in enumerate(rows):
         case = cases[str(row.kind)]
         ints[i, :several] = kinds.index(str(row.kind))
@@ -109,7 +110,7 @@ def _trace(kind: str, rows: Sequence[Row], body: Body, first: int, prefix: str) 
     folded = {name: _fold([row.numbers[name] for row in rows]) for name in rows[0].numbers}
     recorder = Recorder(prefix)
     body(RowCode(rows, recorder, folded))
-    program = optimise(recorder.finish())
+    program = recorder.finish()
     slots = [slot for line in lines(program.blocks) for slot in line.slots()]
     used = {slot.array for slot in slots}
     arrays = {a: p.arena for a, p in rows[0].places.items() if a in used}
@@ -124,7 +125,7 @@ def _trace(kind: str, rows: Sequence[Row], body: Body, first: int, prefix: str) 
     ), dict(program.locals)
 
 
-def _fold(values: Sequence[Sequence[float]]) -> list[float | None]:
-    table = np.array(values, np.float64).reshape(len(values), -1)
-    same = (table == table[:1]).all(axis=0)
-    return [float(x) if s and x in FOLDED else None for s, x in zip(same, table[0], strict=True)]
+def _fold(values: Sequence[Sequence[Value]]) -> list[float | None]:
+    """What all rows agree on, and is worth a code of its own."""
+    columns = list(zip(*values, strict=True))
+    return [c[0] if c[0] in FOLDED and len(set(c)) == 1 else None for c in columns]  # type: ignore[list-item]

@@ -47,9 +47,9 @@ class Recorder:
         self.locals: dict[str, int] = {}
         self._open: list[list[_Draft | _Nest | Loop]] = [[]]
         self._carried: dict[tuple[Tape, int], int] = {}
-        self._next()
+        self.new_line()
 
-    def _next(self) -> None:
+    def new_line(self) -> None:
         """Begin a line."""
         self.tape = Tape(carrier=self)
         self._draft = _Draft(self.tape)
@@ -90,10 +90,10 @@ class Recorder:
         nest = _Nest(close, [])
         self._open[-1].append(nest)
         self._open.append(nest.inside)
-        self._next()
+        self.new_line()
         yield
         self._open.pop()
-        self._next()
+        self.new_line()
 
     def repeat(self, name: str, step: Step, start: State, most: int) -> list[Value]:
         """Take steps from a start while they ask for another one, at most so often: the last state."""
@@ -141,7 +141,7 @@ class Recorder:
         """A loop over a table, recorded by itself, with the local arrays of its rows."""
         self.locals.update(local)
         self._open[-1].append(loop)
-        self._next()
+        self.new_line()
 
     # ---------------------------------------------------------------------------------------------------- the end
 

@@ -9,9 +9,12 @@ threads busy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
 
-from .blocks import Instruction, Line, Slot, Store
+from .blocks import Instruction, Line, Operand, Slot, Store
 from .passes import depth_first, fuse_multiply_add
 from .program import Program
 
@@ -28,6 +31,7 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
 
     It comes as it was traced, before products and sums were fused: a fused one ties two limbs together.
     """
+    line = sums_by_role(line, role_of)
     made_by = {i.target: i for i in line.instructions}
     owners = _owners(line, role_of)
     stores: list[list[Store]] = [[] for _ in range(n_roles)]
@@ -58,6 +62,76 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
             )
         )
     return tuple(roles)
+
+
+def sums_by_role(line: Line, role_of: RoleOf) -> Line:
+    """Long sums in another order: first what each role has of the terms, then the roles' sums together.
+
+    What one limb adds to the trunk then depends on that limb alone, and is one value to exchange.
+    """
+    uses = Counter(a for i in line.instructions for a in i.needs)
+    uses.update(line.roots)
+    made_by = {i.target: i for i in line.instructions}
+    owners = _owners(line, role_of)
+    inside = {
+        a
+        for i in line.instructions
+        if i.op in SUMS
+        for a in i.needs
+        if uses[a] == 1 and made_by[a].op in SUMS and len(owners[a] | owners[i.target]) > 1
+    }
+    fresh = count(max(made_by, default=0) + 1)
+    result: list[Instruction] = []
+    for i in line.instructions:
+        if i.op in SUMS and i.target not in inside and len(owners[i.target]) > 1:
+            result += _regrouped(i.target, _terms(i, made_by, inside), owners, fresh)
+        elif i.target not in inside:
+            result.append(i)
+    return Line(tuple(result), line.stores)
+
+
+SUMS = ("add", "sub")
+Term = tuple[Operand, bool]
+"""A value, and whether it is taken away."""
+
+
+def _terms(instruction: Instruction, made_by: Mapping[int, Instruction], inside: set[int]) -> list[Term]:
+    """What a sum of sums adds up, in order."""
+    found: list[Term] = []
+    waiting: list[Term] = [(instruction.target, False)]
+    while waiting:
+        value, minus = waiting.pop()
+        if value == instruction.target or (isinstance(value, int) and value in inside):
+            maker = made_by[value]  # type: ignore[index]
+            waiting += [(maker.args[1], minus != (maker.op == "sub")), (maker.args[0], minus)]
+        else:
+            found.append((value, minus))
+    return found
+
+
+def _regrouped(
+    target: int, terms: list[Term], owners: dict[int, frozenset[int]], fresh: Iterator[int]
+) -> list[Instruction]:
+    """The same sum, role by role; what several roles have a part in comes last."""
+    groups: dict[frozenset[int], list[Term]] = {}
+    for value, minus in terms:
+        groups.setdefault(owners[value] if isinstance(value, int) else frozenset(), []).append((value, minus))
+    made: list[Instruction] = []
+    sums = []
+    for owner in sorted(groups, key=lambda group: (len(group), sorted(group))):
+        sums.append(_added(groups[owner], fresh, made))
+        owners.update({i.target: owner for i in made if i.target not in owners})
+    value, minus = _added(sums, fresh, made)
+    return [*made, Instruction(target, "neg", (value,))] if minus else [*made[:-1], replace(made[-1], target=target)]
+
+
+def _added(terms: list[Term], fresh: Iterator[int], made: list[Instruction]) -> Term:
+    """Instructions that add terms up, one that is added first, where there is any; and their sum."""
+    (value, minus), *rest = sorted(terms, key=lambda term: term[1])
+    for other, taken in rest:
+        made.append(Instruction(next(fresh), "add" if taken == minus else "sub", (value, other)))
+        value = made[-1].target
+    return value, minus
 
 
 def n_exchanged(roles: tuple[Program, ...]) -> int:

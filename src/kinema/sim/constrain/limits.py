@@ -6,8 +6,8 @@ from kinema import trace
 from kinema.model import Motion
 from kinema.trace import Value
 
-from ..rigid.sweeps import Sweeps
-from ..rigid.tree import Node
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Node
 
 LEAST_IMPEDANCE, MOST_IMPEDANCE = 1e-4, 0.9999
 """Between these an impedance is kept, so that neither it nor its complement vanishes."""

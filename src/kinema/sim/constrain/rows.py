@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from kinema.trace import Value
 
-from ..rigid.sweeps import Sweeps
-from ..rigid.tree import Node
 from ..settings import Settings
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Node
 from .limits import limit_rows
 
 

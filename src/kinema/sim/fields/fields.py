@@ -6,7 +6,7 @@ after a step or a setter. What nobody reads costs nothing. Where a step is loops
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -20,10 +20,11 @@ from kinema.trace import Place
 
 from ..arrays import Owner
 from ..lower.plan import field_program
+from ..lower.programs import Outputs
 from ..settings import Settings
 from .groups import GROUPS, JACOBIAN, Situation, link_jacobian
 from .info import dofs_info, links_info
-from .names import SPACES, FieldInfo
+from .names import OWNERS, SPACES, FieldInfo, n_items, outputs_of
 
 OUT = "new "
 """What the names of results start with in programs: the state has some arrays of the same names."""
@@ -116,9 +117,7 @@ class Space:
 class _Group:
     """One program, where its results lie, and for which version of the state they are."""
 
-    def __init__(
-        self, engine: Host, name: str, run: Callable[[Situation], None], outputs: Mapping[str, tuple[Owner, int, int]]
-    ) -> None:
+    def __init__(self, engine: Host, name: str, run: Callable[[Situation], None], outputs: Outputs) -> None:
         self._engine = engine
         self._name = name
         self._run = run
@@ -126,7 +125,8 @@ class _Group:
         """Array -> what it belongs to, numbers to an item, and numbers in all."""
         self._version: object = None
         self._launches: dict[object, Callable[[], None]] = {}
-        layout = Layout.of("out", [(f"{OUT}{array}", size) for array, (_, _, size) in outputs.items()])
+        sizes = {array: n_items(engine.model, owner) * width for array, (owner, width) in outputs.items()}
+        layout = Layout.of("out", [(f"{OUT}{array}", size) for array, size in sizes.items()])
         self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
         self._launch()
 
@@ -140,7 +140,7 @@ class _Group:
 
     def _compile(self) -> Callable[[], None]:
         engine = self._engine
-        owners = {f"{OUT}{array}": (owner, width) for array, (owner, width, _) in self._outputs.items()}
+        owners = {f"{OUT}{array}": known for array, known in self._outputs.items()}
         places = {**engine.places, **self.arena.layout.places()}
         program = field_program(
             engine.model,
@@ -205,7 +205,7 @@ class Fields:
             raise KinemaError("nothing moves, so there is no Jacobian")
         key = ("jacobian", link)
         if key not in self._groups:
-            outputs = dict.fromkeys(JACOBIAN, (Owner.DOF, 1, n))
+            outputs = dict.fromkeys(JACOBIAN, (Owner.DOF, 1))
             name = f"jacobian of {engine.model.links.names[link]}"
             self._groups[key] = _Group(engine, name, link_jacobian(link), outputs)
         group = self._groups[key]
@@ -225,8 +225,7 @@ class Fields:
         return Quantity(rows, (n, *info.item, engine.n_envs), 1, refresh)
 
     def _count(self, space: str) -> int:
-        model = self._engine.model
-        return {"links_state": model.n_links, "system": 1}.get(space, model.n_dofs)
+        return n_items(self._engine.model, OWNERS[space])
 
     def _rows(self, space: str, info: FieldInfo) -> tuple[Field, Callable[[], None]]:
         """Where a field lies, and what brings it up to date."""
@@ -239,20 +238,11 @@ class Fields:
         if info.group == "previous":
             return self._kept().field("vel_prev"), _nothing
         if info.group not in self._groups:
-            self._groups[info.group] = _Group(engine, info.group, GROUPS[info.group], self._outputs(info.group))
+            self._groups[info.group] = _Group(
+                engine, info.group, GROUPS[info.group], outputs_of(info.group, engine.model)
+            )
         group = self._groups[info.group]
         return group.field(info.name), group.refresh
-
-    def _outputs(self, group: str) -> dict[str, tuple[Owner, int, int]]:
-        owners = {"links_state": Owner.LINK, "system": Owner.ENVIRONMENT}
-        result = {}
-        for space, infos in SPACES.items():
-            n = self._count(space)
-            for info in infos:
-                if info.group == group:
-                    width = n if info.item == (-1,) else int(np.prod(info.item))
-                    result[info.name] = (owners.get(space, Owner.DOF), width, n * width)
-        return result
 
     def _zero_rows(self, space: str, info: FieldInfo) -> Field:
         if self._zeros is None:
@@ -268,8 +258,7 @@ class Fields:
 
     def _kept(self) -> _Group:
         if self._previous is None:
-            n = self._engine.model.n_dofs
-            self._previous = _Group(self._engine, "previous", _present_velocity, {"vel_prev": (Owner.DOF, 1, n)})
+            self._previous = _Group(self._engine, "previous", _present_velocity, {"vel_prev": (Owner.DOF, 1)})
             self._previous.run()
         return self._previous
 

@@ -14,12 +14,25 @@ from ..force import cords, joints
 from ..force.links import applied, no_wrenches, spare_weight
 from ..rigid import links
 from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, twist_at, twists, velocities
-from ..rigid.maths import ZERO, Vector, add, cross, dot, matrix_quaternion, product, rotate, rotation_vector, scale, sub
 from ..rigid.rnea import Wrench, joint_forces, momentum
-from ..rigid.sweeps import Cord, Pull, Quantity
-from ..rigid.tree import WORLD, Forest, Link, Node, Ref
 from ..settings import Control
 from ..step import Step
+from ..sweeps.cords import Cord, Pull
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import (
+    ZERO,
+    Vector,
+    add,
+    cross,
+    dot,
+    matrix_quaternion,
+    product,
+    rotate,
+    rotation_vector,
+    scale,
+    sub,
+)
+from ..sweeps.tree import WORLD, Forest, Link, Node, Ref
 
 
 @dataclass(eq=False)

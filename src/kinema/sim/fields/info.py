@@ -10,7 +10,7 @@ import numpy as np
 from kinema.foundation import matrix_to_quaternion
 from kinema.model import Model
 
-from ..rigid.tree import principal_axes
+from ..sweeps.tree import principal_axes
 
 
 def links_info(model: Model) -> SimpleNamespace:

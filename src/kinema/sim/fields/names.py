@@ -6,7 +6,12 @@ s; rotations are radians, quaternions (w, x, y, z). Vectors are along the world'
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from kinema.model import Model
+
+from ..arrays import Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,30 @@ SYSTEM = [
 
 SPACES = {"links_state": LINKS_STATE, "dofs_state": DOFS_STATE, "constraints": CONSTRAINTS, "system": SYSTEM}
 """The namespaces, by name. Items of the first two are links and degrees of freedom, of the last there is one."""
+
+
+OWNERS = {
+    "links_state": Owner.LINK,
+    "dofs_state": Owner.DOF,
+    "constraints": Owner.DOF,
+    "system": Owner.ENVIRONMENT,
+}
+"""What the items of each namespace belong to."""
+
+
+def n_items(model: Model, owner: Owner) -> int:
+    """How many of them a model has."""
+    return {Owner.LINK: model.n_links, Owner.DOF: model.n_dofs}.get(owner, 1)
+
+
+def outputs_of(group: str, model: Model) -> dict[str, tuple[Owner, int]]:
+    """Of each field of a group what its items belong to, and how many numbers each has."""
+    return {
+        info.name: (OWNERS[space], model.n_dofs if info.item == (-1,) else math.prod(info.item))
+        for space, infos in SPACES.items()
+        for info in infos
+        if info.group == group
+    }
 
 
 def describe_fields() -> str:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from kinema import trace
 from kinema.trace import Value
 
-from ..rigid.maths import scale
 from ..rigid.rnea import Wrench
-from ..rigid.sweeps import Cord, Cords, Pull, Quantity, Sweeps
 from ..settings import Drive
+from ..sweeps.cords import Cord, Cords, Pull
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import scale
+from ..sweeps.sweeps import Sweeps
 from .joints import bounded
 
 

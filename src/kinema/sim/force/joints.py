@@ -10,10 +10,11 @@ from kinema.model import Motion
 from kinema.trace import Value
 
 from ..arrays import GAINS
-from ..rigid.maths import quaternion_product, rotation_vector
-from ..rigid.sweeps import Pull, Sweeps
-from ..rigid.tree import Node
 from ..settings import Drive
+from ..sweeps.cords import Pull
+from ..sweeps.maths import quaternion_product, rotation_vector
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Node
 
 NO_PULL = Pull(0.0, 0.0)
 

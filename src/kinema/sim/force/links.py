@@ -5,11 +5,12 @@ from __future__ import annotations
 from kinema.model import Model
 
 from ..rigid.kinematics import Pose
-from ..rigid.maths import ZERO, Vector, add, rotate, scale
 from ..rigid.rnea import NO_WRENCH, Wrench, world_wrench
-from ..rigid.sweeps import Quantity, Sweeps
-from ..rigid.tree import Link
 from ..settings import Settings
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import ZERO, Vector, add, rotate, scale
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Link
 
 
 def anything_pulls(model: Model, settings: Settings) -> bool:

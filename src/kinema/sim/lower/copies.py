@@ -7,20 +7,26 @@ each of them. Numbers in which they differ, such as masses, are read from a tabl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
 from kinema.model import Model
-from kinema.trace import Place, Recorder, Row, RowCode, Value, record_loop
+from kinema.trace import Place, Recorder, Row, RowCode, Value, record_loop, unroll
 
-from ..arrays import BY_NAME, Owner
-from ..rigid.straight import Straight
-from ..rigid.tree import Inertia, Node, Tree
+from ..arrays import ARRAYS, BY_NAME, Owner, Use
 from ..settings import Settings
 from ..step import Step, take
-from .components import Component, submodel
-from .table_rows import frame_numbers
+from ..sweeps.rows import FrameKind, frame_numbers, link_numbers
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import WORLD, Tree
+from .components import Component
+from .programs import named
+
+MAY_DIFFER = ("position", "rotation", "inertia", "armature", "damping")
+"""Numbers that copies may have their own of: the code reads them from a table where they do."""
+INPUTS = frozenset(info.name for info in ARRAYS if info.use is Use.INPUT)
 
 
 def record_copies(
@@ -32,79 +38,88 @@ def record_copies(
     tree: Tree,
 ) -> None:
     """Step all of some parts, which have the same signature; `tree` is the whole model's."""
-    first = parts[0]
-    own_model, own_settings = submodel(model, first), replace(settings, roles=1)
-    tables = [_numbers(model, settings, tree, part) for part in parts]
-    differ = _differing(tables)
-    items = {Owner.LINK: [x - first.links[0] for x in first.links]}
-    items[Owner.ACTUATOR] = [a - first.actuators[0] for a in first.actuators]
+    first, settings = parts[0], replace(settings, roles=1)
+    known = [_numbers(model, settings, tree, part) for part in parts]
+    differ = [name for name, values in known[0].items() if any(other[name] != values for other in known)]
+    starts = {array: _start(array, first) for array in BY_NAME}
 
     def body(code: RowCode) -> None:
-        def read(array: str, item: int) -> Value:
-            info = BY_NAME[array]
-            if info.owner in items:  # not all of a range of links or actuators may be its own
-                item = items[info.owner][item // info.width] * info.width + item % info.width
-            return code.read(array, item)
-
-        own: dict[str, list[Value]] = {}
-        for name, which in differ.items():
-            pairs = zip(code.numbers(name), tables[0][name], which, strict=True)
-            own[name] = [symbol if differs else float(known) for symbol, known, differs in pairs]
-        sweeps = Straight(
-            own_model, own_settings, read, recorder=code.recorder, own=own, change=lambda node: _with_own(node, own)
-        )
+        own: dict[int, dict[str, Sequence[Value]]] = {}
+        for frame, name in differ:
+            columns = zip(code.numbers(f"{name} {frame}"), *(table[frame, name] for table in known), strict=True)
+            values = [known[0] if len(set(known)) == 1 else symbol for symbol, *known in columns]
+            own.setdefault(first.frames[frame], {})[name] = values
+        inner = Recorder()
+        sweeps = Sweeps(model, settings, named(settings), inner, tree, first.frames, own=own)
         take(Step(sweeps))
-        outputs = sweeps.results()
-        outputs.pop("phase", None)  # one for all of them
-        for array, values in outputs.items():
-            code.write(array, values)
+        program = inner.finish(n_scratch=sweeps.n_scratch)
+        found = unroll(program, lambda array, item: code.read(array, item - starts[array]), code.recorder)
+        for array, item in sorted(found):
+            code.write(array, [found[array, item]], item - starts[array])
 
     rows = [
-        Row("copy", _places(places, part), {name: table[name].tolist() for name in differ})
-        for part, table in zip(parts, tables, strict=True)
+        Row("copy", _places(places, part), {f"{name} {frame}": table[frame, name] for frame, name in differ})
+        for part, table in zip(parts, known, strict=True)
     ]
     record_loop(recorder, f"copies of a part with {len(first.dofs)} degrees of freedom", rows, body)
 
 
-def _with_own(node: Node, own: Mapping[str, Sequence[Value]]) -> Node:
-    result = node
-    if f"position {node.index}" in own:
-        result = replace(result, position=list(own[f"position {node.index}"]))
-    if f"rotation {node.index}" in own:
-        flat = own[f"rotation {node.index}"]
-        result = replace(result, rotation=[flat[3 * i : 3 * i + 3] for i in range(3)])
-    if f"inertia {node.index}" in own:
-        mass, x, y, z, xx, xy, xz, yy, yz, zz = own[f"inertia {node.index}"]
-        result = replace(result, inertia=Inertia(mass, (x, y, z), ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))))
-    return result
-
-
-def _numbers(model: Model, settings: Settings, tree: Tree, part: Component) -> dict[str, np.ndarray]:
-    """What copies may have their own of."""
-    result: dict[str, np.ndarray] = {}
+def _numbers(model: Model, settings: Settings, tree: Tree, part: Component) -> dict[tuple[int, str], Sequence[Value]]:
+    """What copies may have their own of, by the frame of the part and the name."""
+    fixed = {"inertia"} if settings.per_env & {"mass_shift", "com_shift"} else set()
+    result: dict[tuple[int, str], Sequence[Value]] = {}
     for i, frame in enumerate(part.frames):
-        known = frame_numbers(model, tree.nodes[frame])
-        wanted = ["position", "rotation"]
-        if not settings.per_env & {"mass_shift", "com_shift"}:
-            wanted.append("inertia")
-        result |= {f"{name} {i}": np.array(known[name]) for name in wanted}
-    for name in ("armature", "damping"):
-        result[name] = getattr(model.dofs, name)[part.dofs]
+        numbers = frame_numbers(model, tree.nodes[frame])
+        result |= {(i, name): numbers[name] for name in MAY_DIFFER if name not in fixed}
     return result
 
 
-def _differing(tables: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    differ = {name: np.any([t[name] != tables[0][name] for t in tables], axis=0) for name in tables[0]}
-    return {name: which for name, which in differ.items() if which.any()}
+def _start(array: str, part: Component) -> int:
+    """The first item of an array that belongs to a part."""
+    info = BY_NAME[array]
+    firsts = {Owner.COORDINATE: part.qs, Owner.DOF: part.dofs, Owner.LINK: part.links, Owner.ACTUATOR: part.actuators}
+    own = firsts.get(info.owner)
+    return info.width * own[0] if own else 0
 
 
 def _places(places: Mapping[str, Place], part: Component) -> dict[str, Place]:
     """Where each array starts for one copy."""
-    firsts = {Owner.COORDINATE: part.qs, Owner.DOF: part.dofs, Owner.LINK: part.links, Owner.ACTUATOR: part.actuators}
-    result: dict[str, Place] = {}
-    for array, place in places.items():
-        info = BY_NAME.get(array)
-        if info is not None:
-            own = firsts.get(info.owner)
-            result[array] = Place(place.arena, place.row + (info.width * own[0] if own else 0))
-    return result
+    known = ((array, place) for array, place in places.items() if array in BY_NAME)
+    return {array: Place(place.arena, place.row + _start(array, part)) for array, place in known}
+
+
+def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> tuple[object, ...]:
+    """Equal for parts that one code can step: same tree, same springs and actuators, laid out in the same way."""
+    number = {WORLD: WORLD, **{frame: i for i, frame in enumerate(part.frames)}}
+    links = model.links
+    links_matter = bool(
+        settings.external_forces
+        or settings.per_env & {"mass_shift", "com_shift"}
+        or (links.gravity_scale[part.links] != 1.0).any()
+    )
+    key: list[object] = [tuple(link - part.links[0] for link in part.links), links_matter]
+    key.append(tuple(a - part.actuators[0] for a in part.actuators))
+    for frame in part.frames:
+        node = tree.nodes[frame]
+        constants = {k: v for k, v in frame_numbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}
+        ranges = (node.qs.start - part.qs[0], node.dofs.start - part.dofs[0])
+        key += [number[node.parent], FrameKind.of(node), ranges, str(constants)]
+    if links_matter:
+        key += [(number[int(links.frame_idx[link])], str(link_numbers(model, link))) for link in part.links]
+    key += [_content(model.actuators, a, part, number) for a in part.actuators]
+    key += [_content(model.tendons, t, part, number) for t in part.tendons]
+    return tuple(key)
+
+
+def _content(table: Any, row: int, part: Component, number: Mapping[int, int]) -> tuple[object, ...]:
+    """All that an actuator or tendon is, but for its name."""
+    result: list[object] = []
+    for f in fields(table):
+        values = getattr(table, f.name)[row]
+        if f.name == "moment":
+            values = values[part.dofs]
+        elif f.name == "frame_idx":
+            values = number[int(values)]
+        if f.name != "names":
+            result.append(values.tobytes() if isinstance(values, np.ndarray) else values)
+    return tuple(result)

@@ -9,7 +9,7 @@ from kinema.model import Model
 from kinema.trace import Slot
 
 from ..arrays import BY_NAME, Owner
-from ..rigid.tree import WORLD, Tree
+from ..sweeps.tree import WORLD, Tree
 
 WORTH_DIVIDING = 2_000
 """Operations below which one thread is soon done by itself."""

@@ -9,20 +9,14 @@ from kinema.foundation import KinemaError
 from kinema.model import Model
 from kinema.trace import Place, Program, Recorder
 
-from ..arrays import Owner
 from ..rigid.gyroscope import lone_bodies
-from ..rigid.straight import Straight
-from ..rigid.sweeps import Sweeps
-from ..rigid.tree import Tree, grow
 from ..settings import Integrator, Settings
 from ..step import Step, count_stages, take
-from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep, signature, submodel
-from .copies import record_copies
-from .programs import step_program
-from .tables import Tables
-
-Outputs = Mapping[str, tuple[Owner, int]]
-"""Of each array that is written, what its items belong to, and how many numbers each has."""
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Tree, grow
+from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep
+from .copies import record_copies, signature
+from .programs import Outputs, step_program, straight_program, table_program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,9 +58,10 @@ def _groups(model: Model, settings: Settings) -> tuple[list[list[Component]], li
     """Parts by their signature, and those that cannot be copied because their numbers are scattered."""
     groups: dict[object, list[Component]] = {}
     scattered: list[Component] = []
+    tree = grow(model)
     for part in components(model):
         if part.is_contiguous:
-            groups.setdefault(signature(part, submodel(model, part), settings), []).append(part)
+            groups.setdefault(signature(model, tree, part, settings), []).append(part)
         else:
             scattered.append(part)
     return list(groups.values()), scattered
@@ -75,9 +70,9 @@ def _groups(model: Model, settings: Settings) -> tuple[list[list[Component]], li
 def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_UNROLLED, least: int = 1) -> Plan:
     """Copy the groups of parts with the shortest code, as far as the budget goes; but none of less than `least` parts.
 
-    Bodies that fly alone are always copied: their gyroscopic forces are taken implicitly, which loops do not do.
+    Bodies that fly alone are always copied: their gyroscopic forces take a matrix, which others can do without.
     """
-    alone = {ball.index for _, ball in lone_bodies(tree)}
+    alone = {ball.index for _, ball in lone_bodies(tree.nodes)}
     groups, by_joint = _groups(model, settings)
     copied: list[list[Component]] = []
     for parts in sorted(groups, key=lambda parts: estimated_operations(model, parts[0].frames)):
@@ -105,32 +100,16 @@ def rolled_step(
         record_copies(recorder, model, settings, places, parts, tree)
     if chosen.by_joint:
         frames = sorted(f for part in chosen.by_joint for f in part.frames)
-        tables = table_sweeps(model, settings, places, recorder, tree, frames)
-        take(Step(tables, articulated=not couples(model, tree, settings)))
-        n_scratch = tables.n_scratch
+        sweeps = Sweeps(model, settings, places, recorder, tree, frames)
+        take(Step(sweeps, articulated=not needs_matrix(model, tree, settings)))
+        n_scratch = sweeps.n_scratch
     if settings.integrator is Integrator.RK4:
         count_stages(recorder)
     return recorder.finish(n_scratch=n_scratch)
 
 
-def table_sweeps(
-    model: Model,
-    settings: Settings,
-    places: Mapping[str, Place],
-    recorder: Recorder,
-    tree: Tree,
-    frames: list[int],
-    outputs: Outputs | None = None,
-) -> Tables:
-    """Loops over some frames."""
-    tables = Tables(model, settings, places, recorder, tree, frames, outputs=outputs)
-    if settings.per_env & {"mass_shift", "com_shift"}:
-        tables.add_up_masses()
-    return tables
-
-
-def couples(model: Model, tree: Tree, settings: Settings) -> bool:
-    """Whether a tendon or actuator acts on two joints of which one moves the other: then there has to be a matrix."""
+def needs_matrix(model: Model, tree: Tree, settings: Settings) -> bool:
+    """Whether the step is implicit in what a tendon or actuator does between two joints that move each other."""
     if settings.integrator is not Integrator.IMPLICIT:
         return False
     for moment in (*model.tendons.moment, *model.actuators.moment):
@@ -162,13 +141,12 @@ def field_program(
     The function is told whether accelerations come by articulated bodies.
     """
     settings = replace(settings, roles=1)
-    recorder = Recorder()
-    if not rolled:
-        sweeps = Straight(model, settings, recorder.read, recorder=recorder)
-        run(sweeps, False)
-        return recorder.finish({f"{prefix}{array}": values for array, values in sweeps.results().items()})
-    tree = grow(model)
-    tables = table_sweeps(model, settings, places, recorder, tree, list(range(model.n_frames)), outputs)
-    tables.prefix = prefix
-    run(tables, not couples(model, tree, settings))
-    return recorder.finish(n_scratch=tables.n_scratch)
+    articulated = rolled and not needs_matrix(model, grow(model), settings)
+
+    def write(sweeps: Sweeps) -> None:
+        sweeps.prefix = prefix
+        run(sweeps, articulated)
+
+    if rolled:
+        return table_program(model, settings, write, places, outputs)
+    return straight_program(model, settings, write, outputs)

@@ -1,39 +1,74 @@
-"""The algorithms, traced: programs of symbols for one model."""
+"""The algorithms, traced: programs of symbols for one model, as loops over tables or as a straight line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from kinema.foundation import Array
 from kinema.model import Model
-from kinema.trace import Program, Recorder
+from kinema.trace import Place, Program, Recorder, Value, unroll
 
-from ..rigid.straight import Straight
-from ..rigid.tree import grow
+from ..arrays import ARRAYS, Owner
 from ..settings import Integrator, Settings
 from ..step import Step, count_stages, take
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import grow
 from .limbs import find_limbs
 
+Run = Callable[[Sweeps], None]
+Outputs = Mapping[str, tuple[Owner, int]]
+"""Of each array that is written, what its items belong to, and how many numbers each has."""
 
-def straight_program(model: Model, settings: Settings, run: Callable[[Straight], None]) -> Program:
-    """The straight line of what a function does with a model, as it was traced."""
+
+def table_program(
+    model: Model, settings: Settings, run: Run, places: Mapping[str, Place], outputs: Outputs | None = None
+) -> Program:
+    """What a function does with a model, as loops over tables; `places` says where the arrays are."""
     recorder = Recorder()
-    return _traced(recorder, model, settings, run)
-
-
-def _traced(recorder: Recorder, model: Model, settings: Settings, run: Callable[[Straight], None]) -> Program:
-    limbs = find_limbs(grow(model), settings.roles).role_of_frame if settings.roles > 1 else None
-    sweeps = Straight(model, settings, recorder.read, recorder=recorder, limbs=limbs)
+    sweeps = Sweeps(model, settings, places, recorder, grow(model), outputs=outputs)
     run(sweeps)
-    return recorder.finish(sweeps.results())
+    return recorder.finish(n_scratch=sweeps.n_scratch)
+
+
+def straight_program(model: Model, settings: Settings, run: Run, outputs: Outputs | None = None) -> Program:
+    """The same as a straight line, which names arrays and not where they are."""
+    recorder = Recorder()
+    program = table_program(model, settings, run, named(settings, outputs), outputs)
+    found = unroll(program, recorder.read, recorder)
+    for array, item in sorted(found):
+        recorder.write(array, [found[array, item]], item)
+    return recorder.finish()
+
+
+def plain_numbers(
+    model: Model, settings: Settings, run: Run, outputs: Outputs, arrays: Mapping[str, Sequence[float] | Array]
+) -> dict[str, Array]:
+    """What it writes for one environment, computed here and now."""
+    program = table_program(model, settings, run, named(settings, outputs), outputs)
+    found: dict[str, dict[int, Value]] = {name: {} for name in outputs}
+    for (array, item), value in unroll(program, lambda array, item: float(arrays[array][item])).items():
+        found[array][item] = value
+    return {
+        name: np.array([values.get(i, 0.0) for i in range(max(values, default=-1) + 1)], np.float64)
+        for name, values in found.items()
+    }
+
+
+def named(settings: Settings, outputs: Outputs | None = None) -> dict[str, Place]:
+    """Places for what is going to be unrolled: each array is an arena of its own."""
+    arrays = [info.name for info in ARRAYS if info.arena(settings) is not None]
+    return {array: Place(array, 0) for array in (*arrays, *(outputs or {}))}
 
 
 def step_program(model: Model, settings: Settings) -> Program:
     """One step: `qpos` and `vel` to the next, and `error`, which is set where they stop being numbers."""
-    recorder = Recorder()
+    limbs = find_limbs(grow(model), settings.roles).role_of_frame if settings.roles > 1 else {}
 
-    def run(sweeps: Straight) -> None:
-        take(Step(sweeps))
+    def run(sweeps: Sweeps) -> None:
+        take(Step(sweeps, limbs=limbs))
         if settings.integrator is Integrator.RK4:
-            count_stages(recorder)
+            count_stages(sweeps.recorder)
 
-    return _traced(recorder, model, settings, run)
+    return straight_program(model, settings, run)

@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kinema import trace
 from kinema.trace import Value
 
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import Matrix, Vector, add, cross, dot, product, rotate, scale, transpose, unrotate
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Inertia, Node
 from .kinematics import RESTING, Pose, Twist, carried_twist, twists
-from .maths import Matrix, Vector, add, cross, dot, product, rotate, scale, transpose, unrotate
 from .rnea import NO_WRENCH, Wrench, on_parent, power
-from .sweeps import Quantity, Sweeps
-from .tree import Inertia, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,26 +161,28 @@ def articulated_accelerations(
     return accelerations
 
 
-def remaining_inertias(s: Sweeps, where: Quantity[Pose], negligible: float) -> tuple[list[float], list[float]]:
-    """Of each degree of freedom, in plain numbers: its inertia, and what is left when those it moves give way.
+HELD = 1e300
+"""What is added to the inertia of a degree of freedom that is not let go."""
+
+
+def remaining_inertias(s: Sweeps, where: Quantity[Pose], negligible: float) -> None:
+    """Write of each degree of freedom its inertia, `entire`, and what is `left` when those it moves give way.
 
     One that is left with a negligible share of its inertia is not let go: nothing is divided by zero.
     """
-    n = s.model.n_dofs
-    diagonal, left = [0.0] * n, [0.0] * n
 
     def body(node: Node, both: tuple[Articulated, Articulated]) -> tuple[Articulated, Articulated]:
-        entire, at = both[0], where[node.here]
+        whole, at = both[0], where[node.here]
         carried = Carried(both[1], NO_WRENCH)
-        rotors = s.of("armature", node)
-        motions = twists(node, at)
+        rotors, motions = s.of("armature", node), twists(node, at)
+        entire = [power(m, resistance(whole, m)) + rotor for m, rotor in zip(motions, rotors, strict=True)]
+        left: list[Value] = []
         for k in reversed(range(len(motions))):
-            dof = node.dofs[k]
-            diagonal[dof] = float(power(motions[k], resistance(entire, motions[k])) + rotors[k])  # type: ignore[arg-type]
-            left[dof] = float(power(motions[k], resistance(carried.body, motions[k])) + rotors[k])  # type: ignore[arg-type]
-            if left[dof] > negligible * diagonal[dof]:
-                carried = release(carried, motions[k], rotors[k], 0.0)[0]
-        return seen_from_parent(entire, at), seen_from_parent(carried.body, at)
+            left.insert(0, power(motions[k], resistance(carried.body, motions[k])) + rotors[k])
+            held = trace.select(negligible * entire[k], left[0], 0.0, HELD)
+            carried = release(carried, motions[k], rotors[k] + held, 0.0)[0]
+        s.write("entire", node, entire)
+        s.write("left", node, left)
+        return seen_from_parent(whole, at), seen_from_parent(carried.body, at)
 
     s.inward("remaining inertias", lambda node: (rigid(node.inertia), rigid(node.inertia)), body)
-    return diagonal, left

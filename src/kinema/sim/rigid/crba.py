@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from kinema.trace import Value
 
+from ..sweeps.loops import Quantity
+from ..sweeps.matrix import TreeMatrix
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Inertia, Node, placed
 from .kinematics import Pose, twists
 from .rnea import Wrench, momentum, on_parent, power
-from .sweeps import Quantity, Sweeps, TreeMatrix
-from .tree import Inertia, Node, placed
 
 
 def composite_inertias(s: Sweeps, where: Quantity[Pose]) -> Quantity[Inertia]:

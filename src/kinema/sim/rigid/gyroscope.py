@@ -10,50 +10,71 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kinema.model import Motion
-from kinema.trace import Value
+from kinema.trace import RowCode, Value
 
+from ..sweeps.loops import PartRow, Quantity
+from ..sweeps.maths import IDENTITY, Vector, add, cross, dot, rotate, unrotate
+from ..sweeps.matrix import TreeMatrix
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import WORLD, Node, frame_ref
 from .kinematics import Pose
-from .maths import IDENTITY, Vector, add, cross, dot, rotate, unrotate
-from .straight_matrix import StraightMatrix
-from .sweeps import Quantity, Sweeps, TreeMatrix
-from .tree import WORLD, Node, Tree
 
 
-def correct_lone_bodies(
-    s: Sweeps,
-    implicit: TreeMatrix,
-    where: Quantity[Pose],
-    force: Quantity[list[Value]],
-    change: Quantity[list[Value]],
-) -> None:
-    """Solve the accelerations of lone free bodies again, with the slopes of their gyroscopic forces."""
-    if not isinstance(implicit, StraightMatrix):
-        return  # loops over tables are never given such bodies
-    dt = s.dt
-    for slides, ball in lone_bodies(implicit.tree):
-        dofs = [*(node.dofs[0] for node in slides), *ball.dofs]
-        matrix = [[implicit.entries.get((max(i, j), min(i, j)), 0.0) for j in dofs] for i in dofs]
-        axes = [unrotate(where[ball.here].rotation, node.axis) for node in slides]
+def lone_accelerations(
+    s: Sweeps, implicit: TreeMatrix, where: Quantity[Pose], force: Quantity[list[Value]]
+) -> Quantity[list[Value]] | None:
+    """The accelerations of lone free bodies, with the slopes of their gyroscopic forces; None where there are none."""
+    found: Quantity[list[Value]] = s.quantity("lone bodies")
+    rows = [_row(s, implicit, slides, ball) for slides, ball in lone_bodies(s.nodes)]
+
+    def body(code: RowCode) -> None:
+        ball = s.node(code)
+        matrix = [[code.read(f"entry {max(i, j)} {min(i, j)}") for j in range(6)] for i in range(6)]
+        axes = [unrotate(where[ball.here].rotation, code.numbers(f"axis {k}")) for k in range(3)]
         slopes = _bias_slopes(ball, axes, s.of("vel", ball))
         for row, more in zip(matrix, slopes, strict=True):
-            row[3:] = [a + dt * b for a, b in zip(row[3:], more, strict=True)]
-        right = [x for node in (*slides, ball) for x in force[node.here]]
+            row[3:] = [a + s.dt * b for a, b in zip(row[3:], more, strict=True)]
+        right = [x for ref in (*SLIDES, ball.here) for x in force[ref]]
         solved = solve_dense(matrix, right)
-        for node, x in zip(slides, solved, strict=False):
-            change.put(node.here, [x])
-        change.put(ball.here, solved[3:])
+        for ref, x in zip(SLIDES, solved, strict=False):
+            found.put(ref, [x])
+        found.put(ball.here, solved[3:])
+
+    s.loop("lone bodies", rows, body)
+    return found if rows else None
 
 
-def lone_bodies(tree: Tree) -> list[tuple[list[Node], Node]]:
+def correct_lone_bodies(s: Sweeps, better: Quantity[list[Value]], change: Quantity[list[Value]]) -> None:
+    """Put their accelerations in the place of others."""
+    own = [node.index for slides, ball in lone_bodies(s.nodes) for node in (*slides, ball)]
+    s.each_frame("lone bodies corrected", lambda node: change.put(node.here, better[node.here]), only=own)
+
+
+SLIDES = [frame_ref(f"slide {k} ") for k in range(3)]
+"""The frames above a lone ball, as the code of its row names them."""
+
+
+def _row(s: Sweeps, implicit: TreeMatrix, slides: list[Node], ball: Node) -> PartRow:
+    """A row of the ball that finds its slides, and the entries of all six."""
+    row = s.frame_row(ball)
+    dofs = [*(node.dofs[0] for node in slides), *ball.dofs]
+    entries = {f"entry {i} {j}": implicit.entry(dofs[i], dofs[j]) for i in range(6) for j in range(i + 1)}
+    targets = {**row.targets, **{str(ref.index): node.here for ref, node in zip(SLIDES, slides, strict=True)}}
+    axes = {f"axis {k}": [float(x) for x in node.axis] for k, node in enumerate(slides)}
+    return s.row(row.kind, targets, {**row.places, **entries}, {**row.numbers, **axes})
+
+
+def lone_bodies(nodes: Sequence[Node]) -> list[tuple[list[Node], Node]]:
     """The three slides and the ball of each free joint that nothing else hangs on."""
-    children = Counter(node.parent for node in tree.nodes)
+    children = Counter(node.parent for node in nodes)
+    known = {node.index: node for node in nodes}
     result = []
-    for ball in tree.nodes:
+    for ball in nodes:
         slides: list[Node] = []
         above = ball.parent
-        while above != WORLD and tree.nodes[above].motion == Motion.SLIDE:
-            slides.insert(0, tree.nodes[above])
-            above = tree.nodes[above].parent
+        while above != WORLD and known[above].motion == Motion.SLIDE:
+            slides.insert(0, known[above])
+            above = known[above].parent
         alone = children[ball.index] == 0 and all(children[s.index] == 1 for s in slides)
         if ball.motion == Motion.BALL and not ball.inverted and len(slides) == 3 and above == WORLD and alone:
             straight = all(list(map(list, s.rotation)) == list(map(list, IDENTITY)) for s in slides[1:])

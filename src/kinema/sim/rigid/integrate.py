@@ -8,10 +8,11 @@ from kinema import trace
 from kinema.model import Motion
 from kinema.trace import Value
 
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import add, cross, scale
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Node
 from .kinematics import MOTIONS
-from .maths import add, cross, scale
-from .sweeps import Quantity, Sweeps
-from .tree import Node
 
 RUNS = 4
 """Runs of the program that make a Runge-Kutta step."""

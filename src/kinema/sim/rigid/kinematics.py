@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from kinema.model import Motion
 from kinema.trace import Value
 
-from .maths import (
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import (
     IDENTITY,
     ZERO,
     Matrix,
@@ -27,8 +28,8 @@ from .maths import (
     transpose,
     unrotate,
 )
-from .sweeps import Quantity, Sweeps
-from .tree import Link, Node
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Link, Node
 
 
 @dataclass(frozen=True, slots=True)

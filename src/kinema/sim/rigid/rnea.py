@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from kinema.trace import Value
 
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import ZERO, Vector, add, cross, dot, rotate, unrotate
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Inertia, Node
 from .kinematics import Moving, Pose, Twist, twists
-from .maths import ZERO, Vector, add, cross, dot, rotate, unrotate
-from .sweeps import Quantity, Sweeps
-from .tree import Inertia, Node
 
 
 @dataclass(frozen=True, slots=True)

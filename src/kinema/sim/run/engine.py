@@ -17,12 +17,12 @@ from kinema.trace import UNIFORM
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, Use, arrays_of, start_of
 from ..fields.fields import Fields
+from ..lower.condition import inverse_weights
 from ..lower.limbs import best_roles, find_limbs
 from ..lower.plan import make_step, wants_rolling
-from ..rigid.condition import inverse_weights
 from ..rigid.integrate import RUNS
-from ..rigid.tree import grow
 from ..settings import Control, Drive, Integrator, Settings
+from ..sweeps.tree import grow
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with what is being done: entered before anything that takes its time, left after it."""

@@ -13,8 +13,9 @@ from kinema import trace
 from kinema.trace import Value
 
 from ..constrain.rows import ConstraintKind
-from ..rigid.sweeps import Quantity, Sweeps
-from ..rigid.tree import Forest, Node
+from ..sweeps.loops import Quantity
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Forest, Node
 
 MOST = 20
 """Guesses at the most."""
@@ -59,7 +60,7 @@ def constraint_forces(
         s.each_frame("the next guess", lambda node: guess.put(node.here, better[node.here]))
         return 0.5, changed
 
-    s.repeat("active set", guess, again, MOST)
+    s.repeat("active set", again, MOST)
     forces: Quantity[list[Value]] = s.quantity("constraint forces")
 
     def force(node: Node) -> None:

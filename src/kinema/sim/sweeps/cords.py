@@ -11,10 +11,29 @@ import numpy as np
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from ..arrays import Owner
-from ..rigid.straight import moment_of
-from ..rigid.sweeps import Cord, Cords, Pull
-from ..rigid.tree import WORLD, Node, frame_ref
-from .table_loops import TableLoops
+from .loops import Loops
+from .tree import WORLD, Node, Ref, frame_ref
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A force, and its derivative by the velocity that it acts along."""
+
+    force: Value
+    slope: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cord:
+    """An actuator or tendon: what pulls along a length."""
+
+    kind: str
+    length: Value
+    speed: Value
+    of: Callable[[str], list[Value]]
+    """Its numbers, by the name of an array."""
+    frame: Ref | None = None
+    """The frame that it pushes beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,44 +46,44 @@ class CordKind:
     """Whether degrees of freedom change its length."""
 
 
-class TableCords(Cords):
+class Cords:
     """Some actuators or tendons of a model: of each a pair of numbers, length and speed, then force and slope."""
 
-    def __init__(self, tables: TableLoops, name: str, which: Sequence[int], body: Callable[[Cord], Pull]) -> None:
-        self.tables = tables
+    def __init__(self, loops: Loops, name: str, which: Sequence[int], body: Callable[[Cord], Pull]) -> None:
+        self.loops = loops
         self.name = name
-        table = getattr(tables.model, name)
-        own_dofs = {d for node in tables.nodes for d in node.dofs}
+        table = getattr(loops.model, name)
+        own_dofs = {d for node in loops.nodes for d in node.dofs}
         self.moments: dict[int, dict[int, float]] = {}
         for i in which:
-            moment = moment_of(table, i)
+            moment = {int(d): float(table.moment[i, d]) for d in table.moment[i].nonzero()[0]}
             frame = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
-            if own_dofs.issuperset(moment) and (moment or any(n.index == frame for n in tables.nodes)):
+            if own_dofs.issuperset(moment) and (moment or any(n.index == frame for n in loops.nodes)):
                 self.moments[i] = moment
-        self.pairs = {i: tables.take(2) for i in self.moments}
+        self.pairs = {i: loops.take(2) for i in self.moments}
         pulled = {d for moment in self.moments.values() for d in moment}
         self._on: dict[int, Place] = {}
-        for node in tables.nodes:
+        for node in loops.nodes:
             if pulled.intersection(node.dofs):
-                start = tables.take(2 * len(node.dofs)).row
+                start = loops.take(2 * len(node.dofs)).row
                 self._on |= {dof: Place(SCRATCH, start + 2 * k) for k, dof in enumerate(node.dofs)}
         self._compute(table, body)
 
     def _compute(self, table: Any, body: Callable[[Cord], Pull]) -> None:
-        tables = self.tables
+        loops = self.loops
         clear = [Row("pair", {"pair": place}) for place in (*self.pairs.values(), *self._on.values())]
-        tables.loop(f"no {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
+        loops.loop(f"no {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
         levers = [(i, dof, lever) for i, moment in self.moments.items() for dof, lever in moment.items()]
-        tables.loop(f"lengths of {self.name}", [self._lever_row(*x) for x in levers], self._gather)
-        tables.loop(f"forces of {self.name}", [self._cord_row(table, i) for i in self.moments], self._pull(body))
-        tables.loop(f"{self.name} on joints", [self._lever_row(*x) for x in levers], self._spread)
+        loops.loop(f"lengths of {self.name}", [self._lever_row(*x) for x in levers], self._gather)
+        loops.loop(f"forces of {self.name}", [self._cord_row(table, i) for i in self.moments], self._pull(body))
+        loops.loop(f"{self.name} on joints", [self._lever_row(*x) for x in levers], self._spread)
 
     def _lever_row(self, i: int, dof: int, lever: float) -> Row:
-        dofs, arrays = self.tables.model.dofs, self.tables.arrays_of(Owner.DOF, dof)
+        dofs, arrays = self.loops.model.dofs, self.loops.arrays_of(Owner.DOF, dof)
         places = {"pair": self.pairs[i], "vel": arrays["vel"], "on": self._on[dof]}
         if dofs.q_idx[dof] < 0:
             return Row("turning", places, {"lever": [lever]})
-        places["qpos"] = self.tables.arrays_of(Owner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
+        places["qpos"] = self.loops.arrays_of(Owner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
         return Row("along", places, {"lever": [lever]})
 
     @staticmethod
@@ -86,14 +105,14 @@ class TableCords(Cords):
         kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]))
         own: dict[str, Place] = {"pair": self.pairs[i]}
         if self.name == "actuators":
-            own |= self.tables.arrays_of(Owner.ACTUATOR, i)
+            own |= self.loops.arrays_of(Owner.ACTUATOR, i)
         constants: dict[str, list[float]] = {}
         for name in type(table).__dataclass_fields__:
             values = getattr(table, name)
             if isinstance(values, np.ndarray) and values.dtype == np.float64 and name != "moment":
                 constants[name] = values[i].reshape(-1).tolist()
         targets = {"frame ": frame_ref(frame)} if frame != WORLD else {}
-        return self.tables.row(kind, targets, own, constants)
+        return self.loops.row(kind, targets, own, constants)
 
     def _pull(self, body: Callable[[Cord], Pull]) -> Callable[[RowCode], None]:
         def run(code: RowCode) -> None:
@@ -119,26 +138,28 @@ class TableCords(Cords):
         return {f"pulls of {self.name}": self._on[node.dofs.start]} if self.touches(node) else {}
 
     def on(self, node: Node) -> list[Pull]:
-        code = self.tables.code
+        """What all of them together do to a frame's degrees of freedom."""
+        code = self.loops.code
         if self.name not in code.kind.pulled_by:  # type: ignore[attr-defined]
             return [Pull(0.0, 0.0)] * len(node.dofs)
         flat = code.array(f"pulls of {self.name}", 2 * len(node.dofs))
         return [Pull(flat[2 * k], flat[2 * k + 1]) for k in range(len(node.dofs))]
 
     def total_force(self) -> Value:
-        place = self.tables.take_fixed(1)
-        self.tables.recorder.write(SCRATCH, [0.0], place.row)
+        """The sum of their forces along their lengths."""
+        place = self.loops.take_fixed(1)
+        self.loops.recorder.write(SCRATCH, [0.0], place.row)
         rows = [Row("pair", {"pair": pair, "total": place}) for pair in self.pairs.values()]
 
         def body(code: RowCode) -> None:
             code.write("total", [code.read("total") + code.read("pair")])
 
-        self.tables.loop(f"total of {self.name}", rows, body)
-        return self.tables.recorder.read(SCRATCH, place.row)
+        self.loops.loop(f"total of {self.name}", rows, body)
+        return self.loops.recorder.read(SCRATCH, place.row)
 
     def couplings(self) -> list[tuple[int, int, int, float]]:
         """Pairs of degrees of freedom that share one and move each other: it, the moved one, the mover, both levers."""
-        tree = self.tables.tree
+        tree = self.loops.tree
         found = []
         for i, moment in self.moments.items():
             for dof, lever in moment.items():

@@ -11,34 +11,33 @@ from typing import Any
 
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..rigid.sweeps import Cords, Factors, Quantity, TreeMatrix
-from ..rigid.tree import WORLD, Node, frame_ref
-from .table_cords import TableCords
-from .table_loops import Scratch, TableLoops
-from .table_rows import FrameKind, frame_numbers
+from .cords import Cords
+from .loops import Loops, Quantity
+from .rows import FrameKind
+from .tree import WORLD, Node, frame_ref
 
 
-def paths_of(tables: TableLoops) -> dict[int, list[int]]:
+def paths_of(loops: Loops) -> dict[int, list[int]]:
     """Of each degree of freedom those that move it, from the world on, and itself."""
     paths: dict[int, list[int]] = {}
-    for node in tables.nodes:
-        above = [] if node.parent == WORLD else paths[tables.tree.nodes[node.parent].dofs[-1]]
+    for node in loops.nodes:
+        above = [] if node.parent == WORLD else paths[loops.tree.nodes[node.parent].dofs[-1]]
         for k, dof in enumerate(node.dofs):
             paths[dof] = [*above, *node.dofs[: k + 1]]
     return paths
 
 
-class TableMatrix(TreeMatrix):
-    """A matrix in the scratch memory."""
+class TreeMatrix:
+    """A symmetric matrix over degrees of freedom with the sparsity of the tree, in the scratch memory."""
 
-    def __init__(self, tables: TableLoops, name: str, paths: Mapping[int, list[int]], *, may_go: bool = False) -> None:
+    def __init__(self, loops: Loops, name: str, paths: Mapping[int, list[int]], *, may_go: bool = False) -> None:
         self.may_go = may_go
         """Whether its factors may take its place."""
-        self.tables = tables
+        self.loops = loops
         self.name = name
         self.paths = paths
         """Of each degree of freedom those that move it, from the world on, and itself."""
-        self.starts = {dof: tables.take(len(path)).row for dof, path in paths.items()}
+        self.starts = {dof: loops.take(len(path)).row for dof, path in paths.items()}
 
     def entry(self, dof: int, mover: int) -> Place:
         """Where an entry is."""
@@ -54,44 +53,44 @@ class TableMatrix(TreeMatrix):
         up: Callable[[Node, Node, Any], tuple[Any, list[list[Value]]]],
     ) -> None:
         """Compute all entries; see `Sweeps.matrix`."""
-        tables = self.tables
-        carried = tables.quantity(f"{self.name} on its way")
+        loops = self.loops
+        carried = loops.quantity(f"{self.name} on its way")
 
         def begin(code: RowCode) -> None:
-            node = tables.node(code)
+            node = loops.node(code)
             on, rows = own(node)
             carried.put(node.here, on)
             for k, row in enumerate(rows):
                 code.write(f"row {k}", row)
 
-        tables.loop(f"{self.name}, by itself", [self._own_row(node) for node in tables.nodes], begin)
+        loops.loop(f"{self.name}, by itself", [self._own_row(node) for node in loops.nodes], begin)
 
         def climb(code: RowCode) -> None:
-            below, above = tables.node(code, "below "), tables.node(code, "to ")
+            below, above = loops.node(code, "below "), loops.node(code, "to ")
             here = frame_ref("")
             on, rows = up(below, above, carried[here])
             carried.put(here, on)
             for k, row in enumerate(rows):
                 code.write(f"row {k}", row)
 
-        tables.loop(f"{self.name}, on the way up", list(self._way_up()), climb)
+        loops.loop(f"{self.name}, on the way up", list(self._way_up()), climb)
 
     def _own_row(self, node: Node) -> Row:
-        row = self.tables.frame_row(node)
+        row = self.loops.frame_row(node)
         row.places.update({f"row {k}": self.entry(d, node.dofs[0]) for k, d in enumerate(node.dofs)})
         return row
 
     def _way_up(self) -> Sequence[Row]:
-        tables, rows = self.tables, []
-        for node in tables.nodes:
+        loops, rows = self.loops, []
+        for node in loops.nodes:
             below = node
             while below.parent != WORLD:
-                above = tables.tree.nodes[below.parent]
+                above = loops.tree.nodes[below.parent]
                 kind = (("dofs", len(node.dofs)), ("below ", _bare(below)), ("to ", _bare(above)))
                 targets = {"": node.here, "below ": below.here, "to ": above.here}
                 own = {f"row {k}": self.entry(d, above.dofs[0]) for k, d in enumerate(node.dofs)}
-                constants = frame_numbers(tables.model, below, "below ") | frame_numbers(tables.model, above, "to ")
-                rows.append(tables.row(kind, targets, own, constants))
+                constants = loops.numbers_of(below, "below ") | loops.numbers_of(above, "to ")
+                rows.append(loops.row(kind, targets, own, constants))
                 below = above
         return rows
 
@@ -104,7 +103,8 @@ class TableMatrix(TreeMatrix):
         return {f"diagonal {k} of {self.name}": self.entry(d, d) for k, d in enumerate(node.dofs)}
 
     def diagonal(self, node: Node) -> list[Value]:
-        return [self.tables.code.read(f"diagonal {k} of {self.name}") for k in range(len(node.dofs))]
+        """The entries of a frame's degrees of freedom with themselves."""
+        return [self.loops.code.read(f"diagonal {k} of {self.name}") for k in range(len(node.dofs))]
 
     def plus(
         self,
@@ -112,20 +112,24 @@ class TableMatrix(TreeMatrix):
         more: Callable[[Node], list[Value]],
         cords: Sequence[Cords] = (),
         times: Callable[[], Value] = float,
-    ) -> TableMatrix:
-        tables = self.tables
+    ) -> TreeMatrix:
+        """With something added on the diagonal, and `times` the slopes of cords between those that share one.
+
+        Two degrees of freedom that share a cord but do not move each other have no place in the tree: they are left
+        out.
+        """
+        loops = self.loops
         copy = self._copied(name)
 
         def on_diagonal(node: Node) -> None:
             for k, (old, new) in enumerate(zip(copy.diagonal(node), more(node), strict=True)):
-                tables.code.write(f"diagonal {k} of {copy.name}", [old + new])
+                loops.code.write(f"diagonal {k} of {copy.name}", [old + new])
 
-        rows_of = [tables.frame_row(node) for node in tables.nodes]
-        tables.loop(f"{name}, on the diagonal", rows_of, lambda code: on_diagonal(tables.node(code)))
+        rows_of = [loops.frame_row(node) for node in loops.nodes]
+        loops.loop(f"{name}, on the diagonal", rows_of, lambda code: on_diagonal(loops.node(code)))
         for made in cords:
-            assert isinstance(made, TableCords)
             rows = [
-                tables.row("coupling", {}, {"entry": copy.entry(d, m), "pair": made.pairs[i]}, {"levers": [levers]})
+                loops.row("coupling", {}, {"entry": copy.entry(d, m), "pair": made.pairs[i]}, {"levers": [levers]})
                 for i, d, m, levers in made.couplings()
             ]
 
@@ -133,17 +137,17 @@ class TableMatrix(TreeMatrix):
                 slope = code.read("pair", 1)
                 code.write("entry", [code.read("entry") + times() * code.number("levers") * slope])
 
-            tables.loop(f"{name}, {made.name} between joints", rows, couple)
+            loops.loop(f"{name}, {made.name} between joints", rows, couple)
         return copy
 
-    def _copied(self, name: str) -> TableMatrix:
+    def _copied(self, name: str) -> TreeMatrix:
         """Another matrix with the same entries, which nobody else looks at."""
-        copy = TableMatrix(self.tables, f"{name} {len(self.tables.found)}", self.paths, may_go=True)
-        self.tables.found.append(copy)
+        copy = TreeMatrix(self.loops, f"{name} {len(self.loops.found)}", self.paths, may_go=True)
+        self.loops.found.append(copy)
         copy._take(self)
         return copy
 
-    def _take(self, other: TableMatrix) -> None:
+    def _take(self, other: TreeMatrix) -> None:
         """All entries of another matrix."""
         rows = [
             Row("row", {"from": other.entry(d, path[0]), "to": self.entry(d, path[0])}, {"count": [float(len(path))]})
@@ -158,13 +162,15 @@ class TableMatrix(TreeMatrix):
 
             recorder.count("along the row", code.number("count"), along, uniform=True)
 
-        self.tables.loop(f"{self.name}, copied", rows, body)
+        self.loops.loop(f"{self.name}, copied", rows, body)
 
-    def factorised(self) -> TableFactors:
-        return TableFactors(self if self.may_go else self._copied(f"{self.name} in factors"))
+    def factorised(self) -> Factors:
+        """As L^T D L, with ones on L's diagonal and L as sparse as the matrix."""
+        return Factors(self if self.may_go else self._copied(f"{self.name} in factors"))
 
     def store(self, array: str) -> None:
-        n, start = self.tables.model.n_dofs, self.tables.places[self.tables.prefix + array]
+        """All of it into an array of degrees of freedom by degrees of freedom."""
+        n, start = self.loops.model.n_dofs, self.loops.places[self.loops.prefix + array]
         rows = [
             Row(
                 "entry",
@@ -182,7 +188,7 @@ class TableMatrix(TreeMatrix):
             code.write("out", [code.read("entry")])
             code.write("mirrored", [code.read("entry")])
 
-        self.tables.loop(f"{self.name}, stored", rows, body)
+        self.loops.loop(f"{self.name}, stored", rows, body)
 
 
 def _bare(node: Node) -> FrameKind:
@@ -191,13 +197,13 @@ def _bare(node: Node) -> FrameKind:
     return FrameKind(kind.motion, kind.axis, kind.inverted, kind.n_qs, kind.n_dofs, False, False, False, 0, False, ())
 
 
-class TableFactors(Factors):
+class Factors:
     """L in the place of the matrix, and the inverses of D beside it."""
 
-    def __init__(self, matrix: TableMatrix) -> None:
+    def __init__(self, matrix: TreeMatrix) -> None:
         self.matrix = matrix
-        self.tables = matrix.tables
-        self.inverses = {dof: self.tables.take(1) for dof in matrix.paths}
+        self.loops = matrix.loops
+        self.inverses = {dof: self.loops.take(1) for dof in matrix.paths}
         rows: list[Row] = []
         for dof in reversed(list(matrix.paths)):
             rows.append(Row("invert", {"diagonal": matrix.entry(dof, dof), "inverse": self.inverses[dof]}))
@@ -209,7 +215,7 @@ class TableFactors(Factors):
                     "row of mover": Place(SCRATCH, matrix.starts[mover]),
                 }
                 rows.append(Row("eliminate", places, {"count": [matrix.rank(mover) + 1.0]}))
-        self.tables.loop(f"{matrix.name}, factorised", rows, _eliminate)
+        self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
 
     def _pairs(self) -> list[tuple[int, int]]:
         return [(dof, mover) for dof, path in self.matrix.paths.items() for mover in reversed(path[:-1])]
@@ -220,12 +226,13 @@ class TableFactors(Factors):
         return self.matrix.entry(moved, mover)
 
     def solve(self, name: str, right: Quantity[list[Value]]) -> Quantity[list[Value]]:
-        tables, matrix = self.tables, self.matrix
-        x: Scratch[list[Value]] = tables.quantity(name)
-        rows_of = [tables.frame_row(node) for node in tables.nodes]
-        tables.loop(f"{name}, the right-hand side", rows_of, lambda code: self._copy(tables.node(code), x, right))
+        """The x of (L^T D L) x = right."""
+        loops, matrix = self.loops, self.matrix
+        x: Quantity[list[Value]] = loops.quantity(name)
+        rows_of = [loops.frame_row(node) for node in loops.nodes]
+        loops.loop(f"{name}, the right-hand side", rows_of, lambda code: self._copy(loops.node(code), x, right))
         of_dof = {
-            dof: Place(SCRATCH, x.places[node.here].row + k) for node in tables.nodes for k, dof in enumerate(node.dofs)
+            dof: Place(SCRATCH, x.places[node.here].row + k) for node in loops.nodes for k, dof in enumerate(node.dofs)
         }
 
         def subtract(code: RowCode) -> None:
@@ -235,10 +242,10 @@ class TableFactors(Factors):
             return [Row("pair", {"to": of_dof[t], "from": of_dof[f], "entry": self._entry(t, f)}) for t, f in pairs]
 
         inwards = [(mover, dof) for dof in reversed(list(matrix.paths)) for mover in reversed(matrix.paths[dof][:-1])]
-        tables.loop(f"{name}, inwards", rows(inwards), subtract)
+        loops.loop(f"{name}, inwards", rows(inwards), subtract)
         scaled = [Row("dof", {"x": of_dof[d], "inverse": self.inverses[d]}) for d in matrix.paths]
-        tables.loop(f"{name}, scaled", scaled, lambda code: code.write("x", [code.read("x") * code.read("inverse")]))
-        tables.loop(f"{name}, outwards", rows(self._pairs()), subtract)
+        loops.loop(f"{name}, scaled", scaled, lambda code: code.write("x", [code.read("x") * code.read("inverse")]))
+        loops.loop(f"{name}, outwards", rows(self._pairs()), subtract)
         return x
 
     @staticmethod
@@ -246,8 +253,9 @@ class TableFactors(Factors):
         to.put(node.here, of[node.here])
 
     def store(self, lower: str, inverse: str) -> None:
-        tables, matrix, n = self.tables, self.matrix, self.tables.model.n_dofs
-        start, diagonal = (tables.places[tables.prefix + name] for name in (lower, inverse))
+        """L and 1 / D into arrays."""
+        loops, matrix, n = self.loops, self.matrix, self.loops.model.n_dofs
+        start, diagonal = (loops.places[loops.prefix + name] for name in (lower, inverse))
 
         def place(i: int, j: int) -> Place:
             return Place(start.arena, start.row + i * n + j)
@@ -256,9 +264,9 @@ class TableFactors(Factors):
         rows += [
             Row("entry", {"out": Place(diagonal.arena, diagonal.row + i), "entry": p}) for i, p in self.inverses.items()
         ]
-        tables.loop(f"{matrix.name}, factors stored", rows, lambda code: code.write("out", [code.read("entry")]))
+        loops.loop(f"{matrix.name}, factors stored", rows, lambda code: code.write("out", [code.read("entry")]))
         ones = [Row("one", {"out": place(i, i)}) for i in matrix.paths]
-        tables.loop(f"{matrix.name}, ones stored", ones, lambda code: code.write("out", [1.0]))
+        loops.loop(f"{matrix.name}, ones stored", ones, lambda code: code.write("out", [1.0]))
 
 
 def _eliminate(code: RowCode) -> None:

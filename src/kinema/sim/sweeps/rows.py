@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kinema.model import Model
+from kinema.trace import Value
 
-from ..rigid.tree import WORLD, Link, Node, principal_axes
+from .tree import WORLD, Node, principal_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +61,26 @@ class LinkKind:
     jointed: bool
     """Whether it moves against that one, or the world."""
 
-    @classmethod
-    def of(cls, model: Model, link: Link) -> LinkKind:
-        """The kind of a link."""
-        massive = bool(model.links.inertial_mass[link.index])
-        return cls(link.moves, link.lifted, massive, link.above is not None, link.moved_by is not None)
 
-
-def frame_numbers(model: Model, node: Node, word: str = "") -> dict[str, Sequence[float]]:
-    """The constants of a frame and of its degrees of freedom."""
-    inertia = node.inertia
-    result: dict[str, Sequence[float]] = {
-        "rotation": np.array(node.rotation, np.float64).ravel().tolist(),
-        "position": np.array(node.position, np.float64).tolist(),
-        "pitch": [float(node.pitch)],  # type: ignore[arg-type]
-        "reference": [float(node.reference)],  # type: ignore[arg-type]
-        "inertia": [
-            float(x)  # type: ignore[arg-type]
-            for x in (inertia.mass, *inertia.moment, *(inertia.matrix[i][j] for i in range(3) for j in range(i, 3)))
-        ],
-        "spring_quat": model.frames.spring_quat[node.index].tolist(),
+def frame_numbers(model: Model, node: Node, *, pose_only: bool = False) -> dict[str, Sequence[Value]]:
+    """The constants of a frame and of its degrees of freedom, or those alone that say where it is."""
+    inertia, matrix = node.inertia, node.inertia.matrix
+    result: dict[str, Sequence[Value]] = {
+        "rotation": [x for row in node.rotation for x in row],
+        "position": list(node.position),
+        "pitch": [node.pitch],
+        "reference": [node.reference],
     }
+    if pose_only:
+        return result
+    result["inertia"] = [inertia.mass, *inertia.moment, *(matrix[i][j] for i in range(3) for j in range(i, 3))]
+    result["spring_quat"] = model.frames.spring_quat[node.index].tolist()
     dofs = list(node.dofs)
     for f in fields(model.dofs):
         values = getattr(model.dofs, f.name)
         if isinstance(values, np.ndarray) and values.dtype == np.float64:
             result[f.name] = values[dofs].ravel().tolist()
-    return {word + name: values for name, values in result.items()}
+    return result
 
 
 def link_numbers(model: Model, link: int) -> dict[str, Sequence[float]]:

@@ -6,7 +6,7 @@ A number of the robot is a plain float, or a symbol where it may differ between 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -132,7 +132,6 @@ class Link:
     """Whether it is in a moving frame."""
     lifted: bool
     """Whether gravity pulls it less, or more, than others."""
-    index: int = WORLD
 
 
 @dataclass(slots=True, eq=False)
@@ -141,8 +140,6 @@ class Tree:
 
     nodes: list[Node]
     model: Model
-    limbs: Mapping[int, int | None] = field(default_factory=dict)
-    """Frames to the limb they are in, where limbs are computed side by side; None, or not named, for the trunk."""
 
     def ancestors(self, dof: int) -> Iterator[int]:
         """The degrees of freedom that move this one, the nearest first."""
@@ -152,21 +149,13 @@ class Tree:
             node = self.nodes[node.parent]
             yield from reversed(node.dofs)
 
-    def limb_of(self, dof: int) -> int | None:
-        """The limb that a degree of freedom belongs to."""
-        return self.limbs.get(int(self.model.dofs.frame_idx[dof]))
-
     def node_of(self, dof: int) -> Node:
         """The frame that a degree of freedom moves."""
         return self.nodes[int(self.model.dofs.frame_idx[dof])]
 
-    def dofs_outward(self) -> list[int]:
-        """Degrees of freedom, movers first."""
-        return [d for node in self.nodes for d in node.dofs]
 
-
-def grow(model: Model, inertia_of: Mapping[int, Inertia] | None = None) -> Tree:
-    """The tree of a model; `inertia_of` replaces the inertias of links, each about the link's origin in its axes."""
+def grow(model: Model) -> Tree:
+    """The tree of a model."""
     frames = model.frames
     nodes = [
         Node(
@@ -191,7 +180,7 @@ def grow(model: Model, inertia_of: Mapping[int, Inertia] | None = None) -> Tree:
         frame = int(model.links.frame_idx[link])
         if frame == WORLD:
             continue
-        own = (inertia_of or {}).get(link) or link_inertia(model, link)
+        own = link_inertia(model, link)
         nodes[frame].links.append(link)
         nodes[frame].inertia = together(
             nodes[frame].inertia, placed(own, model.links.rot[link].tolist(), model.links.pos[link].tolist())
@@ -219,32 +208,6 @@ def root_of(model: Model, link: int) -> int:
     return link
 
 
-def link_of(model: Model, link: int, mass: Value, center: Vector) -> Link:
-    """A link, with the mass and centre that it has in an environment."""
-    links, parent = model.links, int(model.links.parent_idx[link])
-    frame, own = int(links.frame_idx[link]), float(links.inertial_mass[link])
-    above = WORLD if parent < 0 else int(links.frame_idx[parent])
-    ratio = 1.0 if own == 0.0 or (isinstance(mass, float) and mass == own) else mass * (1.0 / own)
-    return Link(
-        here=link_ref(link),
-        frame=frame_ref(frame),
-        above=None if parent < 0 else link_ref(parent),
-        above_frame=frame_ref(above),
-        root=link_ref(root_of(model, link)),
-        moved_by=None if frame == above else frame_ref(frame),
-        position=links.pos[link].tolist(),
-        rotation=links.rot[link].tolist(),
-        mass=mass,
-        center=center,
-        inertia=[scale(ratio, row) for row in links.inertial_i[link].tolist()],
-        principal=principal_axes(links.inertial_i[link]).tolist(),
-        gravity_scale=float(links.gravity_scale[link]),
-        moves=frame != WORLD,
-        lifted=float(links.gravity_scale[link]) != 1.0,
-        index=link,
-    )
-
-
 NEGLIGIBLE = 1e-12
 """Products of inertia this small against the moments are rounding: the axes are the link's own."""
 
@@ -265,14 +228,12 @@ def principal_axes(inertia: Array) -> Array:
     return axes
 
 
-def link_inertia(model: Model, link: int, mass: Value | None = None, shift: Vector = ZERO) -> Inertia:
-    """A link's inertia about its origin; another mass keeps its shape, a shift moves its centre."""
+def link_inertia(model: Model, link: int) -> Inertia:
+    """A link's inertia about its origin."""
     links = model.links
-    own = float(links.inertial_mass[link])
-    total: Value = own if mass is None else mass
-    ratio = 1.0 if mass is None or own == 0.0 else mass * (1.0 / own)
-    center = add(links.inertial_pos[link].tolist(), shift)
-    return inertia_about_origin(total, center, [scale(ratio, row) for row in links.inertial_i[link].tolist()])
+    return inertia_about_origin(
+        float(links.inertial_mass[link]), links.inertial_pos[link].tolist(), links.inertial_i[link].tolist()
+    )
 
 
 def inertia_about_origin(mass: Value, center: Vector, about_center: Matrix) -> Inertia:

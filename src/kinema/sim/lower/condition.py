@@ -11,13 +11,15 @@ import numpy as np
 from kinema.foundation import Array
 from kinema.model import Model
 
+from ..arrays import Owner
+from ..rigid.aba import remaining_inertias
+from ..rigid.crba import mass_matrix
+from ..rigid.integrate import advance
+from ..rigid.kinematics import poses_in_parents
 from ..settings import Settings
-from .aba import remaining_inertias
-from .crba import mass_matrix
-from .integrate import advance
-from .kinematics import poses_in_parents
-from .straight import Straight
-from .tree import grow
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import grow
+from .programs import plain_numbers
 
 NONE_LEFT = 1e-12
 """A share of its own inertia below which nothing but rounding is left to a degree of freedom."""
@@ -45,19 +47,27 @@ class Inertias:
 
 def dof_inertias(model: Model, q: Sequence[float] | Array) -> Inertias:
     """Of the model's mass matrix at a configuration."""
-    s = Straight(model, Settings(), lambda _, item: float(q[item]))
-    return Inertias(*remaining_inertias(s, poses_in_parents(s), NONE_LEFT))
+
+    def run(s: Sweeps) -> None:
+        remaining_inertias(s, poses_in_parents(s), NONE_LEFT)
+
+    outputs = {"entire": (Owner.DOF, 1), "left": (Owner.DOF, 1)}
+    found = plain_numbers(model, Settings(), run, outputs, {"qpos": q})
+    return Inertias(found["entire"].tolist(), found["left"].tolist())
 
 
 def inverse_weights(model: Model) -> Array:
     """Of each degree of freedom the acceleration by a unit force at the start; those of a ball share theirs."""
     n = model.n_dofs
-    s = Straight(model, Settings(), lambda _, item: float(model.qpos0[item]))
+
+    def run(s: Sweeps) -> None:
+        mass_matrix(s, poses_in_parents(s)).store("inertia")
+
+    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, {"qpos": model.qpos0})["inertia"]
     inertia = np.zeros((n, n))
-    for (i, j), value in mass_matrix(s, poses_in_parents(s)).entries.items():  # type: ignore[attr-defined]
-        inertia[i, j] = inertia[j, i] = value
+    inertia.flat[: len(found)] = found
     own: Array = np.array(np.diag(np.linalg.inv(inertia)) if n else np.zeros(0), np.float64)
-    for node in s.tree.nodes:
+    for node in grow(model).nodes:
         own[list(node.dofs)] = own[list(node.dofs)].mean()
     return own
 

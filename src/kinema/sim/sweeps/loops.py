@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value, record_loop
 
 from ..arrays import BY_NAME, Owner
-from ..rigid.maths import add
-from ..rigid.records import like, numbers, plus
-from ..rigid.sweeps import Part, Quantity
-from ..rigid.tree import WORLD, Inertia, Link, Node, Ref, Tree, frame_ref, link_of, link_ref
 from ..settings import Settings
-from .table_rows import FrameKind, LinkKind, frame_numbers, link_numbers
+from .maths import add
+from .records import like, numbers, plus
+from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
+from .tree import WORLD, Inertia, Link, Node, Ref, Tree, frame_ref, link_ref, root_of
 
 R = TypeVar("R")
+Part = Node | Link
 Targets = Mapping[str, Ref]
 """What the words of a row's code for other parts stand for."""
 
@@ -37,11 +37,11 @@ N_FIXED = 128
 """Rows at the start of the scratch memory that are kept for what is named outside of loops."""
 
 
-class Scratch(Quantity[R]):
-    """A quantity in the scratch memory."""
+class Quantity(Generic[R]):
+    """Something that parts of a robot have, a record of scalars each, in the scratch memory."""
 
-    def __init__(self, tables: TableLoops, name: str) -> None:
-        self.tables = tables
+    def __init__(self, loops: Loops, name: str) -> None:
+        self.loops = loops
         self.name = name
         self.places: dict[Ref, Place] = {}
         self.forms: dict[Ref, R] = {}
@@ -50,7 +50,7 @@ class Scratch(Quantity[R]):
     def make_room(self, ref: Ref, form: R, *, fixed: bool = False) -> Place:
         """A place for what a part will have."""
         if ref not in self.places:
-            take = self.tables.take_fixed if fixed else self.tables.take
+            take = self.loops.take_fixed if fixed else self.loops.take
             self.places[ref] = take(len(numbers(form)))
             self.forms[ref] = form
         return self.places[ref]
@@ -60,20 +60,22 @@ class Scratch(Quantity[R]):
         return f"{ref.index}{self.name}"
 
     def __getitem__(self, ref: Ref) -> R:
-        code = self.tables.code
+        code = self.loops.code
         row = code.rows[0]
         assert isinstance(row, PartRow)
         form = self.forms[row.targets[str(ref.index)]]
         return like(form, code.array(self.array(ref), len(numbers(form))))
 
     def put(self, ref: Ref, record: R) -> None:
-        code = self.tables.code
+        """What a part has from now on."""
+        code = self.loops.code
         for row in code.rows:
             assert isinstance(row, PartRow)
             row.places[self.array(ref)] = self.make_room(row.targets[str(ref.index)], record)
         code.write(self.array(ref), numbers(record))
 
     def add(self, ref: Ref, more: R) -> None:
+        """Add to what a part has."""
         self.put(ref, plus(self[ref], more))
 
 
@@ -91,7 +93,7 @@ class Found(Protocol):
         ...
 
 
-class TableLoops:
+class Loops:
     """Some frames of a model, whole trees of it, and the links in them; with the world, where that is asked for."""
 
     def __init__(
@@ -101,28 +103,32 @@ class TableLoops:
         places: Mapping[str, Place],
         recorder: Recorder,
         tree: Tree,
-        frames: Sequence[int],
+        frames: Sequence[int] | None = None,
         *,
         outputs: Mapping[str, tuple[Owner, int]] | None = None,
+        own: Mapping[int, Mapping[str, Sequence[Value]]] | None = None,
     ) -> None:
+        """`own` replaces constants of frames: copies of a part may differ."""
         self.model = model
         self.settings = settings
         self.places = places
         self.recorder = recorder
         self.tree = tree
+        frames = range(model.n_frames) if frames is None else frames
         self.nodes = [tree.nodes[f] for f in frames]
         chosen = {WORLD, *frames} if len(frames) == model.n_frames else set(frames)
         self.links = [i for i, f in enumerate(model.links.frame_idx.tolist()) if f in chosen]
         self.owners = {name: (info.owner, info.width) for name, info in BY_NAME.items()} | dict(outputs or {})
         """Of each array what its items belong to, and how many numbers each has."""
+        self._own = own or {}
         self.prefix = ""
         """What the names of arrays that are written start with."""
         self.n_scratch = N_FIXED
         self._n_taken = 0
-        self.quantities: list[Scratch[Any]] = []
+        self.quantities: list[Quantity[Any]] = []
         self.found: list[Found] = []
         self._code: RowCode | None = None
-        self.masses: Scratch[Inertia] | None = None
+        self.masses: Quantity[Inertia] | None = None
         """The inertias of frames, where they differ between environments."""
 
     def take(self, count: int) -> Place:
@@ -177,17 +183,29 @@ class TableLoops:
         own = self.arrays_of(Owner.COORDINATE, node.qs.start) | self.arrays_of(Owner.DOF, node.dofs.start)
         for made in self.found:
             own |= made.places_of(node)
-        return self.row(kind, targets, own, frame_numbers(self.model, node))
+        return self.row(kind, targets, own, self.numbers_of(node))
+
+    def numbers_of(self, node: Node, word: str = "") -> dict[str, Sequence[Value]]:
+        """The constants of a frame, under names that start with a word; of one that is not the row's, its pose."""
+        known = frame_numbers(self.model, node, pose_only=bool(word)) | self._own.get(node.index, {})
+        return {word + name: values for name, values in known.items()}
 
     def link_row(self, link: int) -> PartRow:
         """A row of one link."""
-        part = link_of(self.model, link, 0.0, (0.0, 0.0, 0.0))
-        targets = {"": part.here, "frame ": part.frame, "above frame ": part.above_frame, "root ": part.root}
-        if part.above is not None:
-            targets["above "] = part.above
-        return self.row(
-            LinkKind.of(self.model, part), targets, self.arrays_of(Owner.LINK, link), link_numbers(self.model, link)
+        links, parent = self.model.links, int(self.model.links.parent_idx[link])
+        frames = {"frame ": int(links.frame_idx[link]), "above frame ": _frame(self.model, parent)}
+        targets = {"": link_ref(link), "root ": link_ref(root_of(self.model, link))}
+        targets |= {word: frame_ref(frame) for word, frame in frames.items()}
+        if parent >= 0:
+            targets["above "] = link_ref(parent)
+        kind = LinkKind(
+            moves=frames["frame "] != WORLD,
+            lifted=bool(links.gravity_scale[link] != 1.0),
+            massive=bool(links.inertial_mass[link]),
+            held=parent >= 0,
+            jointed=frames["frame "] != frames["above frame "],
         )
+        return self.row(kind, targets, self.arrays_of(Owner.LINK, link), link_numbers(self.model, link))
 
     def arrays_of(self, owner: Owner, item: int) -> dict[str, Place]:
         """Where the arrays of an owner start for one of its items."""
@@ -282,8 +300,12 @@ class TableLoops:
         else:
             self.code.write(self.prefix + array, values)
 
-    def quantity(self, name: str) -> Scratch[Any]:
+    def quantity(self, name: str) -> Quantity[Any]:
         """Something that no part has yet."""
-        made: Scratch[Any] = Scratch(self, f"{name} {len(self.quantities)}")
+        made: Quantity[Any] = Quantity(self, f"{name} {len(self.quantities)}")
         self.quantities.append(made)
         return made
+
+
+def _frame(model: Model, link: int) -> int:
+    return WORLD if link < 0 else int(model.links.frame_idx[link])

@@ -1,0 +1,1 @@
+"""Going through a robot: its tree, and loops over tables of its parts."""

@@ -1,0 +1,256 @@
+"""From loops to straight lines: a program is run on symbols, row by row, and what it does is recorded.
+
+All that a loop over a table leaves to another one lies in memory whose places are known; here that memory is a
+dictionary of symbols, so that what was stored is simply used again, constants of rows fold, and what nobody reads is
+never computed. On plain numbers the same computes.
+
+Loops that only a run can end, and conditions, stay. What their bodies write, and someone reads later, is carried
+through them; a first run, of which nothing is kept, finds out what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot
+from .functions import OPERATIONS
+from .program import Program
+from .record import Recorder, repeat
+from .tape import Scalar, Value
+
+Cell = tuple[str, int]
+"""A number in memory: its arena or array, and which of its rows."""
+Read = Callable[[str, int], Value]
+"""What an array holds before the program runs."""
+
+
+@dataclass(slots=True, eq=False)
+class _Lost:
+    """What a body may have written: whoever reads it says that it has to be carried."""
+
+    value: Value
+    needed: set[Cell]
+
+
+@dataclass(slots=True, eq=False)
+class _Uses:
+    """What is known of the bodies of loops that stay, by the block."""
+
+    carried: dict[int, set[Cell]] = field(default_factory=dict)
+    indexed: set[str] = field(default_factory=set)
+    """Local arrays that are looked up at a computed index: they stay arrays."""
+
+
+class _UndecidedError(Exception):
+    """There are loops that stay, and it is not known yet what they carry."""
+
+
+def unroll(program: Program, read: Read, recorder: Recorder | None = None) -> dict[Cell, Value]:
+    """What a program leaves in each cell of the arrays that outlive it; without a recorder on plain numbers."""
+    try:
+        return _Unrolling(program, read, recorder, None).outcome()
+    except _UndecidedError:
+        uses = _Uses()
+        _Unrolling(program, read, recorder or Recorder(), uses, dry=True).outcome()
+        return _Unrolling(program, read, recorder, uses).outcome()
+
+
+class _Unrolling:
+    def __init__(
+        self, program: Program, read: Read, recorder: Recorder | None, uses: _Uses | None, *, dry: bool = False
+    ) -> None:
+        self.program = program
+        self.read = read
+        self.recorder = recorder
+        self.uses = uses
+        self.dry = dry
+        self.memory: dict[Cell, Value | _Lost] = {}
+        self.rows: list[tuple[Mapping[str, Place], Mapping[Slot, Value]]] = []
+        """Where the arrays of the rows are that the run is in, and their constants."""
+        self.turns: list[Value] = []
+        self.arrays: dict[str, str] = {}
+        """What local arrays that stay are called in the new program."""
+
+    def outcome(self) -> dict[Cell, Value]:
+        self.blocks(self.program.blocks)
+        inside = {SCRATCH, *self.program.locals}
+        return {cell: self.get(cell) for cell in list(self.memory) if cell[0] not in inside}
+
+    def blocks(self, blocks: Blocks) -> None:
+        for block in blocks:
+            match block:
+                case Line():
+                    self.line(block)
+                case Loop():
+                    self.loop(block)
+                case Count() if not isinstance(self.load(block.count), Scalar):
+                    self.count(block)
+                case _:
+                    self.stay(block)
+
+    # ------------------------------------------------------------------------------------------------ what goes away
+
+    def loop(self, loop: Loop) -> None:
+        for ints, floats, kind in zip(loop.ints, loop.floats, loop.case_of_row().tolist(), strict=True):
+            case = loop.cases[kind]
+            places = {a: Place(arena, int(ints[column])) for a, (arena, column) in case.arrays.items()}
+            numbers = {slot: floats[column] for slot, column in case.numbers.items()}
+            self.rows.append((places, numbers))
+            self.blocks(case.blocks)
+            self.rows.pop()
+
+    def count(self, block: Count) -> None:
+        self.turns.append(0.0)
+        while self.turns[-1] < self.load(block.count):  # type: ignore[operator]
+            self.blocks(block.body)
+            self.turns[-1] += 1.0
+        self.turns.pop()
+
+    def line(self, line: Line) -> None:
+        values: dict[int, Value] = {}
+        for i in line.instructions:
+            if i.slot is not None:
+                values[i.target] = self.load(i.slot, values)
+            elif i.op == "turn":
+                values[i.target] = self.turns[-1]
+            else:
+                args = [values[a] if isinstance(a, int) else a for a in i.args]
+                values[i.target] = OPERATIONS[i.op](*args)
+        stores = [(s.slot, values[s.value] if isinstance(s.value, int) else s.value) for s in line.stores]
+        for slot, value in stores:
+            self.store(slot, value, values)
+
+    # ------------------------------------------------------------------------------------------------------ memory
+
+    def load(self, slot: Slot, values: Mapping[int, Value] | None = None) -> Value:
+        for places, numbers in reversed(self.rows):
+            if slot in numbers:
+                value = numbers[slot]
+                return value if isinstance(value, Scalar) else float(value)
+            if slot.array in places:
+                break
+        array, row, index = self._find(slot, values)
+        if isinstance(index, Scalar) or self._is_indexed(array):
+            assert self.recorder is not None
+            return self.recorder.read(self._kept_array(array), row, index)
+        return self.get((array, row + int(index)))
+
+    def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
+        array, row, index = self._find(slot, values)
+        if isinstance(index, Scalar) or self._is_indexed(array):
+            assert self.recorder is not None
+            name = self._kept_array(array)
+            if not self.dry:
+                self.recorder.write(name, [value], row, index)
+                self.recorder.new_line()
+            return
+        self.memory[array, row + int(index)] = value
+
+    def get(self, cell: Cell) -> Value:
+        """What a cell holds."""
+        found = self.memory.get(cell)
+        if isinstance(found, _Lost):
+            found.needed.add(cell)
+            return found.value
+        if found is not None:
+            return found
+        if cell[0] == SCRATCH or cell[0] in self.program.locals:
+            return 0.0
+        return self.read(*cell)
+
+    def _find(self, slot: Slot, values: Mapping[int, Value] | None) -> tuple[str, int, Value]:
+        index: Value = 0.0 if slot.index is None else (values or {})[slot.index]
+        for places, _ in reversed(self.rows):
+            if slot.array in places:
+                return places[slot.array].arena, places[slot.array].row + slot.item, index
+        return slot.array, slot.item, index
+
+    def _is_indexed(self, array: str) -> bool:
+        return self.uses is not None and array in self.uses.indexed
+
+    def _kept_array(self, array: str) -> str:
+        """The name of a local array that stays one."""
+        if self.uses is None:
+            raise _UndecidedError
+        assert array in self.program.locals, f"{array} is looked up at an index that only a run knows"
+        assert self.recorder is not None
+        self.uses.indexed.add(array)
+        if self.dry:
+            return "unknown"
+        if array not in self.arrays:
+            self.arrays[array] = self.recorder.local(self.program.locals[array])
+        return self.arrays[array]
+
+    # ---------------------------------------------------------------------------------------------------- what stays
+
+    def stay(self, block: Repeat | If | Count) -> None:
+        if self.uses is None and self.recorder is not None:
+            raise _UndecidedError
+        if self.dry:
+            self._look_at(block)
+            return
+        cells = sorted((self.uses.carried if self.uses else {}).get(id(block), ()))
+        match block:
+            case Repeat():
+                self._repeat(block, cells)
+            case If():
+                self._condition(block, cells)
+            case Count():
+                self._count(block, cells)
+
+    def _repeat(self, block: Repeat, cells: list[Cell]) -> None:
+        def step(state: object) -> tuple[list[Value], Value, Value]:
+            self.memory.update(zip(cells, state, strict=True))  # type: ignore[call-overload]
+            self.blocks(block.body)
+            return [self.get(c) for c in cells], 0.5, self.load(block.again)
+
+        after = repeat(self.recorder, block.name, step, [self.get(c) for c in cells], block.most)
+        self.memory.update(zip(cells, after, strict=True))
+
+    def _condition(self, block: If, cells: list[Cell]) -> None:
+        flag, before = self.load(block.flag), [self.get(c) for c in cells]
+
+        def then() -> list[Value]:
+            self.blocks(block.body)
+            return [self.get(c) for c in cells]
+
+        if isinstance(flag, Scalar):
+            assert self.recorder is not None
+            after = self.recorder.where(block.name, 0.5, flag, then, before)
+            self.memory.update(zip(cells, after, strict=True))
+        elif flag > 0.5:
+            self.blocks(block.body)
+
+    def _count(self, block: Count, cells: list[Cell]) -> None:
+        recorder = self.recorder
+        assert recorder is not None
+        state = recorder.local(len(cells))
+        recorder.write(state, [self.get(c) for c in cells])
+
+        def body(turn: Value) -> None:
+            self.turns.append(turn)
+            self.memory.update({c: recorder.read(state, i) for i, c in enumerate(cells)})
+            self.blocks(block.body)
+            recorder.write(state, [self.get(c) for c in cells])
+            self.turns.pop()
+
+        ways = {"uniform": block.uniform, "independent": block.independent, "sums": block.sums}
+        recorder.count(block.name, self.load(block.count), body, **ways)  # type: ignore[arg-type]
+        self.memory.update({c: recorder.read(state, i) for i, c in enumerate(cells)})
+
+    def _look_at(self, block: Repeat | If | Count) -> None:
+        """Run a body, not to keep it, but to see what it writes that it, or someone later, reads."""
+        assert self.uses is not None
+        assert self.recorder is not None
+        unknown, carried = self.recorder.read("unknown"), self.uses.carried.setdefault(id(block), set())
+        self.turns.append(unknown)
+        before = dict(self.memory)
+        self.blocks(block.body)
+        lost = {c: _Lost(unknown, carried) for c, v in self.memory.items() if before.get(c) is not v}
+        self.memory = {**before, **lost}
+        self.blocks(block.body)  # as if not for the first time
+        if isinstance(block, Repeat):
+            self.load(block.again)
+        self.memory = {**before, **lost}
+        self.turns.pop()
