@@ -139,21 +139,15 @@ def _compensation(
 ) -> None:
     """What compensates gravity in MuJoCo is a passive force, or the actuators': there may be none of either."""
     spared = (links.entity_idx == entity) & (links.gravity_scale != 1.0)
-    part = draft.parts[entity]
-    if part.description.format != "mjcf" or not spared.any():
-        return
-    by_actuators = dofs.actuator_gravcomp & own
-    acts = switches.actuation and bool(all_actuators(part.description))
-    if not switches.passive or (not acts and (by_actuators == own).all()):
+    description = draft.parts[entity].description
+    if description.format == "mjcf" and not switches.passive:
         links.gravity_scale[spared] = 1.0
+        spared[:] = False
+    if not spared.any():
         dofs.actuator_gravcomp[own] = False
-    elif not acts and by_actuators.any():
-        draft.diagnostics.warning(
-            "sim.gravity-compensation",
-            f'gravity is compensated in all joints of "{part.name}", also in those whose actuators would do it, which '
-            "are off",
-            origin=part.description.origin,
-        )
+    elif not (switches.actuation and all_actuators(description)):  # where nothing acts, nothing bears weight either
+        idle = dofs.actuator_gravcomp & own
+        dofs.effort_lower[idle] = dofs.effort_upper[idle] = 0.0
 
 
 def all_actuators(description: Robot | World) -> list[Actuator]:
