@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kinema.description import Actuator, Robot, World, is_switched_on
 from kinema.foundation import Array, ArrayLike, vector
 from kinema.model import DofsInfo, LinksInfo, ModelOptions
+from kinema.words import mjcf
 
 from .draft import Draft
 
@@ -43,7 +44,7 @@ class Switches:
 
     def drives(self, actuator: Actuator) -> bool:
         """Whether an actuator works."""
-        return self.actuation and not self.disabled_groups >> int(actuator.settings.get("group", 0)) & 1
+        return self.actuation and not self.disabled_groups >> int(actuator.settings.get(mjcf.GROUP, 0)) & 1
 
 
 def switches_of(description: Robot | World) -> Switches:
@@ -64,7 +65,7 @@ def switches_of(description: Robot | World) -> Switches:
         frictionloss=on("frictionloss") and constraint,
         limit=on("limit") and constraint,
         spring=on("spring"),
-        disabled_groups=int(options.get("disableactuator", 0)),
+        disabled_groups=int(options.get(mjcf.DISABLEACTUATOR, 0)),
     )
 
 
@@ -140,7 +141,7 @@ def _compensation(
     """What compensates gravity in MuJoCo is a passive force, or the actuators': there may be none of either."""
     spared = (links.entity_idx == entity) & (links.gravity_scale != 1.0)
     description = draft.parts[entity].description
-    if description.format == "mjcf" and not switches.passive:
+    if description.format == mjcf.FORMAT and not switches.passive:
         links.gravity_scale[spared] = 1.0
         spared[:] = False
     if not spared.any():
