@@ -77,7 +77,7 @@ class Variety:
 
 URDF = Variety(kinds=HELD_KINDS)  # MuJoCo, one of its judges, has free joints on the world only
 SDF = Variety(names=(*ODD_NAMES, "world", "a::b", "__x__", "joint 1"))  # forbidden ones, and one that a joint has too
-MJCF = Variety(asleep=0.0)  # MuJoCo refuses what sleeps while a springy tendon pulls on it
+MJCF = Variety()
 USD = Variety(
     kinds=HELD_KINDS,
     reversible=HELD_KINDS,
