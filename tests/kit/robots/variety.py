@@ -84,7 +84,6 @@ USD = Variety(
     stacked=(),  # only those come back whose frames coincide at zero
     oblique=0.0,  # its axes are square to each other
     free_anywhere=False,  # a free joint is no prim
-    declares_root=0.0,  # a flat stage does not say which link of a fixed robot it was
     followers=ONE_AXIS,
     loops=(*HELD_KINDS, JointKind.DISTANCE),
     open_loops=0.0,  # its reader warns of them
