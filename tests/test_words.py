@@ -1,4 +1,4 @@
-"""The words of file formats are typed in `kinema.words` and nowhere else in the readers and writers."""
+"""The words of file formats are typed in `kinema.words` and nowhere else: reading, writing, checking or compiling."""
 
 from __future__ import annotations
 
@@ -47,12 +47,16 @@ MJCF = Format(
 )
 SDF = Format((sdf,), named_second=frozenset({"setting"}))
 URDF = Format((urdf,))
+KEPT = Format((mjcf, sdf, urdf), named_first=frozenset({"get"}))
+"""Of those who look up what a description keeps of its format."""
 FOLDERS = {
     **{f"{way}/usd": USD for way in ("read", "write")},
     **{f"{way}/mjcf": MJCF for way in ("read", "write")},
     **{f"{way}/sdf": SDF for way in ("read", "write")},
     **{f"{way}/urdf": URDF for way in ("read", "write")},
     "check": Format(),
+    "compile": KEPT,
+    "scene": KEPT,
 }
 """Where which words may not be typed; those with a namespace may be typed in none of these."""
 
@@ -120,6 +124,8 @@ def _meant(tree: ast.Module, format: Format) -> Iterator[ast.AST]:
                     yield from node.args[:1]
                 elif name in format.named_second:
                     yield from node.args[1:2]
+            case ast.Compare(left=ast.Attribute(attr="format")):
+                yield from node.comparators
             case ast.Compare(left=ast.Attribute(attr="tag")) if format.has_tags:
                 yield from (n for side in node.comparators for n in ast.walk(side))
             case ast.Match(subject=ast.Attribute(attr="tag")) if format.has_tags:
@@ -181,6 +187,9 @@ def test_every_word_is_used() -> None:
         (MJCF, 'writing.take(joint, "springyield", 0.0)'),
         (MJCF, 'take("springyield", 0.0)'),
         (SDF, 'setting(link, "velocity_decay")'),
+        (KEPT, 'joint.attributes.get("mjcf:springyield", 0.0)'),
+        (KEPT, 'actuator.settings.get("group", 0)'),
+        (KEPT, 'part.description.format == "mjcf"'),
     ],
 )
 def test_a_typed_word_is_found(format: Format, text: str) -> None:
@@ -203,6 +212,9 @@ def test_a_typed_word_is_found(format: Format, text: str) -> None:
         (MJCF, 'code = "mjcf.plugin"'),
         (MJCF, 'code = f"{mjcf.FORMAT}.plugin"'),
         (SDF, 'Element("model")'),
+        (KEPT, 'options.get("timestep")'),
+        (KEPT, "description.format != mjcf.FORMAT"),
+        (KEPT, 'fields = ("damping", "armature")'),
     ],
 )
 def test_other_texts_are_left_alone(format: Format, text: str) -> None:

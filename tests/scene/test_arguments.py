@@ -104,3 +104,49 @@ def test_what_is_built() -> None:
     scene.add(lift())
     with pytest.raises(km.KinemaError, match="external_forces: expected True or False"):
         scene.build(external_forces="no")  # type: ignore[arg-type]
+
+
+# -- parameters -------------------------------------------------------------------------------------------------------
+
+PER_ENV = ("kp", "kv", "armature", "damping", "mass_shift", "com_shift", "gravity")
+BAD = [
+    *((f"set_dofs_{name}", (bad,)) for name in ("kp", "kv", "armature", "damping") for bad in (math.nan, math.inf, -1)),
+    *(
+        ("set_dofs_force_range", bounds)
+        for bounds in ((math.nan, 1), (-1, math.nan), (math.inf,) * 2, (-math.inf,) * 2)
+    ),
+]
+BAD_LATER = [
+    *(("set_gravity", ((0, 0, bad),)) for bad in (math.nan, -math.inf)),
+    *(("set_com_shift", (bad,)) for bad in (math.nan, math.inf)),
+    *(("set_mass_shift", (bad,)) for bad in (math.nan, math.inf)),
+]
+
+
+@pytest.mark.parametrize("per_env", [None, (), PER_ENV], ids=["before", "shared", "each its own"])
+def test_parameters_that_no_simulation_can_have(per_env: tuple[str, ...] | None) -> None:
+    """Refused by one sentence before building and after it, and nothing is set; bounds may be open."""
+    scene = km.Scene(contacts=False, limits=False)
+    arm = scene.add(lift())
+    if per_env is not None:
+        scene.build(2, per_env=per_env)
+    for name, values in [*BAD, *(BAD_LATER if per_env else ())]:
+        if per_env == () and name in ("set_dofs_armature", "set_dofs_damping"):
+            continue  # constants by now: refused whatever they are
+        with pytest.raises(km.KinemaError, match=rf"^{name}: expected [a-z ]+, not (nan|-?inf|-1)$"):
+            getattr(arm, name)(*values)
+    arm.set_dofs_force_range(-math.inf, math.inf)
+    if per_env is not None:
+        scene.step()
+        assert not scene.get_error_envs_mask().any()
+
+
+def test_links_do_not_lose_more_than_their_mass() -> None:
+    """The link is named; all of its mass is not more."""
+    scene = km.Scene(contacts=False, limits=False)
+    arm = scene.add(lift())
+    scene.build(2, per_env=("mass_shift",))
+    heavy = arm.links[-1]
+    with pytest.raises(km.KinemaError, match=f'set_mass_shift: link "{heavy.name}" has no more than its mass to lose'):
+        arm.set_mass_shift([[-0.5 * heavy.mass], [-1.5 * heavy.mass]], [heavy.idx])
+    arm.set_mass_shift([[-0.5 * heavy.mass], [-heavy.mass]], [heavy.idx])

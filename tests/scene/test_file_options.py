@@ -41,6 +41,7 @@ FOLLOWED = {
     "actuation": {"flag": 'actuation="disable"'},
     "groups": {"option": 'actuatorgroupdisable="0 2"'},
     "actuation and compensation": {"flag": 'actuation="disable"', "joint": 'actuatorgravcomp="true"'},
+    "compensation by actuators": {"joint": 'actuatorgravcomp="true" actuatorfrcrange="-1 .5"'},
     "passive and compensation": {
         "flag": 'spring="disable" damper="disable"',
         "joint": 'actuatorgravcomp="true"',
@@ -152,13 +153,6 @@ def test_what_the_dynamics_needs_is_in_the_model(tmp_path: Path) -> None:
     assert not asked.options.eulerdamp
     assert asked.dofs.actuator_gravcomp.all()
     np.testing.assert_allclose(asked.links.gravity_scale[[0, 1]], [1.0, 0.25])
-
-
-def test_a_mixture_of_compensations_that_is_off_is_warned_of(tmp_path: Path) -> None:
-    """Some joints are compensated passively, some by actuators, which are off."""
-    text = _text(flag='actuation="disable"').replace('name="c"', 'name="c" actuatorgravcomp="true"')
-    scene, _ = _scene(text, tmp_path)
-    assert "sim.gravity-compensation" in scene.diagnostics.codes()
 
 
 # -- what the scene decides, or nobody follows ------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import numpy as np
 from kinema.description import SCOPE, JointKind, Keyframe, Robot, World, coordinates
 from kinema.foundation import Array, Pose
 from kinema.model import ActuatorsInfo, KeyframesInfo
+from kinema.words import mjcf
 
 from .draft import Draft, DraftJoint
 
@@ -72,7 +73,7 @@ def _row(
         if name in numbers:
             row.ctrl[numbers[name]] = value
     unknown = [name for name, value in keyframe.controls.items() if name not in numbers and value]
-    if unknown or any(any(v) for v in keyframe.attributes.get("mjcf:controls", {}).values()):
+    if unknown or any(any(v) for v in keyframe.attributes.get(mjcf.key(mjcf.CONTROLS), {}).values()):
         row.left_out.append("controls of actuators that are not simulated")
     if any(np.any(a) for a in keyframe.activations.values()):
         row.left_out.append("activations of actuators (act)")

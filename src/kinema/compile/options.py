@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kinema.description import Actuator, Robot, World, is_switched_on
 from kinema.foundation import Array, ArrayLike, vector
 from kinema.model import DofsInfo, LinksInfo, ModelOptions
+from kinema.words import mjcf
 
 from .draft import Draft
 
@@ -43,7 +44,7 @@ class Switches:
 
     def drives(self, actuator: Actuator) -> bool:
         """Whether an actuator works."""
-        return self.actuation and not self.disabled_groups >> int(actuator.settings.get("group", 0)) & 1
+        return self.actuation and not self.disabled_groups >> int(actuator.settings.get(mjcf.GROUP, 0)) & 1
 
 
 def switches_of(description: Robot | World) -> Switches:
@@ -64,7 +65,7 @@ def switches_of(description: Robot | World) -> Switches:
         frictionloss=on("frictionloss") and constraint,
         limit=on("limit") and constraint,
         spring=on("spring"),
-        disabled_groups=int(options.get("disableactuator", 0)),
+        disabled_groups=int(options.get(mjcf.DISABLEACTUATOR, 0)),
     )
 
 
@@ -139,21 +140,15 @@ def _compensation(
 ) -> None:
     """What compensates gravity in MuJoCo is a passive force, or the actuators': there may be none of either."""
     spared = (links.entity_idx == entity) & (links.gravity_scale != 1.0)
-    part = draft.parts[entity]
-    if part.description.format != "mjcf" or not spared.any():
-        return
-    by_actuators = dofs.actuator_gravcomp & own
-    acts = switches.actuation and bool(all_actuators(part.description))
-    if not switches.passive or (not acts and (by_actuators == own).all()):
+    description = draft.parts[entity].description
+    if description.format == mjcf.FORMAT and not switches.passive:
         links.gravity_scale[spared] = 1.0
+        spared[:] = False
+    if not spared.any():
         dofs.actuator_gravcomp[own] = False
-    elif not acts and by_actuators.any():
-        draft.diagnostics.warning(
-            "sim.gravity-compensation",
-            f'gravity is compensated in all joints of "{part.name}", also in those whose actuators would do it, which '
-            "are off",
-            origin=part.description.origin,
-        )
+    elif not (switches.actuation and all_actuators(description)):  # where nothing acts, nothing bears weight either
+        idle = dofs.actuator_gravcomp & own
+        dofs.effort_lower[idle] = dofs.effort_upper[idle] = 0.0
 
 
 def all_actuators(description: Robot | World) -> list[Actuator]:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from kinema.description import Axis, Joint, JointKind
 from kinema.foundation import Array
 from kinema.model import DofsInfo, EntityInfo, FramesInfo, JointsInfo, LinksInfo, Motion
+from kinema.words import mjcf
 
 from .draft import Body, Draft
 from .motions import Elementary
@@ -139,15 +140,18 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         target_vel=driven("target_velocity"),
         acceleration_drive=np.array([d is not None and d.type.value == "acceleration" for d in drives], dtype=np.bool_),
         actuator_gravcomp=np.array(
-            [bool(j.joint.attributes.get("mjcf:actuatorgravcomp")) for j in draft.joints for _ in j.joint.moving_axes],
-            dtype=np.bool_,
+            [_bears_weight(j.joint) for j in draft.joints for _ in j.joint.moving_axes], dtype=np.bool_
         ),
     )
 
 
+def _bears_weight(joint: Joint) -> bool:
+    return bool(joint.attributes.get(mjcf.key(mjcf.ACTUATORGRAVCOMP)))
+
+
 def _efforts(joint: Joint, axis: Axis) -> tuple[float, float]:
     """The bounds of what actuators may do; MuJoCo's need not be symmetric."""
-    own = joint.attributes.get("mjcf:actuatorfrcrange", ())
+    own = joint.attributes.get(mjcf.key(mjcf.ACTUATORFRCRANGE), ())
     if len(own) == 2 and max(map(abs, own)) == axis.effort:  # not where somebody has changed the effort since
         return float(own[0]), float(own[1])
     return -axis.effort, axis.effort

@@ -14,6 +14,10 @@ from kinema.foundation import Array, KinemaError
 
 from .batches import as_array
 
+NEVER_NEGATIVE = ("kp", "kv", "armature", "damping")
+"""Parameters of which less than none would make a joint run away by itself."""
+NO_FORCE_LEFT = {"force_lower": math.inf, "force_upper": -math.inf}
+"""Bounds may be open, but not so."""
 _DEVICE = re.compile(r"cpu|auto|cuda(:\d+)?")
 
 
@@ -61,4 +65,17 @@ def numbers(value: Any, what: str, count: str) -> Array:
     array = as_array(value, np.float64, what)
     if array.shape != ({"three": 3, "four": 4}[count],) or not np.isfinite(array).all():
         raise KinemaError(f"{what}: expected {count} finite numbers, not {value!r}")
+    return array
+
+
+def parameter(name: str, array: np.ndarray, what: str) -> np.ndarray:
+    """Values that a parameter of the simulation can have, before building as after it."""
+    if name in NO_FORCE_LEFT:
+        wrong, wanted = np.isnan(array) | (array == NO_FORCE_LEFT[name]), "bounds that a force can be within"
+    elif name in NEVER_NEGATIVE:
+        wrong, wanted = ~np.isfinite(array) | (array < 0.0), "finite numbers that are not negative"
+    else:
+        wrong, wanted = ~np.isfinite(array), "finite numbers"
+    if wrong.any():
+        raise KinemaError(f"{what}: expected {wanted}, not {array[wrong].flat[0]:g}")
     return array

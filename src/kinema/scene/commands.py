@@ -11,6 +11,7 @@ from kinema.foundation import KinemaError
 from kinema.model import EntityInfo, Model
 from kinema.sim import PARAMETERS, Control
 
+from .arguments import parameter
 from .batches import Index, batched, environments, items
 from .running import Running
 
@@ -104,8 +105,9 @@ class Commands(ABC):
     def set_dofs_force_range(self, lower: Any, upper: Any, dofs_idx: Any = None) -> None:
         """The least and greatest force of control [N, N m], for all environments."""
         dofs = self._dofs(dofs_idx, "set_dofs_force_range")
-        low = batched(lower, 1, (len(dofs),), np.float64, "set_dofs_force_range")
-        high = batched(upper, 1, (len(dofs),), np.float64, "set_dofs_force_range")
+        low, high = (batched(x, 1, (len(dofs),), np.float64, "set_dofs_force_range") for x in (lower, upper))
+        for name, bound in (("force_lower", low), ("force_upper", high)):
+            parameter(name, bound, "set_dofs_force_range")  # both, before either is set
         if (low > high).any():
             raise KinemaError("set_dofs_force_range: a lower bound is above its upper one")
         self._set_dofs("force_lower", low, dofs_idx, None)
@@ -117,9 +119,7 @@ class Commands(ABC):
         if self._info is None:
             if envs_idx is not None:
                 raise KinemaError(f"{what}: there are no environments to choose from before the scene is built")
-            array = batched(values, 1, (len(dofs),), np.float64, what)[0]
-            if not np.isfinite(array).all() and not name.startswith("force"):
-                raise KinemaError(f"{what}: these are not finite numbers: {array}")
+            array = parameter(name, batched(values, 1, (len(dofs),), np.float64, what), what)[0]
             self._constants.setdefault(name, {}).update(zip(dofs.tolist(), array.tolist(), strict=True))
             return
         self._set_parameter(name, self._info.dof_start + dofs, (len(dofs),), values, envs_idx, what)
@@ -138,7 +138,7 @@ class Commands(ABC):
             raise KinemaError(f"{what}: this is compiled into the program as a constant: {', or '.join(ways)}")
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
-        array = batched(values, n_envs, shape, running.memory.dtype, what)
+        array = parameter(name, batched(values, n_envs, shape, running.memory.dtype, what), what)
         running.memory.write(name, rows, array.reshape(len(array), -1), envs)
         running.controls.was_set(name, rows)
 
@@ -149,7 +149,7 @@ class Commands(ABC):
         running = self._running
         if envs_idx is not None and len(np.unique(environments(envs_idx, running.n_envs))) != running.n_envs:  # type: ignore[arg-type]
             raise KinemaError(f'{what}: environments share this: use scene.build(per_env=("{name}",)) for some of them')
-        array = batched(values, running.n_envs, shape, running.memory.dtype, what)
+        array = parameter(name, batched(values, running.n_envs, shape, running.memory.dtype, what), what)
         if len(array) > 1 and (array != array[:1]).any():
             raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{name}",)) lets them differ')
         running.memory.write(name, rows, array[:1].reshape(1, -1))
@@ -157,8 +157,15 @@ class Commands(ABC):
 
     def set_mass_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
         """Make links heavier [kg], (n_envs, n_links); their inertia grows in proportion. Needs per_env."""
-        links = self.info.link_start + self._links(links_idx, "set_mass_shift")
-        self._set_parameter("mass_shift", links, (len(links),), shift, envs_idx, "set_mass_shift")
+        own = self._links(links_idx, "set_mass_shift")
+        envs = environments(envs_idx, self._running.n_envs)
+        n_envs = self._running.n_envs if envs is None else len(envs)
+        more = batched(shift, n_envs, (len(own),), np.float64, "set_mass_shift")
+        lacking = (self._alone.links.inertial_mass[own] + more < 0.0).any(axis=0)
+        if lacking.any():
+            name = self._alone.links.names[own[lacking][0]]
+            raise KinemaError(f'set_mass_shift: link "{name}" has no more than its mass to lose')
+        self._set_parameter("mass_shift", self.info.link_start + own, (len(own),), more, envs_idx, "set_mass_shift")
 
     def set_com_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
         """Move links' centres of mass along their axes [m], (n_envs, n_links, 3). Needs per_env."""

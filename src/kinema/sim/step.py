@@ -16,7 +16,7 @@ from kinema.trace import Recorder, Value
 
 from .constrain.rows import kinds
 from .force import cords, joints
-from .force.links import anything_pulls, applied, no_wrenches, spare_weight
+from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
 from .rigid.aba import articulated_accelerations
 from .rigid.crba import mass_matrix
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
@@ -81,9 +81,19 @@ class Step:
         if not anything_pulls(self.s.model, self.s.settings):
             return None
         found = no_wrenches(self.s, "wrenches")
-        spare_weight(self.s, self.frames, found)
+        if not actuators_bear_weight(self.s.model):
+            spare_weight(self.s, self.frames, found)
         applied(self.s, self.frames, found)
         return found
+
+    @cached_property
+    def borne_weight(self) -> Quantity[list[Value]] | None:
+        """What missing weight does to joints, where actuators bear some of it; None where it is among the wrenches."""
+        if not actuators_bear_weight(self.s.model):
+            return None
+        spared = no_wrenches(self.s, "spared weight")
+        spare_weight(self.s, self.frames, spared)
+        return joint_forces(self.s, "spared weight", self.where, lambda node: spared[node.here])
 
     @cached_property
     def tendons(self) -> Cords:
@@ -107,16 +117,21 @@ class Step:
     @cached_property
     def forces(self) -> Quantity[list[list[Pull]]]:
         """What acts on each degree of freedom: passive, tendons, control, actuators."""
-        s, tendons, actuators = self.s, self.tendons, self.actuators
+        s, tendons, actuators, weight = self.s, self.tendons, self.actuators, self.borne_weight
         needs_inertia = bool(s.model.dofs.acceleration_drive.any())
         mass = self.mass if needs_inertia else None
         forces: Quantity[list[list[Pull]]] = s.quantity("forces")
 
         def body(node: Node) -> None:
             inertia = mass.diagonal(node) if mass is not None and node.per_inertia else []
+            passive, driven = joints.passive(s, node), actuators.on(node)
+            if weight is not None and node.bears_weight:
+                driven = joints.plus(driven, weight[node.here])
+            elif weight is not None:
+                passive = joints.plus(passive, weight[node.here])
             bounds = zip(s.of("effort_lower", node), s.of("effort_upper", node), strict=True)
-            driven = [joints.bounded(p, *b) for p, b in zip(actuators.on(node), bounds, strict=True)]
-            forces.put(node.here, [joints.passive(s, node), tendons.on(node), joints.control(s, node, inertia), driven])
+            driven = [joints.bounded(p, *b) for p, b in zip(driven, bounds, strict=True)]
+            forces.put(node.here, [passive, tendons.on(node), joints.control(s, node, inertia), driven])
 
         s.each_frame("forces on joints", body)
         return forces

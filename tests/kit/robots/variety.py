@@ -77,14 +77,13 @@ class Variety:
 
 URDF = Variety(kinds=HELD_KINDS)  # MuJoCo, one of its judges, has free joints on the world only
 SDF = Variety(names=(*ODD_NAMES, "world", "a::b", "__x__", "joint 1"))  # forbidden ones, and one that a joint has too
-MJCF = Variety(asleep=0.0)  # MuJoCo refuses what sleeps while a springy tendon pulls on it
+MJCF = Variety()
 USD = Variety(
     kinds=HELD_KINDS,
     reversible=HELD_KINDS,
     stacked=(),  # only those come back whose frames coincide at zero
     oblique=0.0,  # its axes are square to each other
     free_anywhere=False,  # a free joint is no prim
-    declares_root=0.0,  # a flat stage does not say which link of a fixed robot it was
     followers=ONE_AXIS,
     loops=(*HELD_KINDS, JointKind.DISTANCE),
     open_loops=0.0,  # its reader warns of them

@@ -18,12 +18,16 @@ from kinema.description import (
     ConstraintKind,
     Drive,
     DriveType,
+    Frame,
     Inertial,
     Joint,
     JointKind,
     Link,
     Mimic,
     Robot,
+    Tendon,
+    TendonPathItem,
+    TendonPathKind,
     free_axes,
     joint_motion,
     rotation,
@@ -148,6 +152,40 @@ def test_a_distance_that_is_kept(tmp_path: Path) -> None:
         q = np.array([distance, 0, 0, 1, 0, 0, 0], dtype=float)
         q[:3] -= OTHER.position
         assert residual(written, q) == pytest.approx(abs(distance - 0.75), abs=1e-12)
+
+
+# -- sleep ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"stiffness": 3.0}, {"damping": 2.0}, {"friction": 1.0}], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "ends"),
+    [
+        (TendonPathKind.JOINT, ("ja", "jb")),
+        (TendonPathKind.JOINT, ("ja", "jaa")),
+        (TendonPathKind.SITE, ("sa", "sb")),
+        (TendonPathKind.SITE, ("sa", "base")),
+    ],
+)
+def test_what_springy_tendons_tie_together_is_written_awake(
+    kind: TendonPathKind, ends: tuple[str, str], settings: dict[str, float], tmp_path: Path
+) -> None:
+    """MuJoCo refuses a file where one of two trees may sleep that a spring or damper ties together; others sleep on."""
+    links = [link(name) for name in ("a", "aa", "b", "c")]
+    for asleep in (links[0], links[3]):
+        asleep.starts_asleep = True
+    held = (("ja", None, "a"), ("jaa", "a", "aa"), ("jb", None, "b"), ("jc", None, "c"))
+    robot = Robot(name="r", links=links, joints=[hinge(*names) for names in held])
+    robot.frames = [Frame(name="sa", link="a"), Frame(name="sb", link="b"), Frame(name="base", link=None, pose=OTHER)]
+    path = [TendonPathItem(kind=kind, target=end) for end in ends]
+    robot.tendons = [Tendon(name="t", path=path, **settings)]  # type: ignore[arg-type]
+    written = write(robot, tmp_path)
+    springs = bool(settings.keys() & {"stiffness", "damping"})
+    tied = springs and ends[1] in ("jb", "sb")
+    assert written.lost("how it sleeps") == (["a"] if tied else [])
+    roots = [written.model.body_treeid[written.model.body(name).id] for name in ("a", "c")]
+    init = int(mujoco.mjtSleepPolicy.mjSLEEP_INIT)
+    assert [written.model.tree_sleep_policy[tree] == init for tree in roots] == [not tied, True]
 
 
 # -- joints that follow others ----------------------------------------------------------------------------------------

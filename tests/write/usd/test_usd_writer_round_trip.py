@@ -257,6 +257,19 @@ def test_the_base_comes_back(tmp_path: Path, base: Base) -> None:
     assert_same_robot(robot, back)
 
 
+@pytest.mark.parametrize("base", [Base.FIXED, Base.FREE])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_declared_root_that_a_joint_runs_against_comes_back(tmp_path: Path, layout: str, base: Base) -> None:
+    """Also where it is the base's own joint to the world that is marked as the articulation's root."""
+    hinge = Joint(name="hinge", kind=JointKind.REVOLUTE, parent="b", child="a", axes=[rotation([0, 0, 1])])
+    hinge.parent_pose = Pose.from_rpy([1, 2, 3], [0.1, 0.2, 0.3])
+    robot = Robot(name="two", links=[solid("a"), solid("b")], joints=[hinge], root="a", base=base)
+    back = rewritten_robot(robot, tmp_path, layout)
+    assert back.root == "a"
+    assert back.tree().roots == ("a",)
+    assert_same_robot(robot, back)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_world_with_robots_of_the_same_link_names(tmp_path: Path, layout: str) -> None:
     """Two robots whose links share names, a static one, and scenery."""

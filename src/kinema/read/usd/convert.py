@@ -169,7 +169,7 @@ def _joints(
 
 
 def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
-    roots = declared_roots(index, parts.joints)
+    roots = declared_roots(index, [*parts.joints, *parts.robots.bases])
     standing, taken = static_robots(index, parts.robots, parts.shapes)
     robots = [*_robots(index, parts, roots), *standing]
     scenery = [s.shape for s in parts.shapes if s.body is None and id(s.shape) not in taken]

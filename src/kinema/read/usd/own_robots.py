@@ -22,15 +22,15 @@ class OwnRobots:
     """What a stage of Kinema's says of its robots beyond what others would see."""
 
     index: StageIndex
-    held: set[str]
-    """Links whose joint to the world only says that the base is fixed."""
+    bases: list[Joint]
+    """Joints to the world that only say that a base is fixed; they may be what an articulation's root is marked on."""
     constraints: list[Constraint]
     _marker_of: dict[str, str]
 
     @classmethod
     def sort_out(cls, index: StageIndex, joints: list[tuple[pxr.Prim, Joint]]) -> tuple[OwnRobots, list[Joint]]:
         """Tell joints from what joints only stand for; and add the free joints that have no prim."""
-        result = cls(index, set(), [], {})
+        result = cls(index, [], [], {})
         if index.values.stamp is None:
             return result, [joint for _, joint in joints]
         kept: list[Joint] = []
@@ -39,7 +39,7 @@ class OwnRobots:
             if constraint is not None:
                 result.constraints.append(constraint)
             elif str(own(index, prim, ours.BASE) or "") == Base.FIXED.value and joint.child is not None:
-                result.held.add(joint.child)
+                result.bases.append(joint)
             else:
                 kept.append(joint)
                 result.constraints += following(index, prim, joint)
@@ -76,7 +76,8 @@ class OwnRobots:
         """Give a robot the name, base and place that its prim keeps."""
         marker = self.marker(path)
         prim = self.index.stage.GetPrimAtPath(marker) if marker else None
-        if any(link.name in self.held for link in robot.links):
+        held = {joint.child for joint in self.bases}
+        if any(link.name in held for link in robot.links):
             robot.base = Base.FIXED
         if not prim:
             return

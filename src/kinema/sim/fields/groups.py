@@ -155,7 +155,8 @@ def forces(now: Situation) -> None:
     """What acts on each degree of freedom."""
     s = now.s
     spared, thrust, user = (no_wrenches(s, name) for name in ("spared weight", "thrust", "the user's"))
-    spare_weight(s, now.frames, spared)
+    if now.borne_weight is None:  # otherwise it is among what is passive, and what actuators do
+        spare_weight(s, now.frames, spared)
     applied(s, now.frames, user)
     cords.actuators(s, thrust)
 

@@ -90,6 +90,11 @@ def _mixed(s: Sweeps, node: Node) -> list[Pull]:
     return result
 
 
+def plus(pulls: Sequence[Pull], forces: Sequence[Value]) -> list[Pull]:
+    """With forces that do not depend on speed."""
+    return [Pull(pull.force + force, pull.slope) for pull, force in zip(pulls, forces, strict=True)]
+
+
 def bounded(pull: Pull, lower: Value, upper: Value) -> Pull:
     """Between bounds; at a bound the force no longer changes."""
     if lower == -math.inf and upper == math.inf:

@@ -15,8 +15,18 @@ from ..sweeps.tree import Link
 
 def anything_pulls(model: Model, settings: Settings) -> bool:
     """Whether there are wrenches on frames at all."""
-    lifted = bool((model.links.gravity_scale != 1.0).any())
+    lifted = spares_weight(model) and not actuators_bear_weight(model)
     return lifted or settings.external_forces or bool((model.actuators.frame_idx >= 0).any())
+
+
+def spares_weight(model: Model) -> bool:
+    """Whether gravity pulls some links less, or more, than others."""
+    return bool((model.links.gravity_scale != 1.0).any())
+
+
+def actuators_bear_weight(model: Model) -> bool:
+    """Whether actuators hold up some of that: then it acts on joints, where it can be bounded, not on frames."""
+    return spares_weight(model) and bool(model.dofs.actuator_gravcomp.any())
 
 
 def no_wrenches(s: Sweeps, name: str) -> Quantity[Wrench]:
@@ -33,7 +43,7 @@ def center_in_frame(link: Link) -> Vector:
 
 def spare_weight(s: Sweeps, frames: Quantity[Pose], wrenches: Quantity[Wrench]) -> None:
     """What holds up the links that gravity pulls less, or more, than others."""
-    if (s.model.links.gravity_scale == 1.0).all():
+    if not spares_weight(s.model):
         return
 
     def body(link: Link) -> None:

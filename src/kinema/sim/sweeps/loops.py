@@ -234,6 +234,7 @@ class Loops:
             dofs=range(kind.n_dofs),
             sprung=kind.sprung,
             per_inertia=kind.per_inertia,
+            bears_weight=kind.bears_weight,
             limit_power=kind.limit_power,
             root=link_ref("root "),
             beside=link_ref("beside "),

@@ -30,6 +30,7 @@ class FrameKind:
     held_by_world: bool
     pulled_by: tuple[str, ...]
     """Which kinds of cords act on it."""
+    bears_weight: bool = False
 
     @classmethod
     def of(cls, node: Node, pulled_by: tuple[str, ...] = ()) -> FrameKind:
@@ -46,6 +47,7 @@ class FrameKind:
             limit_power=node.limit_power,
             held_by_world=node.parent == WORLD,
             pulled_by=pulled_by,
+            bears_weight=node.bears_weight,
         )
 
 

@@ -83,6 +83,8 @@ class Node:
     """Whether there is a spring in its joint."""
     per_inertia: bool = False
     """Whether gains of its control are per unit of inertia."""
+    bears_weight: bool = False
+    """Whether its actuators bear the weight that links are spared, within their bounds."""
     limit_power: int = 2
     """Of the law by which its limits become hard."""
     root: Ref = field(default_factory=lambda: link_ref(WORLD))
@@ -172,6 +174,7 @@ def grow(model: Model) -> Tree:
             dofs=model.dofs_of_frame(i),
             sprung=bool(model.dofs.stiffness[list(model.dofs_of_frame(i))].any()),
             per_inertia=bool(model.dofs.acceleration_drive[list(model.dofs_of_frame(i))].any()),
+            bears_weight=bool(model.dofs.actuator_gravcomp[list(model.dofs_of_frame(i))].any()),
             limit_power=round(float(model.dofs.limit_solimp[model.dofs_of_frame(i).start, 4])),
         )
         for i in range(model.n_frames)

@@ -35,6 +35,7 @@ from .numbers import pose_attributes, text_or_none, trimmed
 from .options import write_options
 from .scenery import write_scenery
 from .sensors import write_sensors
+from .sleeping import keep_tied_trees_awake, sleep_of
 from .tendons import write_tendons
 from .writing import Document, MjcfOptions, Writing
 
@@ -97,6 +98,7 @@ def _fill(writing: Writing) -> None:
     _report(writing)
     write_defaults(writing)
     writing.names.put()
+    keep_tied_trees_awake(writing)
 
 
 def _compiler(writing: Writing) -> None:
@@ -142,18 +144,12 @@ def _body(writing: Writing, body: BodyPlan, parent: Element) -> None:
 
 
 def _link_settings(writing: Writing, body: BodyPlan, link: Link, element: Element) -> None:
-    user, sleep = writing.take(link, mjcf.USER), writing.take(link, mjcf.SLEEP, "")
-    if link.starts_asleep and not sleep:
-        sleep = "init"
-    begins_tree = bool(body.parts) and (body.parent is None or body.parent.weld is None)
-    if sleep and not begins_tree:
-        writing.drop(link, "how it sleeps", "MuJoCo asks that of the first moving body of a tree only")
-        sleep = ""
+    user = writing.take(link, mjcf.USER)
     element.set(
         {
             "childclass": writing.take(link, mjcf.CHILDCLASS, "") or None,
             "gravcomp": text_or_none(1.0 - link.gravity_scale),
-            "sleep": sleep or None,
+            "sleep": sleep_of(writing, body, link),
             "user": None if user is None else trimmed(user),
         }
     )
