@@ -41,7 +41,7 @@ class GpuFunction:
         code = ptx(text, block_dim)
         with warp_lock:
             self._context = ctypes.c_void_p(warp().get_device(device.name).context)
-            self.handle = self._within(lambda: _loaded(code))
+        self.handle = self._within(lambda: _loaded(code))  # the driver may assemble several at a time
 
     def _within(self, do: Callable[[], Any]) -> Any:
         """Done in Warp's context: any other, or none, may be the thread's own."""
