@@ -25,7 +25,7 @@ from kinema.trace import (
     Row,
     Tape,
     Target,
-    emit_ptx,
+    emit_gpu,
     finish,
     maximum,
     minimum,
@@ -297,7 +297,7 @@ def test_numbers_beyond_single_precision(cache: Path) -> None:
     numbers = memory.whole({"state": np.array([[3.0, -4.0]])}, 2)
     found = launched(kernel(program, memory, 2, "single"), memory, numbers, 2)["out"]
     np.testing.assert_array_equal(found, [[3.0, -4.0], [np.inf, np.inf]])
-    assert "0f7F800000" in emit_ptx((program,), memory.places(), Target("single"))
+    assert "0x7FF0000000000000" in emit_gpu((program,), memory.places(), Target("single", gpu=True))
 
 
 def test_single_and_double_are_different_code(cache: Path) -> None:

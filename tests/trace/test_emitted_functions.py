@@ -16,8 +16,8 @@ from kinema.trace import (
     Target,
     absolute,
     cos,
+    emit_gpu,
     emit_llvm,
-    emit_ptx,
     finish,
     interpret,
     maximum,
@@ -135,7 +135,7 @@ def test_the_text_is_the_same_every_time(precision: str) -> None:
     for _ in range(2):
         program.cache_clear()
         host.add(emit_llvm(program(), places, Target(precision, 4)))
-        gpu.add(emit_ptx([program()], places, Target(precision)))
+        gpu.add(emit_gpu([program()], places, Target(precision, gpu=True)))
     assert len(host) == len(gpu) == 1
 
 

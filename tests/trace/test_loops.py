@@ -20,8 +20,8 @@ from kinema.trace import (
     Target,
     Value,
     absolute,
+    emit_gpu,
     emit_llvm,
-    emit_ptx,
     interpret_in,
     record_loop,
     repeat,
@@ -82,7 +82,7 @@ def test_code_does_not_depend_on_the_number_of_rows() -> None:
     few = chain(["scaled", "added"], [2.0, 3.0])
     many = chain(["scaled", *["added", "scaled"] * 20], [0.5 + i for i in range(41)])
     assert len({emit_llvm(program, {}, Target("double", 2)) for program in (few, many)}) == 1
-    assert len({emit_ptx([program], {}, Target("double")) for program in (few, many)}) == 1
+    assert len({emit_gpu([program], {}, Target("double", gpu=True)) for program in (few, many)}) == 1
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -1.0, math.inf])

@@ -17,7 +17,7 @@ from kinema.trace import (
     Tape,
     Target,
     Value,
-    emit_ptx,
+    emit_gpu,
     finish,
     interpret,
     n_exchanged,
@@ -104,7 +104,8 @@ def test_a_role_takes_only_what_others_computed_alone() -> None:
 
 def test_the_text_has_a_branch_for_each_role_and_two_meetings_in_each() -> None:
     divided = split(limbs_program(3, np.random.default_rng(0)).line, role_of, 3)
-    text = emit_ptx(divided, {"state": Place("state", 0), "trunk": Place("state", 9)}, Target())
-    assert len(re.findall(r"setp\.ne\.s32 \w+, role, [0-2];", text)) == 3
-    assert text.count("bar.sync") == 6
-    assert f"exchange_[{n_exchanged(divided)} * 32]" in text
+    text = emit_gpu(divided, {"state": Place("state", 0), "trunk": Place("state", 9)}, Target(gpu=True))
+    (cases,) = re.findall(r"switch i32 %role, .*\[(.*)\]", text)
+    assert cases.count("label") == 3
+    assert text.count("call void @llvm.nvvm.barrier0()") == 6
+    assert f"global [{n_exchanged(divided) * 32} x float]" in text

@@ -1,4 +1,4 @@
-"""L2: arrays and compiled programs, on a CPU through LLVM or on a GPU through NVIDIA Warp: only this knows of them."""
+"""L2: arrays and compiled programs, through LLVM and on a GPU NVIDIA Warp and CUDA: only this knows of them."""
 
 from .arrays import Arena as Arena, Field as Field, Layout as Layout, padded as padded
 from .devices import (

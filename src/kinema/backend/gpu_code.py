@@ -1,67 +1,113 @@
-"""Machine code for a GPU: compiled and kept by NVIDIA Warp.
+"""Code for a GPU: compiled by LLVM to PTX, assembled and launched by the driver of CUDA, among NVIDIA Warp's arrays."""
 
-This module must not postpone its annotations: Warp reads the types of kernels from them.
-"""
+from __future__ import annotations
 
-# pyright: reportInvalidTypeForm=false
-
-import hashlib
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
+from kinema.foundation import KinemaError
+from kinema.trace import ENTRY
+
 from .devices import Device, warp, warp_lock
+from .host_code import machine_code
 
 LEAST_BLOCKS = 4
 """Blocks that a multiprocessor has to have room for. More leave a thread too few registers: twice the time for a
 humanoid with 5, measured on an H200."""
-_HEAD = """
-{scalar}* __restrict__ state = state_.data; const {scalar}* __restrict__ told_start = told_.data;
-{scalar}* __restrict__ out = out_.data; const {scalar}* __restrict__ uniform = uniform_.data;
-{scalar}* __restrict__ scratch = scratch_.data;
-const int* __restrict__ ints = ints_.data; const {scalar}* __restrict__ floats = floats_.data;
-const int e = {environment};
+_BOUNDS = """!nvvm.annotations = !{{!1}}
+!1 = !{{ptr @{entry}, !"maxntidx", i32 {block_dim}, !"minctasm", i32 {least}}}
 """
+_LOG, _LOG_SIZE = 5, 6
+"""CU_JIT_ERROR_LOG_BUFFER and its size: where the driver says what it does not like."""
+_ROOM = 8192
+_REGISTERS = 4
+"""CU_FUNC_ATTRIBUTE_NUM_REGS."""
 
 
-def compile_gpu(text: str, scalar: str, environment: str, device: Device, block_dim: int) -> Any:
-    """A Warp kernel around the text of a function, in a module that is called after its content, as its cache is."""
-    wp = warp()
-    number = wp.float32 if scalar == "float" else wp.float64
-    source = _HEAD.format(scalar=scalar, environment=environment) + text
+def ptx(text: str, block_dim: int) -> bytes:
+    """A module's text, compiled for blocks of so many threads."""
+    return machine_code(text + _BOUNDS.format(entry=ENTRY, block_dim=block_dim, least=LEAST_BLOCKS), "ptx")
 
-    @wp.func_native(source)
-    def run(  # noqa: PLR0913, PLR0917  all that the text names
-        state_: wp.array2d(dtype=number),
-        told_: wp.array2d(dtype=number),
-        out_: wp.array2d(dtype=number),
-        uniform_: wp.array(dtype=number),
-        scratch_: wp.array2d(dtype=number),
-        ints_: wp.array(dtype=wp.int32),
-        floats_: wp.array(dtype=number),
-        stride: int,
-        steps: int,
-        advance: int,
-        thread: int,
-    ): ...
 
-    def kinema_program(  # noqa: PLR0913, PLR0917
-        state: wp.array2d(dtype=number),
-        told: wp.array2d(dtype=number),
-        out: wp.array2d(dtype=number),
-        uniform: wp.array(dtype=number),
-        scratch: wp.array2d(dtype=number),
-        ints: wp.array(dtype=wp.int32),
-        floats: wp.array(dtype=number),
-        stride: int,
-        steps: int,
-        advance: int,
-    ):
-        run(state, told, out, uniform, scratch, ints, floats, stride, steps, advance, wp.tid())
+class GpuFunction:
+    """A kernel that is loaded on a device."""
 
-    options = {"enable_backward": False, "launch_bounds": (block_dim, LEAST_BLOCKS)}
-    digest = hashlib.sha256(f"{scalar} {options} {source}".encode()).hexdigest()[:16]
-    with warp_lock:
-        module = wp.get_module(f"kinema_{digest}")
-        module.options.update({"enable_backward": False, "fuse_fp": True})
-        kernel = wp.Kernel(func=kinema_program, module=module, options=options)
-        wp.load_module(module, device=device.name, block_dim=block_dim)  # another one would compile again
-    return kernel
+    def __init__(self, text: str, device: Device, block_dim: int) -> None:
+        self._device = device
+        self._block_dim = block_dim
+        code = ptx(text, block_dim)
+        with warp_lock:
+            self._context = ctypes.c_void_p(warp().get_device(device.name).context)
+        self.handle = self._within(lambda: _loaded(code))  # the driver may assemble several at a time
+
+    def _within(self, do: Callable[[], Any]) -> Any:
+        """Done in Warp's context: any other, or none, may be the thread's own."""
+        _call("cuCtxPushCurrent_v2", self._context)
+        try:
+            return do()
+        finally:
+            _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def attribute(self, number: int) -> int:
+        """One of the driver's `CUfunction_attribute`s."""
+        return self._within(lambda: _attribute(self.handle, number))
+
+    def record(self, n_blocks: int, arrays: Sequence[Any], numbers: Sequence[int]) -> Callable[[], None]:
+        """A launch that can be repeated, on the stream that is Warp's then: a graph may be capturing it."""
+        values = [*(ctypes.c_void_p(a.ptr) for a in arrays), *map(ctypes.c_int32, numbers)]
+        places = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        device, launch_kernel = warp().get_device(self._device.name), _driver().cuLaunchKernel
+
+        def launch(_kept: Sequence[Any] = (*arrays, *values)) -> None:
+            stream = ctypes.c_void_p(device.stream.cuda_stream)
+            self._within(
+                lambda: _checked(
+                    launch_kernel(self.handle, n_blocks, 1, 1, self._block_dim, 1, 1, 0, stream, places, None),
+                    "cuLaunchKernel",
+                )
+            )
+
+        return launch
+
+
+def _loaded(code: bytes) -> ctypes.c_void_p:
+    """The kernel of a module; what it needs is there before anything is captured."""
+    module, function, log = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(_ROOM)
+    options = (ctypes.c_int * 2)(_LOG, _LOG_SIZE)
+    values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _ROOM)
+    status = _driver().cuModuleLoadDataEx(ctypes.byref(module), code + b"\0", 2, options, values)
+    _checked(status, "the assembler of the CUDA driver", log.value.decode(errors="replace").strip())
+    _call("cuModuleGetFunction", ctypes.byref(function), module, ENTRY.encode())
+    _attribute(function, _REGISTERS)
+    return function
+
+
+def _attribute(function: ctypes.c_void_p, number: int) -> int:
+    value = ctypes.c_int()
+    _call("cuFuncGetAttribute", ctypes.byref(value), number, function)
+    return value.value
+
+
+@cache
+def _driver() -> Any:
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        raise KinemaError(f"the driver of CUDA, {name}, cannot be loaded: {error}") from None
+
+
+def _call(name: str, *arguments: Any) -> None:
+    _checked(getattr(_driver(), name)(*arguments), name)
+
+
+def _checked(status: int, what: str, log: str = "") -> None:
+    """An error of the driver, in its words."""
+    if status:
+        text = ctypes.c_char_p()
+        _driver().cuGetErrorString(status, ctypes.byref(text))
+        reason = (text.value or b"no reason").decode(errors="replace")
+        raise KinemaError(f"{what} failed: {reason} (error {status}){': ' if log else ''}{log}")

@@ -1,4 +1,4 @@
-"""Machine code for the host: compiled by LLVM in a process beside this one, kept on disk, loaded into this one."""
+"""Machine code: compiled by LLVM in a process beside this one, kept on disk; the host's is loaded into this one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Workers:
             self._idle.append(worker)
 
     def compile(self, text: str) -> bytes:
-        """Object code; an interrupt ends the process that is compiling."""
+        """Object code or PTX; an interrupt ends the process that is compiling."""
         worker = self._take()
         try:
             return self._ask(worker, text)
@@ -114,14 +114,19 @@ atexit.register(WORKERS.close)
 
 
 def compile_host(text: str) -> HostFunction:
-    """The function of a module's text, from the disk cache if it was compiled before."""
+    """The function of a module's text."""
+    return _load(machine_code(text))
+
+
+def machine_code(text: str, kind: str = "o") -> bytes:
+    """What a module's text compiles to, from the disk cache if it was compiled before."""
     key = hashlib.sha256(f"{processor_key()} {_WORKER.read_text(encoding='utf-8')} {text}".encode()).hexdigest()[:32]
-    file = cache_folder() / "host" / f"{key}.o"
+    file = cache_folder() / "code" / f"{key}.{kind}"
     code = _kept(file)
     if code is None:
         code = WORKERS.compile(text)
         keep(file, hashlib.sha256(code).digest() + code)
-    return _load(code)
+    return code
 
 
 def _kept(file: Path) -> bytes | None:

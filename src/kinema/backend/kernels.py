@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.trace import Place, Program, Slot, Target, emit_llvm, emit_ptx, n_exchanged, optimise, split
+from kinema.trace import Place, Program, Slot, Target, emit_gpu, emit_llvm, n_exchanged, optimise, split
 
 from .arrays import Arena
 from .devices import Device, numpy_type, warp
@@ -24,9 +24,6 @@ BLOCK_DIM = 64
 WARP = 32
 SHARED_BYTES = 48 * 1024
 """Memory that the threads of a block share, on every GPU."""
-_ONE_THREAD = "thread"
-_SEVERAL_THREADS = "thread / {block} * {warp} + thread % {warp}"
-"""A block is one warp of environments, and as many warps as there are roles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +81,17 @@ class Kernel:
         self._scratch: dict[int, Any] = {}
         self._earlier: list[Any] = []
         """Narrower memory that earlier launches work in."""
-        target = Target(precision, self.lanes, fused=not device.is_cpu or has_fused_multiply_add())
         if device.is_cpu:
             from .host_code import compile_host
 
+            target = Target(precision, self.lanes, fused=has_fused_multiply_add())
             self.source = emit_llvm(parts[0], places, target, runs_per_step)
             self._code: Any = compile_host(self.source)
         else:
-            from .gpu_code import compile_gpu
+            from .gpu_code import GpuFunction
 
-            environment = _ONE_THREAD
-            if self.roles > 1:
-                environment = _SEVERAL_THREADS.format(block=WARP * self.roles, warp=WARP)
-            self.source = emit_ptx(parts, places, target, runs_per_step)
-            self._code = compile_gpu(self.source, target.scalar, environment, device, self._block_dim)
+            self.source = emit_gpu(parts, places, Target(precision, gpu=True), runs_per_step)
+            self._code = GpuFunction(self.source, device, self._block_dim)
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
@@ -109,6 +103,7 @@ class Kernel:
 
     @property
     def _block_dim(self) -> int:
+        """Threads of a block; where there are roles, one warp of environments, and as many warps as roles."""
         return BLOCK_DIM if self.roles == 1 else WARP * self.roles
 
     def record(self, arguments: Arguments) -> Callable[[], None]:
@@ -121,12 +116,12 @@ class Kernel:
         shards = max(1, min(arguments.threads or n_threads(), work // WORK_PER_THREAD, vectors))
         bounds = [vectors * i // shards for i in range(shards + 1)]
         arrays = [arguments.state.data, arguments.told, arguments.out.data, arguments.uniform.data]
-        run, steps = self._code, (arguments.state.stride, arguments.steps, arguments.advance)
+        run, steps = self._code, (arguments.state.stride, arguments.steps, arguments.advance, arguments.state.n_envs)
         calls = []
         for shard, (first, last) in enumerate(pairwise(bounds)):
             # a thread runs one vector of environments after the other, in memory that stays in its cache
             own = [*arrays, self._memory(shard, self.lanes), self._ints, self._floats]
-            calls.append((own, (*(a.ctypes.data for a in own), *steps, first, last, arguments.state.n_envs)))
+            calls.append((own, (*(a.ctypes.data for a in own), *steps, first, last)))
         if shards == 1:
             kept, only = calls[0]
             return lambda kept=kept: run(*only)
@@ -140,28 +135,11 @@ class Kernel:
         return launch
 
     def _on_gpu(self, arguments: Arguments) -> Callable[[], None]:
-        stride = arguments.state.stride
-        count = arguments.state.n_envs if self.roles == 1 else -(-arguments.state.n_envs // WARP) * WARP * self.roles
-        command = warp().launch(
-            self._code,
-            dim=count,
-            inputs=[
-                arguments.state.data,
-                arguments.told,
-                arguments.out.data,
-                arguments.uniform.data,
-                self._memory(0, stride),
-                self._ints,
-                self._floats,
-                stride,
-                arguments.steps,
-                arguments.advance,
-            ],
-            device=self.device.name,
-            block_dim=self._block_dim,
-            record_cmd=True,
-        )
-        return command.launch
+        state = arguments.state
+        arrays = [state.data, arguments.told, arguments.out.data, arguments.uniform.data]
+        arrays += [self._memory(0, state.stride), self._ints, self._floats]
+        n_blocks = -(-state.n_envs // (self._block_dim // self.roles))
+        return self._code.record(n_blocks, arrays, (state.stride, arguments.steps, arguments.advance, state.n_envs))
 
     def _memory(self, shard: int, stride: int) -> Any:
         """What a thread works in on a CPU, or all threads on a GPU."""
@@ -201,4 +179,5 @@ def captured(device: Device, launches: Sequence[Callable[[], None]]) -> Callable
     with wp.ScopedCapture(device=device.name) as capture:
         for launch in launches:
             launch()
-    return lambda: wp.capture_launch(capture.graph)
+    # the graph knows addresses; the launches keep the arrays there
+    return lambda kept=tuple(launches): wp.capture_launch(capture.graph)

@@ -13,8 +13,7 @@ from .blocks import (
     Store as Store,
 )
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
-from .emit_llvm import ENTRY as ENTRY, emit_llvm as emit_llvm
-from .emit_ptx import emit_ptx as emit_ptx
+from .emit_llvm import ENTRY as ENTRY, emit_gpu as emit_gpu, emit_llvm as emit_llvm
 from .functions import (
     absolute as absolute,
     clamp as clamp,

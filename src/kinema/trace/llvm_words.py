@@ -1,19 +1,23 @@
-"""LLVM's text for numbers of one environment or of a vector of them: types, names, arithmetic, loops over integers."""
+"""LLVM's text for numbers of one environment or of a vector of them: types, names, arithmetic, loops over integers.
+
+No operation may be reordered or contracted by the compiler: every width gives the same bits.
+"""
 
 from __future__ import annotations
 
 import struct
 
-from .emitter import Emitter
-from .lowering import Target
+from .lowering import SINES, Target
 
 
-class LlvmWords(Emitter):
-    """A function that is being written."""
+class LlvmWords:
+    """A function that is being written; what a method returns is what a value is called there."""
 
     def __init__(self, target: Target) -> None:
-        super().__init__()
         self.target = target
+        self.lines: list[str] = []
+        self.turns: list[str] = []
+        """The counters of the counted loops that the text is in."""
         self.n = target.scalar
         wide = target.lanes > 1
         self.kn = f"<{target.lanes} x {self.n}>" if wide else self.n
@@ -22,11 +26,21 @@ class LlvmWords(Emitter):
         bits = 8 * self.size
         self.int = f"<{target.lanes} x i{bits}>" if wide else f"i{bits}"
         self.suffix = f"v{target.lanes}f{bits}" if wide else f"f{bits}"
+        self.i = "i32" if target.gpu else "i64"
+        """The type of counters and row numbers: what the processor is quick with."""
         self.label = "entry"
         """The block of code that is being written."""
         self._count = 0
         self._pending: dict[str, tuple[int, str]] = {}
         """Loops that are not closed yet: the line of the counter."""
+
+    def declarations(self) -> list[str]:
+        """The functions that arithmetic calls."""
+        called = [("llvm.fma", 3), ("llvm.sqrt", 1), ("llvm.fabs", 1)]
+        texts = [f"declare {self.kn} @{name}.{self.suffix}({', '.join([self.kn] * count)})" for name, count in called]
+        return [*texts, "declare float @llvm.nvvm.rcp.approx.ftz.f(float)"] if self.target.gpu else texts
+
+    # ------------------------------------------------------------------------------------------------------- text
 
     def put(self, line: str) -> None:
         """A line of text."""
@@ -57,20 +71,22 @@ class LlvmWords(Emitter):
         self.open(head)
         place = len(self.lines)
         self.put("")  # the counter, when it is known where the loop comes back from
-        more = self.set(f"icmp slt i64 {counter}, {end}")
+        more = self.set(f"icmp slt {self.i} {counter}, {end}")
         self.put(f"br i1 {more}, label %{body}, label %{done}")
         self.open(body)
-        self._pending[head] = (place, f"  {counter} = phi i64 [ {start}, %{before} ], [ {after}, %{{}} ]")
+        self._pending[head] = (place, f"  {counter} = phi {self.i} [ {start}, %{before} ], [ {after}, %{{}} ]")
         return (head, done, counter, after), counter
 
     def end(self, loop: tuple[str, str, str, str]) -> None:
         """The end of a loop over integers."""
         head, done, counter, after = loop
-        self.put(f"{after} = add i64 {counter}, 1")
+        self.put(f"{after} = add {self.i} {counter}, 1")
         place, line = self._pending.pop(head)
         self.lines[place] = line.format(self.label)
         self.put(f"br label %{head}")
         self.open(done)
+
+    # ------------------------------------------------------------------------------------------------------- numbers
 
     def constant(self, value: float) -> str:
         """A number, the same for all environments."""
@@ -106,33 +122,87 @@ class LlvmWords(Emitter):
         """The mask of all environments."""
         return "true" if self.target.lanes == 1 else f"<{', '.join(['i1 true'] * self.target.lanes)}>"
 
-    def binary(self, op: str, a: str, b: str) -> str:
+    # ---------------------------------------------------------------------------------------------------- arithmetic
+
+    def operation(self, op: str, args: list[str]) -> str:
+        """What an instruction that reads no memory gives."""
+        match op:
+            case "add" | "sub" | "mul":
+                return self._binary(op, *args)
+            case "neg":
+                return self._negative(*args)
+            case "reciprocal":
+                return self._reciprocal(*args)
+            case "sqrt" | "abs":
+                name = "llvm.sqrt" if op == "sqrt" else "llvm.fabs"
+                return self.set(f"call {self.kn} @{name}.{self.suffix}({self.kn} {args[0]})")
+            case "min":
+                return self._choose(args[1], args[0], args[1], args[0])
+            case "max":
+                return self._choose(args[0], args[1], args[1], args[0])
+            case "select":
+                return self._choose(*args)
+            case "fma":
+                return self._fma(*args)
+            case "fms":
+                return self._fma(args[0], args[1], self._negative(args[2]))
+            case "fnma":
+                return self._fma(self._negative(args[0]), args[1], args[2])
+            case "turn":
+                return self.turns[-1]
+        raise AssertionError(f"no operation {op!r}")
+
+    def _binary(self, op: str, a: str, b: str) -> str:
         return self.set(f"f{op} {self.kn} {a}, {b}")
 
-    def negative(self, a: str) -> str:
+    def _negative(self, a: str) -> str:
         return self.set(f"fneg {self.kn} {a}")
 
-    def reciprocal(self, a: str) -> str:
-        return self.set(f"fdiv {self.kn} {self.constant(1.0)}, {a}")
+    def _reciprocal(self, a: str) -> str:
+        """On a GPU in single precision its estimate and one step of Newton's: exact but for the last bit."""
+        if not (self.target.gpu and self.target.precision == "single"):
+            return self.set(f"fdiv {self.kn} {self.constant(1.0)}, {a}")
+        guess = self.set(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {a})")
+        return self._fma(guess, self._fma(self._negative(a), guess, self.constant(1.0)), guess)
 
-    def absolute(self, a: str) -> str:
-        return self.set(f"call {self.kn} @llvm.fabs.{self.suffix}({self.kn} {a})")
-
-    def root(self, a: str) -> str:
-        return self.set(f"call {self.kn} @llvm.sqrt.{self.suffix}({self.kn} {a})")
-
-    def fma(self, a: str, b: str, c: str) -> str:
+    def _fma(self, a: str, b: str, c: str) -> str:
         if self.target.fused:
             return self.set(f"call {self.kn} @llvm.fma.{self.suffix}({self.kn} {a}, {self.kn} {b}, {self.kn} {c})")
-        return self.binary("add", self.binary("mul", a, b), c)
+        return self._binary("add", self._binary("mul", a, b), c)
 
-    def below(self, a: str, b: str) -> str:
-        return self.set(f"fcmp olt {self.kn} {a}, {b}")
+    def _choose(self, a: str, b: str, below: str, otherwise: str) -> str:
+        """One of two values, by whether a is below b."""
+        return self._either(self.set(f"fcmp olt {self.kn} {a}, {b}"), below, otherwise)
 
-    def either(self, condition: str, then: str, otherwise: str) -> str:
+    def _either(self, condition: str, then: str, otherwise: str) -> str:
         return self.set(f"select {self.i1} {condition}, {self.kn} {then}, {self.kn} {otherwise}")
 
-    def quadrant(self, shifted: str) -> tuple[str, str, str]:
+    # ----------------------------------------------------------------------------------------------- sine and cosine
+
+    def sine_and_cosine(self, x: str) -> tuple[str, str]:
+        """See `SineConstants`."""
+        known, one = SINES[self.target.precision], self.constant
+        shifted = self._fma(x, one(known.two_over_pi), one(known.magic))
+        k = self._binary("sub", shifted, one(known.magic))
+        r = x
+        for part in known.half_pi:
+            r = self._fma(k, one(-part), r)
+        z = self._binary("mul", r, r)
+        sine = self._fma(self._binary("mul", r, z), self._horner(known.sine, z), r)
+        about = self._fma(z, one(-0.5), one(1.0))
+        cosine = self._fma(self._binary("mul", z, z), self._horner(known.cosine, z), about)
+        odd, second, third = self._quadrant(shifted)
+        s, c = self._either(odd, cosine, sine), self._either(odd, sine, cosine)
+        return self._either(second, self._negative(s), s), self._either(third, self._negative(c), c)
+
+    def _horner(self, coefficients: tuple[float, ...], z: str) -> str:
+        result = self.constant(coefficients[-1])
+        for coefficient in reversed(coefficients[:-1]):
+            result = self._fma(z, result, self.constant(coefficient))
+        return result
+
+    def _quadrant(self, shifted: str) -> tuple[str, str, str]:
+        """Conditions of the lowest bits of a number: whether bit 0 is set, bit 1, and bit 1 of the next number."""
         bits = self.set(f"bitcast {self.kn} {shifted} to {self.int}")
         after = self.set(f"add {self.int} {bits}, {self.whole(1)}")
         return self._bit(bits, 1), self._bit(bits, 2), self._bit(after, 2)

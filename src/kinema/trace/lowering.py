@@ -1,4 +1,4 @@
-"""What the emitters share: where the arrays of a program lie, and what they are emitted for."""
+"""What the emitter needs to know: where the arrays of a program lie, and what they are emitted for."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ class Target:
     """Environments to a vector; 1 for plain scalars."""
     fused: bool = True
     """Whether the processor has an instruction that multiplies and adds with one rounding."""
+    gpu: bool = False
+    """Whether it is a GPU: an environment is a thread there, or several, and not a lane of a vector."""
 
     @property
     def scalar(self) -> str:
-        """The type of a number in memory, as both C and LLVM call it."""
+        """The type of a number, as LLVM calls it."""
         return "float" if self.precision == "single" else "double"
 
     def rounded(self, value: float) -> float:

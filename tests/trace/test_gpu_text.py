@@ -1,9 +1,10 @@
-"""The text for GPUs, without a GPU: a small machine runs it, and NVIDIA's compiler takes it."""
+"""The code for GPUs, without a GPU: the host runs what is emitted for one, and NVIDIA's assembler takes it."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema.backend import CACHE_VARIABLE
+from kinema.backend.gpu_code import ptx
 from kinema.trace import (
     SCRATCH,
     UNIFORM,
@@ -18,39 +21,53 @@ from kinema.trace import (
     Slot,
     Tape,
     Target,
+    absolute,
+    emit_gpu,
     emit_llvm,
-    emit_ptx,
     finish,
     interpret_in,
     optimise,
     sin,
     split,
+    sqrt,
 )
 from kinema.trace.blocks import lines
 
 from .arenas import Memory, Numbers, interpreted
-from .ptx_machine import Machine
+from .gpu_on_host import run_on_host
 from .random_programs import MEMORY, N_SCRATCH, random_numbers, recorded, some_tree, trees
 from .test_random_programs import agree
 from .test_split import limbs_program, role_of
 
-N_ENVS, STRIDE, STEPS = 3, 5, 2
+N_ENVS, STRIDE, STEPS = 3, 32, 2
 KINDS = ("count", "repeat", "condition", "table", "index", "scratch", "uniform")
 TREES = 12
 
 
-def on_the_machine(
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What random programs leave behind is of no use to anybody."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def on_host(
     roles: tuple[Program, ...], memory: Memory, numbers: Numbers, n_envs: int, steps: int = 1, runs: int = 1
 ) -> Numbers:
-    """What is in the arenas after the text has run; beside the environments there is nothing."""
-    text = emit_ptx(roles, memory.places(), Target("double"), runs)
+    """What is in the arenas after the threads of a GPU have run; one alone writes nothing beside its environment."""
+    text = emit_gpu(roles, memory.places(), Target("double", gpu=True), runs)
     ints, floats = roles[0].tables()
     arrays = {SCRATCH: np.full((max(roles[0].n_scratch, 1), STRIDE), np.nan), "ints": ints, "floats": floats}
     for arena, values in numbers.items():
         wide = np.full((max(len(values), 1), 1 if arena == UNIFORM else STRIDE), np.nan)
         wide[: len(values), : values.shape[1]] = values
         arrays["told_start" if arena == "told" else arena] = wide
-    Machine(text, arrays, STRIDE, steps, memory.n_rows("told")).run(range(n_envs))
+    arguments = (STRIDE, steps, memory.n_rows("told"), n_envs)
+    if len(roles) == 1:
+        run_on_host(text, arrays, arguments, n_blocks=-(-n_envs // 2), shape=(1, 2))
+    else:
+        run_on_host(text, arrays, arguments, n_blocks=1, shape=(len(roles), n_envs))
     result: Numbers = {}
     for arena, values in numbers.items():
         whole = arrays["told_start" if arena == "told" else arena]
@@ -59,12 +76,12 @@ def on_the_machine(
     return result
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(tree=trees(), seed=st.integers(0, 5))
 def test_the_text_does_what_the_interpreter_does(tree: tuple[Any, ...], seed: int) -> None:
     numbers = random_numbers(seed, N_ENVS, STEPS)
     program = recorded(tree)
-    found = on_the_machine((optimise(program),), MEMORY, numbers, N_ENVS, STEPS)
+    found = on_host((optimise(program),), MEMORY, numbers, N_ENVS, STEPS)
     agree(found, interpreted(program, MEMORY, numbers, N_ENVS, STEPS))
 
 
@@ -72,7 +89,7 @@ def test_several_runs_to_a_step() -> None:
     """What is told moves on from step to step, not from run to run."""
     numbers = random_numbers(0, N_ENVS, STEPS)
     program = recorded(some_tree(3))
-    found = on_the_machine((program,), MEMORY, numbers, N_ENVS, STEPS, runs=2)
+    found = on_host((program,), MEMORY, numbers, N_ENVS, STEPS, runs=2)
     agree(found, interpreted(program, MEMORY, numbers, N_ENVS, STEPS, runs=2))
 
 
@@ -84,7 +101,7 @@ def test_threads_that_share_an_environment(n_limbs: int) -> None:
     memory = Memory(state=[("state", 3 * n_limbs), ("trunk", 1)])
     numbers = memory.whole({"state": rng.uniform(-0.5, 0.5, (3 * n_limbs + 1, N_ENVS))}, N_ENVS)
     roles = split(program.line, role_of, n_limbs)
-    found = on_the_machine(roles, memory, numbers, N_ENVS, steps=2)["state"]
+    found = on_host(roles, memory, numbers, N_ENVS, steps=2)["state"]
     arenas = {"state": numbers["state"].copy()}
     interpret_in(program, arenas, memory.places(), runs=2)
     np.testing.assert_allclose(found, arenas["state"], rtol=1e-12, atol=1e-12)
@@ -96,7 +113,7 @@ def test_the_text_is_the_same_every_time() -> None:
         texts = {
             (
                 emit_llvm(program, MEMORY.places(), Target("double", 4)),
-                emit_ptx((program,), MEMORY.places(), Target("single")),
+                emit_gpu((program,), MEMORY.places(), Target("single", gpu=True)),
             )
             for program in (optimise(recorded(some_tree(seed))) for _ in range(2))
         }
@@ -105,37 +122,24 @@ def test_the_text_is_the_same_every_time() -> None:
 
 # ------------------------------------------------------------------------------------------------------------ for real
 
-_KERNEL = """
-__global__ void {name}({scalar}* state, const {scalar}* told_start, {scalar}* out, const {scalar}* uniform,
-    {scalar}* scratch, const int* ints, const {scalar}* floats, int stride, int steps, int advance) {{
-const int e = blockIdx.x * 32 + threadIdx.x % 32;
-{text}}}
-"""
 
-
-def kernels(programs: list[tuple[Program, ...]], memory: Memory, precision: str) -> str:
-    """One file with all of them: starting the compiler takes longer than its work."""
-    target = Target(precision)
-    return "".join(
-        _KERNEL.format(name=f"kernel{i}", scalar=target.scalar, text=emit_ptx(roles, memory.places(), target, runs))
-        for i, roles in enumerate(programs)
-        for runs in [1 + i % 2]
-    )
-
-
-def compile_with_nvcc(text: str, folder: Path) -> None:
-    compiler = shutil.which("nvcc")
-    if compiler is None:
-        pytest.skip("there is no nvcc on the PATH")
-    source = folder / "kernels.cu"
-    source.write_text(text, encoding="utf-8")
+def assembled(roles: tuple[Program, ...], memory: Memory, precision: str, folder: Path) -> str:
+    """What the compiler makes of it, which NVIDIA's assembler has taken."""
+    text = emit_gpu(roles, memory.places(), Target(precision, gpu=True), runs_per_step=2)
+    code = ptx(text, 32 * len(roles))
+    assembler = shutil.which("ptxas")
+    if assembler is None:
+        pytest.skip("there is no ptxas on the PATH")
+    source = folder / "kernel.ptx"
+    source.write_bytes(code)
     done = subprocess.run(
-        [compiler, "-arch=sm_90", "-c", "-o", str(folder / "kernels.o"), str(source)],
+        [assembler, "-arch=sm_90", "-o", str(folder / "kernel.cubin"), str(source)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return code.decode()
 
 
 def features(program: Program) -> set[str]:
@@ -152,18 +156,41 @@ def features(program: Program) -> set[str]:
 
 
 @pytest.mark.parametrize("precision", ["single", "double"])
-def test_nvidias_compiler_takes_every_kind_of_blocks(precision: str, tmp_path: Path) -> None:
+def test_nvidias_assembler_takes_every_kind_of_blocks(precision: str, tmp_path: Path) -> None:
+    """As does LLVM's; what lies in arenas is read from there, and not from wherever it may be."""
     programs = [optimise(recorded(some_tree(seed))) for seed in range(TREES)]
     assert set(KINDS) == set().union(*map(features, programs))
     assert all(program.n_scratch == N_SCRATCH for program in programs)
-    compile_with_nvcc(kernels([(program,) for program in programs], MEMORY, precision), tmp_path)
+    for program in programs:
+        code = assembled((program,), MEMORY, precision, tmp_path)
+        assert ".maxntid 32" in code
+        assert ".minnctapersm" in code
+        assert not [word for word in code.split() if word.startswith(("ld.b", "st.b"))], "it does not know the memory"
 
 
 @pytest.mark.parametrize("precision", ["single", "double"])
-def test_nvidias_compiler_takes_roles(precision: str, tmp_path: Path) -> None:
+def test_nvidias_assembler_takes_roles(precision: str, tmp_path: Path) -> None:
     memory = Memory(state=[("state", 12), ("trunk", 1)])
-    programs = [split(limbs_program(n, np.random.default_rng(n)).line, role_of, n) for n in (2, 4)]
-    compile_with_nvcc(kernels(programs, memory, precision), tmp_path)
+    for n in (2, 4):
+        roles = split(limbs_program(n, np.random.default_rng(n)).line, role_of, n)
+        code = assembled(roles, memory, precision, tmp_path)
+        assert code.count("bar.sync") == 2 * n
+        assert "ld.shared" in code
+        assert "ld.local" not in code, "what a role keeps is in registers"
+
+
+def test_each_operation_rounds_as_it_says() -> None:
+    """Nothing is fused, approximated or flushed to zero but the first guess of a reciprocal in single precision."""
+    tape = Tape()
+    a, b = tape.inputs("x", 2)
+    program = finish(tape, {"x": [a * b + a, 1.0 / (a - b)], "y": [sqrt(a), absolute(b)]})
+    places = Memory(state=[("x", 2)], out=[("y", 2)]).places()
+    for precision, own in (("single", ["rcp.approx.ftz.f32"]), ("double", ["rcp.rn.f64"])):
+        code = ptx(emit_gpu((program,), places, Target(precision, gpu=True)), 64).decode()
+        f = "f32" if precision == "single" else "f64"
+        words = {word for word in code.split() if word.endswith(f".{f}")}
+        newton = {"fma.rn.f32", "neg.f32"} if precision == "single" else set()
+        assert words == {f"mul.rn.{f}", f"add.rn.{f}", f"sub.rn.{f}", f"sqrt.rn.{f}", f"abs.{f}", *own, *newton}
 
 
 def test_a_role_that_has_nothing_to_give(tmp_path: Path) -> None:
@@ -178,6 +205,6 @@ def test_a_role_that_has_nothing_to_give(tmp_path: Path) -> None:
     memory = Memory(state=[("x", 2)])
     roles = split(program.line, own, 2)
     numbers = memory.whole({"state": np.array([[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]])}, N_ENVS)
-    found = on_the_machine(roles, memory, numbers, N_ENVS)["state"]
+    found = on_host(roles, memory, numbers, N_ENVS)["state"]
     np.testing.assert_allclose(found, np.array([np.sin([0.1, 0.2, 0.3]), [2.0, 4.0, 6.0]]), atol=1e-15)
-    compile_with_nvcc(kernels([roles], memory, "double"), tmp_path)
+    assembled(roles, memory, "double", tmp_path)

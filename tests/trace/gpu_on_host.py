@@ -1,0 +1,82 @@
+"""A GPU without a GPU: the function that is emitted for one, compiled for the host, and called for each thread.
+
+What only a GPU has becomes a function of this file: the numbers of a thread, meetings, an instruction for addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import product
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from kinema.backend.host_code import compile_host
+from kinema.trace.emit_llvm import POINTERS
+from kinema.trace.llvm_blocks import WARP, WIDE
+
+_REGISTERS = ("tid", "ctaid", "ntid")
+_HERE = {
+    'target triple = "nvptx64-nvidia-cuda"': "",
+    "ptx_kernel ": "",
+    " addrspace(1)": "",
+    " addrspace(3)": "",
+    WIDE: "@test_wide",
+    "@llvm.nvvm.barrier0": "@test_meet",
+    **{f"@llvm.nvvm.read.ptx.sreg.{register}.x": f"@test_{register}" for register in _REGISTERS},
+}
+_WIDE_HERE = """
+define internal ptr @test_wide(i32 %rows, i32 %pitch, ptr %base) {
+  %r = sext i32 %rows to i64
+  %p = sext i32 %pitch to i64
+  %bytes = mul i64 %r, %p
+  %at = getelementptr i8, ptr %base, i64 %bytes
+  ret ptr %at
+}
+"""
+_thread = threading.local()
+
+
+@cache
+def _callbacks() -> list[Any]:
+    """What the code calls; kept, as it is called by address."""
+    number, meeting = ctypes.CFUNCTYPE(ctypes.c_int32), ctypes.CFUNCTYPE(None)
+    made: dict[str, Any] = {r: number(lambda r=r: getattr(_thread, r)) for r in _REGISTERS}
+    made["meet"] = meeting(lambda: _thread.barrier.wait(60) and None)
+    for name, callback in made.items():
+        address = ctypes.cast(callback, ctypes.c_void_p).value
+        assert address is not None
+        llvm.add_symbol(f"test_{name}", address)
+    return list(made.values())
+
+
+def run_on_host(
+    text: str,
+    arrays: Mapping[str, np.ndarray],
+    numbers: tuple[int, int, int, int],
+    n_blocks: int,
+    shape: tuple[int, int],
+) -> None:
+    """Every thread of every block: of so many roles, and of so many environments (or of some of a warp)."""
+    for gpu, host in _HERE.items():
+        text = text.replace(gpu, host)
+    _callbacks()
+    function = compile_host(text + _WIDE_HERE)
+    pointers = [arrays[name].ctypes.data for name in POINTERS]
+    roles, width = shape
+
+    def one(block: int, env: int, role: int, barrier: threading.Barrier) -> None:
+        _thread.ctaid, _thread.ntid, _thread.barrier = block, width if roles == 1 else WARP * roles, barrier
+        _thread.tid = env + WARP * role
+        function(*pointers, *numbers, 0, 0)
+
+    with ThreadPoolExecutor(roles) as pool:
+        for block, env in product(range(n_blocks), range(width)):
+            barrier = threading.Barrier(roles)
+            for done in [pool.submit(one, block, env, role, barrier) for role in range(roles)]:
+                done.result()

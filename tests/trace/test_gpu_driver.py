@@ -1,0 +1,116 @@
+"""What the driver of CUDA is told, and what becomes of its answers: a stand-in takes the calls."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code
+from kinema.foundation import KinemaError
+from kinema.trace import Place, Program, Tape, Target, emit_gpu, finish
+
+CONTEXT, STREAM = 0x1234, 0x5678
+
+
+class Driver:
+    """It remembers, and refuses what it is told to refuse."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.refused = refused
+        self.calls: list[str] = []
+        self.launched: list[tuple[int, int, int, list[int]]] = []
+        self.code = b""
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> int:
+            self.calls.append(name)
+            if name == "cuModuleLoadDataEx":
+                self.code, values = arguments[1], arguments[4]
+                ctypes.memmove(values[0], b"line 7: what is this?\0", 22)
+            elif name == "cuGetErrorString":
+                arguments[1]._obj.value = b"not like that"
+            elif name == "cuLaunchKernel":
+                addresses, kinds = arguments[9], [ctypes.c_uint64] * 7 + [ctypes.c_int32] * 4
+                told = [kind.from_address(a).value for kind, a in zip(kinds, addresses, strict=True)]
+                self.launched.append((arguments[1], arguments[4], arguments[8].value, told))
+            return 218 if name == self.refused else 0
+
+        return call
+
+
+@pytest.fixture
+def made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes kernels for a GPU that a driver stands in for."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    device = SimpleNamespace(context=CONTEXT, stream=SimpleNamespace(cuda_stream=STREAM))
+    monkeypatch.setattr(gpu_code, "warp", lambda: SimpleNamespace(get_device=lambda name: device))
+
+    def make(driver: Driver) -> gpu_code.GpuFunction:
+        monkeypatch.setattr(gpu_code, "_driver", lambda: driver)
+        return gpu_code.GpuFunction(text(), Device("cuda:0"), 64)
+
+    return make
+
+
+def program() -> Program:
+    tape = Tape()
+    return finish(tape, {"y": [2.0 * tape.input("x", 0)]})
+
+
+def text() -> str:
+    return emit_gpu([program()], {"x": Place("state", 0), "y": Place("out", 0)}, Target(gpu=True))
+
+
+def test_a_launch(made: Any) -> None:
+    """It goes to the stream of the moment, in the context of Warp, which is left again, with the arrays kept alive."""
+    driver = Driver()
+    function = made(driver)
+    assert b".maxntid 64" in driver.code
+    assert driver.code.endswith(b"\0")
+    arrays = [SimpleNamespace(ptr=1000 + i) for i in range(7)]
+    launch = function.record(5, arrays, (96, 3, 2, 77))
+    del arrays
+    launch()
+    launch()
+    assert driver.launched == [(5, 64, STREAM, [*range(1000, 1007), 96, 3, 2, 77])] * 2
+    assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2") == 3
+
+
+@pytest.mark.parametrize("refused", ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel"])
+def test_what_the_driver_refuses(made: Any, refused: str) -> None:
+    driver = Driver(refused)
+    with pytest.raises(KinemaError, match=r"failed: not like that \(error 218\)") as caught:
+        made(driver).record(1, [SimpleNamespace(ptr=0)] * 7, (0, 0, 0, 0))()
+    assert ("line 7" in str(caught.value)) == (refused == "cuModuleLoadDataEx")
+    assert driver.calls[-1] == "cuCtxPopCurrent_v2"
+
+
+def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(gpu_code.ctypes, "CDLL", absent)
+    gpu_code._driver.cache_clear()
+    with pytest.raises(KinemaError, match=r"the driver of CUDA, .*, cannot be loaded"):
+        gpu_code._driver()
+    gpu_code._driver.cache_clear()
+
+
+@pytest.mark.parametrize(("roles", "n_blocks"), [(1, 2), (2, 3)])
+def test_blocks_have_room_for_all_environments(roles: int, n_blocks: int) -> None:
+    """As many environments as threads, or one warp of them where threads have roles."""
+    told: list[Any] = []
+    kernel = Kernel.__new__(Kernel)
+    kernel.roles, kernel.n_scratch, kernel.lanes = roles, 0, 1
+    kernel._code = SimpleNamespace(record=lambda *a: told.append(a))
+    kernel._ints = kernel._floats = None
+    kernel._scratch = {0: np.zeros((1, 1))}
+    arena = SimpleNamespace(data=None, n_envs=77, stride=96)
+    arguments: Any = SimpleNamespace(state=arena, told=None, out=arena, uniform=arena, steps=4, advance=0)
+    kernel._on_gpu(arguments)
+    assert told[0][0] == n_blocks
+    assert told[0][2] == (96, 4, 0, 77)
