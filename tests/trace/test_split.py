@@ -27,9 +27,9 @@ from kinema.trace import (
 
 
 def limbs_program(n_limbs: int, rng: np.random.Generator) -> Program:
-    """A trunk of one number and limbs of three: a sum over limbs, and something of each limb that needs the sum."""
+    """A trunk of two numbers and limbs of three: a sum over limbs, and something of each limb that needs the sum."""
     tape = Tape()
-    trunk = tape.input("trunk", 0)
+    trunk, late = tape.inputs("trunk", 2)
     total: Value = trunk
     own: list[list[Value]] = []
     for limb in range(n_limbs):
@@ -37,8 +37,8 @@ def limbs_program(n_limbs: int, rng: np.random.Generator) -> Program:
         mixed = [v * float(rng.uniform(0.5, 2)) + trunk for v in values]
         own.append(mixed)
         total = total + mixed[0] * mixed[1] + mixed[2]
-    outputs = [a * total + b for limb in own for a, b in zip(limb, reversed(limb), strict=True)]
-    return finish(tape, {"state": outputs, "trunk": [total]})
+    outputs = [a * total + late * b for limb in own for a, b in zip(limb, reversed(limb), strict=True)]
+    return finish(tape, {"state": outputs, "trunk": [total, late * total]})
 
 
 def role_of(slot: Slot) -> int | None:
@@ -66,12 +66,29 @@ def meeting(roles: tuple[Program, ...], arrays: dict[str, np.ndarray]) -> dict[t
     return found
 
 
+def late_reads(roles: tuple[Program, ...]) -> set[Slot]:
+    """What a role reads after the exchange while another one may have written it already."""
+    found: set[Slot] = set()
+    for role in roles:
+        last = role.blocks[1]
+        assert isinstance(last, Line)
+        written = {s.slot for other in roles if other is not role for s in other.blocks[1].stores}  # type: ignore[union-attr]
+        found |= {i.slot for i in last.instructions if i.slot in written and i.slot is not None}
+    return found
+
+
+@pytest.mark.parametrize("n_limbs", [2, 4])
+def test_nobody_reads_what_another_may_have_written(n_limbs: int) -> None:
+    program = limbs_program(n_limbs, np.random.default_rng(0))
+    assert not late_reads(split(program.line, role_of, n_limbs))
+
+
 @settings(deadline=None, max_examples=20)
 @given(n_limbs=st.integers(2, 5), seed=st.integers(0, 99))
 def test_a_divided_program_computes_the_same(n_limbs: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = limbs_program(n_limbs, rng)
-    arrays = {"state": rng.uniform(-1, 1, (3 * n_limbs, 4)), "trunk": rng.uniform(-1, 1, (1, 4))}
+    arrays = {"state": rng.uniform(-1, 1, (3 * n_limbs, 4)), "trunk": rng.uniform(-1, 1, (2, 4))}
     whole = interpret(optimise(program), arrays)
     parts = meeting(split(program.line, role_of, n_limbs), arrays)
     assert set(parts) == {(a, i) for a, rows in whole.items() for i in range(len(rows))}

@@ -14,12 +14,11 @@ from kinema.trace import ENTRY
 from .devices import Device, warp, warp_lock
 from .host_code import machine_code
 
-LEAST_BLOCKS = 4
-"""Blocks that a multiprocessor has to have room for. More leave a thread too few registers: twice the time for a
-humanoid with 5, measured on an H200."""
 _BOUNDS = """!nvvm.annotations = !{{!1}}
-!1 = !{{ptr @{entry}, !"maxntidx", i32 {block_dim}, !"minctasm", i32 {least}}}
+!1 = !{{ptr @{entry}, !"maxntidx", i32 {block_dim}}}
 """
+"""Not how many blocks a multiprocessor has to have room for: asked for 4, the assembler takes 200 registers for an arm
+where it takes 168 by itself, and less runs at a time; asked for 5 or more, a humanoid takes twice the time."""
 _LOG, _LOG_SIZE = 5, 6
 """CU_JIT_ERROR_LOG_BUFFER and its size: where the driver says what it does not like."""
 _ROOM = 8192
@@ -29,7 +28,7 @@ _REGISTERS = 4
 
 def ptx(text: str, block_dim: int) -> bytes:
     """A module's text, compiled for blocks of so many threads."""
-    return machine_code(text + _BOUNDS.format(entry=ENTRY, block_dim=block_dim, least=LEAST_BLOCKS), "ptx")
+    return machine_code(text + _BOUNDS.format(entry=ENTRY, block_dim=block_dim), "ptx")
 
 
 class GpuFunction:

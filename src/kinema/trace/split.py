@@ -47,7 +47,9 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
         computed = needed | first
         own = Line(tuple(i for i in line.instructions if i.target in computed), tuple(stores[role]))
         own = fuse_multiply_add(own, kept=gives)
-        before = depth_first(own.instructions, gives)
+        others = {s.slot for other, theirs in enumerate(stores) if other != role for s in theirs}
+        soon = [i.target for i in own.instructions if i.slot in others]  # read before another role writes them
+        before = depth_first(own.instructions, [*gives, *soon])
         done = {i.target for i in before}
         after = tuple(i for i in own.instructions if i.target not in done)
         used = {v for i in after for v in i.needs} | set(own.roots)
