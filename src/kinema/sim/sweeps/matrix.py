@@ -260,10 +260,9 @@ class Factors:
         def place(i: int, j: int) -> Place:
             return Place(start.arena, start.row + i * n + j)
 
-        rows = [Row("entry", {"out": place(i, j), "entry": matrix.entry(i, j)}) for i, j in self._pairs()]
-        rows += [
-            Row("entry", {"out": Place(diagonal.arena, diagonal.row + i), "entry": p}) for i, p in self.inverses.items()
-        ]
+        rows = [Row("lower", {"out": place(i, j), "entry": matrix.entry(i, j)}) for i, j in self._pairs()]
+        for i, own in self.inverses.items():
+            rows.append(Row("inverse", {"out": Place(diagonal.arena, diagonal.row + i), "entry": own}))
         loops.loop(f"{matrix.name}, factors stored", rows, lambda code: code.write("out", [code.read("entry")]))
         ones = [Row("one", {"out": place(i, i)}) for i in matrix.paths]
         loops.loop(f"{matrix.name}, ones stored", ones, lambda code: code.write("out", [1.0]))
