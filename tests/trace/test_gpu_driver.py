@@ -11,7 +11,7 @@ import pytest
 
 from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code
 from kinema.foundation import KinemaError
-from kinema.trace import Place, Program, Tape, Target, emit_gpu, finish
+from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
 
 CONTEXT, STREAM = 0x1234, 0x5678
 
@@ -19,8 +19,10 @@ CONTEXT, STREAM = 0x1234, 0x5678
 class Driver:
     """It remembers, and refuses what it is told to refuse."""
 
-    def __init__(self, refused: str = "") -> None:
+    def __init__(self, refused: str = "", shared: int = 0) -> None:
         self.refused = refused
+        self.shared = shared
+        self.room: list[int] = []
         self.calls: list[str] = []
         self.launched: list[tuple[int, int, int, list[int]]] = []
         self.code = b""
@@ -33,6 +35,11 @@ class Driver:
                 ctypes.memmove(values[0], b"line 7: what is this?\0", 22)
             elif name == "cuGetErrorString":
                 arguments[1]._obj.value = b"not like that"
+            elif name == "cuFuncGetAttribute":
+                arguments[0]._obj.value = self.shared
+            elif name == "cuFuncSetAttribute":
+                assert arguments[1] == 9
+                self.room.append(arguments[2])
             elif name == "cuLaunchKernel":
                 addresses, kinds = arguments[9], [ctypes.c_uint64] * 7 + [ctypes.c_int32] * 4
                 told = [kind.from_address(a).value for kind, a in zip(kinds, addresses, strict=True)]
@@ -77,7 +84,34 @@ def test_a_launch(made: Any) -> None:
     launch()
     launch()
     assert driver.launched == [(5, 64, STREAM, [*range(1000, 1007), 96, 3, 2, 77])] * 2
-    assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2") == 3
+    assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2") == 4
+
+
+def test_room_for_what_threads_share(made: Any) -> None:
+    """For four blocks, and what the driver keeps of each, of 228 KiB; nothing is asked for where nothing is shared."""
+    driver = Driver(shared=18 * 1024)
+    made(driver)
+    assert driver.room == [34]
+    driver = Driver()
+    made(driver)
+    assert driver.room == []
+
+
+@pytest.mark.parametrize(
+    ("n_envs", "n_values", "expected"), [(33_792, 10, None), (33_793, 10, 8), (33_793, 200, None), (65_536, 100, 8)]
+)
+def test_blocks_that_have_to_fit(n_envs: int, n_values: int, expected: int | None) -> None:
+    """Registers are saved only where many environments wait, and a line holds few values at a time."""
+    tape = Tape()
+    values = [tape.input("x", i) for i in range(n_values)]
+    total: Value = 0.0
+    for x in values:
+        total = total + x
+    line = finish(tape, {"y": [total * x for x in values]})
+    kernel = Kernel.__new__(Kernel)
+    kernel.roles, kernel._precision = 1, "single"
+    kernel.device = SimpleNamespace(n_multiprocessors=132)  # type: ignore[assignment]
+    assert kernel._n_blocks((line,), n_envs) == expected
 
 
 @pytest.mark.parametrize("refused", ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel"])

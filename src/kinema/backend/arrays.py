@@ -69,6 +69,8 @@ class Arena:
     def field(self, array: str) -> Field:
         """One of its arrays."""
         start, count = self.layout.rows[array]
+        if not count:  # there are no empty slices of Warp's arrays
+            return Field(np.zeros((0, self.stride), self.dtype), self.n_envs)
         rows = self.data[start : start + count]
         return Field(rows.reshape((count, 1)) if rows.ndim == 1 else rows, self.n_envs)
 

@@ -71,6 +71,11 @@ class Device:
         """Whether programs run on the host."""
         return self.name == "cpu"
 
+    @property
+    def n_multiprocessors(self) -> int:
+        """Of a GPU."""
+        return int(warp().get_device(self.name).sm_count)
+
     def lanes(self, precision: str) -> int:
         """How many environments a program takes at a time."""
         return lanes(32 if precision == "single" else 64) if self.is_cpu else 1

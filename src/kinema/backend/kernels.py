@@ -12,16 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from kinema.trace import Place, Program, Slot, Target, emit_gpu, emit_llvm, n_exchanged, optimise, split
+from kinema.trace import Place, Program, Slot, Target, emit_gpu, emit_llvm, lines, n_exchanged, optimise, split
 
 from .arrays import Arena
 from .devices import Device, numpy_type, warp
+from .gpu_code import BLOCKS, GpuFunction
+from .host_code import compile_host
 from .processor import has_fused_multiply_add, n_threads
 
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
 WARP = 32
+MOST_VALUES = 120
+"""That fit into half the registers."""
 SHARED_BYTES = 48 * 1024
 """Memory that the threads of a block share, on every GPU."""
 
@@ -66,7 +70,9 @@ class Kernel:
         lanes: int | None = None,
         roles: Roles | None = None,
         runs_per_step: int = 1,
+        n_envs: int = 1,
     ) -> None:
+        """`n_envs` is about how many environments it will run for."""
         self.device = device
         self.lanes = lanes or device.lanes(precision)
         self.n_scratch = program.n_scratch
@@ -82,16 +88,12 @@ class Kernel:
         self._earlier: list[Any] = []
         """Narrower memory that earlier launches work in."""
         if device.is_cpu:
-            from .host_code import compile_host
-
             target = Target(precision, self.lanes, fused=has_fused_multiply_add())
             self.source = emit_llvm(parts[0], places, target, runs_per_step)
             self._code: Any = compile_host(self.source)
         else:
-            from .gpu_code import GpuFunction
-
             self.source = emit_gpu(parts, places, Target(precision, gpu=True), runs_per_step)
-            self._code = GpuFunction(self.source, device, self._block_dim)
+            self._code = GpuFunction(self.source, device, self._block_dim, self._n_blocks(parts, n_envs))
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
@@ -100,6 +102,16 @@ class Kernel:
             if n_exchanged(divided) * WARP * np.dtype(numpy_type(self._precision)).itemsize <= SHARED_BYTES:
                 return divided
         return (optimise(program),)
+
+    def _n_blocks(self, parts: tuple[Program, ...], n_envs: int) -> int | None:
+        """How many blocks a multiprocessor of a GPU has to have room for; None leaves that to the assembler.
+
+        Where there are so many environments that they would wait for each other, and a line with few values at a time,
+        twice as many with half the registers each are a fifth faster; with fewer environments they are slower.
+        """
+        few_values = max((line.max_live() for part in parts for line in lines(part.blocks)), default=0) < MOST_VALUES
+        crowded = n_envs * self.roles > BLOCKS * BLOCK_DIM * self.device.n_multiprocessors
+        return 2 * BLOCKS if crowded and few_values and self._precision == "single" else None
 
     @property
     def _block_dim(self) -> int:

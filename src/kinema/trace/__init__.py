@@ -11,6 +11,7 @@ from .blocks import (
     Repeat as Repeat,
     Slot as Slot,
     Store as Store,
+    lines as lines,
 )
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
 from .emit_llvm import ENTRY as ENTRY, emit_gpu as emit_gpu, emit_llvm as emit_llvm

@@ -180,6 +180,7 @@ class Engine:
                     lanes=self.lanes,
                     roles=self._roles(settings.roles),
                     runs_per_step=RUNS if settings.integrator is Integrator.RK4 else 1,
+                    n_envs=self.n_envs,
                 )
             return self._kernels[settings]
 

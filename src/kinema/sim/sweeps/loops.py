@@ -187,7 +187,7 @@ class Loops:
 
     def numbers_of(self, node: Node, word: str = "") -> dict[str, Sequence[Value]]:
         """The constants of a frame, under names that start with a word; of one that is not the row's, its pose."""
-        known = frame_numbers(self.model, node, pose_only=bool(word)) | self._own.get(node.index, {})
+        known = {**frame_numbers(self.model, node, pose_only=bool(word)), **self._own.get(node.index, {})}
         return {word + name: values for name, values in known.items()}
 
     def link_row(self, link: int) -> PartRow:
