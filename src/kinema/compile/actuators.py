@@ -66,7 +66,7 @@ def _terms(values: tuple[float, ...], affine: bool) -> Array:
     return result
 
 
-def _all(description: Robot | World, name: str) -> list:
+def all_of(description: Robot | World, name: str) -> list:
     """What robots or the world itself have of something."""
     own = list(getattr(description, name))
     if isinstance(description, World):
@@ -123,7 +123,7 @@ def _on_joint(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
 
 
 def _on_tendon(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
-    tendons: list[Tendon] = _all(draft.parts[entity].description, "tendons")
+    tendons: list[Tendon] = all_of(draft.parts[entity].description, "tendons")
     tendon = next((t for t in tendons if t.name == actuator.target), None)
     if tendon is None or not tendon.is_fixed:
         return f'the spatial tendon "{actuator.target}"'
@@ -147,7 +147,7 @@ def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
     if row.bias[1:].any() or row.gain[1:].any():
         return "a servo on a frame"
     description = draft.parts[entity].description
-    frame = next((f for f in _all(description, "frames") if f.name == actuator.target), None)
+    frame = next((f for f in all_of(description, "frames") if f.name == actuator.target), None)
     body = next((b for b in draft.bodies if b.entity == entity and frame and b.link.name == frame.link), None)
     if frame is None or body is None:
         return f'the frame "{actuator.target}"'
@@ -164,7 +164,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     rows: list[tuple[Tendon, Array, tuple[float, float], tuple[float, float]]] = []
     for entity, part in enumerate(draft.parts):
         switches = switches_of(part.description)
-        for tendon in _all(part.description, "tendons"):
+        for tendon in all_of(part.description, "tendons"):
             if not ((tendon.stiffness and switches.spring) or (tendon.damping and switches.damper)):
                 continue
             if not tendon.is_fixed:

@@ -77,10 +77,6 @@ class _Hanging:
         self.draft.bodies += self.bodies.values()
 
     def _report(self, tree: KinematicTree) -> None:
-        for joint in tree.loops:
-            self.draft.diagnostics.warning(
-                "sim.loop", f'joint "{joint.name}" closes a loop, which is not simulated yet', origin=joint.origin
-            )
         for joint in tree.dangling:
             self.draft.diagnostics.error(
                 "sim.dangling-joint", f'joint "{joint.name}" hangs nowhere', origin=joint.origin

@@ -86,9 +86,25 @@ def pack_frames(draft: Draft) -> FramesInfo:
         reference=np.array([m.step.reference for _, m, _ in frames]),
         inverted=np.array([m.step.inverted for _, m, _ in frames], dtype=np.bool_),
         spring_quat=_rows([_spring_quaternion(m.step, draft.joints[j].start) for _, m, j in frames], (4,)),
+        cone=_rows([_cone(m.step) for _, m, _ in frames], (2,)),
+        cone_axis=_ints(m.step.joint.cone.axis if m.step.joint.cone else 0 for _, m, _ in frames),
         q_start=_ints(draft.joints[j].q_start + m.step.q for _, m, j in frames),
         dof_start=_ints(draft.joints[j].dof_start + m.step.dof for _, m, j in frames),
     )
+
+
+def _cone(step: Elementary) -> Array:
+    """How far a ball may swing; no limit where all of its rotation is limited instead."""
+    cone = step.joint.cone
+    if cone is None or cone.total or step.motion is not Motion.BALL:
+        return np.full(2, np.inf)
+    return np.array([cone.angle_y, cone.angle_z])
+
+
+def _limits(joint: Joint, axis: Axis) -> tuple[float, float]:
+    if joint.kind is JointKind.SPHERICAL and joint.cone is not None and joint.cone.total:
+        return 0.0, joint.cone.angle_y
+    return axis.lower, axis.upper
 
 
 def _spring_quaternion(step: Elementary, start: Array) -> Array:
@@ -107,6 +123,7 @@ def pack_dofs(draft: Draft) -> DofsInfo:
             frame_of[draft.joints[j].dof_start + m.step.dof + k] = i
     drives = [axis.drive for axis in axes]
     efforts = np.array([_efforts(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
+    limits = np.array([_limits(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
     most = np.array([a.drive.max_force if a.drive else np.inf for a in axes], dtype=np.float64)
 
     def column(name: str) -> Array:
@@ -124,10 +141,12 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         stiffness=column("stiffness"),
         spring_ref=column("spring_reference"),
         frictionloss=column("friction"),
-        lower=column("lower"),
-        upper=column("upper"),
+        lower=limits[:, 0],
+        upper=limits[:, 1],
         limit_solref=_rows([np.array(a.limit_solver.solref or DEFAULT_SOLREF) for a in axes], (2,)),
         limit_solimp=_rows([np.array(a.limit_solver.solimp or DEFAULT_SOLIMP) for a in axes], (5,)),
+        friction_solref=_rows([np.array(a.friction_solver.solref or DEFAULT_SOLREF) for a in axes], (2,)),
+        friction_solimp=_rows([np.array(a.friction_solver.solimp or DEFAULT_SOLIMP) for a in axes], (5,)),
         limit_margin=np.array([a.limit_solver.margin for a in axes], dtype=np.float64),
         invweight=np.ones(len(axes)),
         effort_lower=efforts[:, 0],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, keyframes, options, pack
+from . import actuators, bodies, keyframes, options, pack, ties
 from .draft import Draft, Part
 
 PASSES: Sequence[Callable[[Draft], None]] = (
@@ -39,6 +39,8 @@ def compile_model(
         dofs=dofs,
         actuators=moved,
         tendons=tendons,
+        ties=ties.pack_ties(draft),
+        couplings=ties.pack_couplings(draft),
         qpos0=qpos0,
         gravity=options.gravity_of(draft, gravity),
         options=options.model_options(draft),

@@ -3,6 +3,7 @@
 from .model import (
     MOTION_SIZES as MOTION_SIZES,
     ActuatorsInfo as ActuatorsInfo,
+    CouplingsInfo as CouplingsInfo,
     DofsInfo as DofsInfo,
     EntityInfo as EntityInfo,
     FramesInfo as FramesInfo,
@@ -13,4 +14,5 @@ from .model import (
     ModelOptions as ModelOptions,
     Motion as Motion,
     TendonsInfo as TendonsInfo,
+    TiesInfo as TiesInfo,
 )

@@ -108,6 +108,10 @@ class FramesInfo:
     """For a ball: the quaternion is the parent's in this frame, as the file has the two the other way round."""
     spring_quat: Array
     """For a ball: the coordinates at which its spring is at rest, (n, 4). Where a ball starts may be elsewhere."""
+    cone: Array
+    """For a ball: how far its main axis may swing towards the next one and the one after that [rad], (n, 2)."""
+    cone_axis: Ints
+    """The main axis of that."""
     q_start: Ints
     dof_start: Ints
 
@@ -127,10 +131,14 @@ class DofsInfo:
     frictionloss: Array
     lower: Array
     upper: Array
+    """Limits of its coordinate; of a ball, its greatest angle."""
     limit_solref: Array
     """Time constant [s] and damping ratio of its limits, or negative stiffness and damping, (n, 2)."""
     limit_solimp: Array
     """Their impedance: at the limit, a width beyond it, the width [rad or m], midpoint and power, (n, 5)."""
+    friction_solref: Array
+    friction_solimp: Array
+    """Likewise, of its dry friction."""
     limit_margin: Array
     """How far before a limit it begins to act [rad or m]."""
     invweight: Array
@@ -198,6 +206,52 @@ class TendonsInfo:
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
+class TiesInfo:
+    """One row for each pair of links that are held together: connects, welds, joints that close loops."""
+
+    names: list[str]
+    parts: list[tuple[str, ...]]
+    """What is held: `point`, `line`, `plane`, `rotation`, `axis`, `cross`."""
+    link_a: Ints
+    link_b: Ints
+    """-1 for the world."""
+    frame_a: Ints
+    frame_b: Ints
+    """The moving frames these sit in; -1 for the world."""
+    pos_a: Array
+    pos_b: Array
+    """The tied frames in those [m], (n, 3)."""
+    rot_a: Array
+    rot_b: Array
+    """Their axes there, (n, 3, 3)."""
+    torque_scale: Array
+    """Weight of rotation against translation [m]."""
+    solref: Array
+    solimp: Array
+    weight: Array
+    """About the inverse inertia that it moves at the start: of translation and of rotation, (n, 2)."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class CouplingsInfo:
+    """One row for each joint or tendon that follows a polynomial of another."""
+
+    names: list[str]
+    moment_a: Array
+    moment_b: Array
+    """Of the follower and the leader, (n, n_dofs)."""
+    reference_a: Array
+    reference_b: Array
+    """Lengths that count as zero."""
+    polynomial: Array
+    """(n, 5)"""
+    solref: Array
+    solimp: Array
+    weight: Array
+    """(n,)"""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
 class KeyframesInfo:
     """One row for each keyframe of a file: a state of the whole scene, with all other entities at their start."""
 
@@ -262,6 +316,8 @@ class Model:
     dofs: DofsInfo
     actuators: ActuatorsInfo
     tendons: TendonsInfo
+    ties: TiesInfo
+    couplings: CouplingsInfo
     qpos0: Array
     """The coordinates to start from, (n_qs,)."""
     gravity: Array

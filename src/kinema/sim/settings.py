@@ -56,6 +56,8 @@ class Settings:
     """Which of `PARAMETERS` differ between environments."""
     limits: bool = False
     """Whether joints stop at their limits."""
+    constraints: bool = False
+    """Whether there is dry friction, and what is tied or coupled holds."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
     roles: int = 1

@@ -14,17 +14,18 @@ from typing import Any
 from kinema import trace
 from kinema.trace import Recorder, Value
 
-from .constrain.rows import kinds
+from .constrain.kinds import CONSTRAINTS
+from .constrain.rows import Rows
 from .force import cords, joints
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
 from .rigid.aba import articulated_accelerations
 from .rigid.crba import mass_matrix
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
-from .rigid.kinematics import Moving, Pose, accelerations, poses_in_parents, poses_in_world
+from .rigid.kinematics import Moving, Pose, Twist, accelerations, poses_in_parents, poses_in_world, velocities
 from .rigid.rnea import NO_WRENCH, Wrench, bias_forces, inertial_wrench, joint_forces
 from .settings import Integrator
-from .solve.active_set import constraint_forces
+from .solve.newton import newton
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
 from .sweeps.matrix import TreeMatrix
@@ -59,6 +60,11 @@ class Step:
     def frames(self) -> Quantity[Pose]:
         """Where each frame is in the world."""
         return poses_in_world(self.s, self.where)
+
+    @cached_property
+    def velocity(self) -> Quantity[Twist]:
+        """How each frame moves, in its own axes."""
+        return velocities(self.s, self.where)
 
     @cached_property
     def motion(self) -> Quantity[Moving]:
@@ -167,9 +173,35 @@ class Step:
 
     @cached_property
     def constraint_force(self) -> Quantity[list[Value]] | None:
-        """What constraints do to the joints; None where there are none."""
-        asked = kinds(self.s.settings)
-        return constraint_forces(self.s, asked, self.free_acceleration, self._with_diagonal) if asked else None
+        """What constraints do to the joints; None where there are none.
+
+        Where all of them are far from acting, nothing more is computed than that.
+        """
+        s = self.s
+        kinds = [(kind, kind.blocks(s.model, s.nodes)) for kind in CONSTRAINTS if kind.applies(s.settings)]
+        blocks = [block for _, own in kinds for block in own]
+        if not blocks:
+            return None
+        free, _ = self.free_acceleration, (self.frames, self.velocity, self.motion)
+        mass = None if self.articulated else self.mass
+        result: Quantity[list[Value]] = s.quantity("constraint forces")
+        s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
+
+        def solve() -> None:
+            rows = Rows(s, blocks)
+            for kind, own in kinds:
+                if own:
+                    kind.fill(self, rows)
+            rows.set_targets()
+            found = newton(s, rows, mass or mass_matrix(s, self.where), free)
+            s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
+
+        if all(kind.near is not None for kind, own in kinds if own):
+            counts = [kind.near(s, own) for kind, own in kinds if own and kind.near is not None]
+            s.where("constraints", _sum(counts), solve)
+        else:
+            solve()
+        return result
 
     def _with_diagonal(self, diagonal: OfNode, push: OfNode) -> Quantity[list[Value]]:
         """Accelerations with something added to the diagonal of the inertia, and to the forces."""

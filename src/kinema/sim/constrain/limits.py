@@ -1,57 +1,126 @@
-"""Limits of joints: MuJoCo's soft constraint on both sides of a hinge, slide or screw."""
+"""Limits of joints: hinges, slides and screws stop at both ends, a ball at an angle from where it does not turn."""
 
 from __future__ import annotations
 
-from kinema import trace
-from kinema.model import Motion
-from kinema.trace import Value
+from collections.abc import Sequence
 
+import numpy as np
+
+from kinema import trace
+from kinema.model import Model, Motion
+from kinema.trace import SCRATCH, RowCode, Value
+
+from ..sweeps.loops import PartRow
+from ..sweeps.maths import IDENTITY, cross, dot, quaternion_matrix, rotation_vector, scale, unrotate
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
+from .rows import Block, HasSweeps, Law, Rows
 
-LEAST_IMPEDANCE, MOST_IMPEDANCE = 1e-4, 0.9999
-"""Between these an impedance is kept, so that neither it nor its complement vanishes."""
 FAR = 1e10
 """As far as an unlimited joint is from its limits."""
+SMALLEST = 1e-12
+"""An angle that has no axis."""
 
 
-def limit_rows(s: Sweeps, node: Node) -> list[list[tuple[Value, Value, Value]]]:
-    """Two rows: one that pushes up from the lower limit, one that pushes down from the upper one."""
-    names = ("lower", "upper", "limit_margin", "invweight")
-    lower, upper, margin, weight = (s.of(name, node) for name in names)
-    speeds = s.of("vel", node)
+def limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
+    """A row for each limited joint; two where both limits may be near at once, or a ball is limited in two ways."""
+    blocks = []
+    for node in nodes:
+        first = node.dofs.start
+        weights = [float(model.dofs.invweight[first])]
+        soft = model.dofs.limit_solref[first].tolist(), model.dofs.limit_solimp[first].tolist()
+        margin = float(model.dofs.limit_margin[first])
+        for side in _sides(model, node, margin):
+            told = {"limit": node.index, "side": side}
+            blocks += [Block(Law.LIMIT, list(node.dofs), 1, weights, *soft, margin, tells=told)]
+    return blocks
+
+
+def _sides(model: Model, node: Node, margin: float) -> list[str]:
+    """Which limits a joint has, each a row."""
+    lower, upper = (float(x[node.dofs.start]) for x in (model.dofs.lower, model.dofs.upper))
     if node.motion == Motion.BALL:
-        return [[(0.0, 0.0, 0.0)] * 2 for _ in node.dofs]
-    q, v = s.of("qpos", node)[0], speeds[0]
-    sides = ((1.0, q - trace.maximum(lower[0], -FAR)), (-1.0, trace.minimum(upper[0], FAR) - q))
-    return [[_row(s, node, side * v, side, distance - margin[0], weight[0]) for side, distance in sides]]
+        swing = np.isfinite(model.frames.cone[node.index]).any()
+        return ["angle"] * bool(np.isfinite(upper)) + [f"cone {model.frames.cone_axis[node.index]}"] * bool(swing)
+    if not (np.isfinite(lower) or np.isfinite(upper)):
+        return []
+    return ["lower", "upper"] if upper - lower <= 2.0 * margin else ["nearer"]
 
 
-def _row(s: Sweeps, node: Node, speed: Value, lever: float, beyond: Value, weight: Value) -> tuple[Value, Value, Value]:
-    impedance = _impedance(s.of("limit_solimp", node), node.limit_power, beyond)
-    stiffness, damping = _reference(s, node)
-    missing = (1.0 - impedance) * weight * (1.0 / impedance)
-    there = trace.select(beyond, 0.0, 1.0 / missing, 0.0)
-    return lever, -(damping * speed) - stiffness * impedance * beyond, there
+def fill_limits(step: HasSweeps, rows: Rows) -> None:
+    """How far each joint is from its limits, and which way it is pushed."""
+    s = step.s
+
+    def body(code: RowCode) -> None:
+        distance, levers = distance_from_limit(s, s.node(code), str(dict(code.kind)["side"]))  # type: ignore[arg-type]
+        code.write("position", [distance])
+        code.write("jacobian 0", levers)
+
+    s.loop("limits", [_row(s, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.tells], body)
 
 
-def _impedance(solimp: list[Value], power: int, beyond: Value) -> Value:
-    """How hard a constraint is, by how far it is violated: d0 at the bound, dw a width further, a power law between."""
-    start, end, width, midpoint, _ = solimp
-    x = trace.minimum(trace.absolute(beyond) * (1.0 / width), 1.0)
-    below, above = x, 1.0 - x
-    for _ in range(power - 1):
-        below, above = below * x * (1.0 / midpoint), above * (1.0 - x) * (1.0 / (1.0 - midpoint))
-    y = trace.select(x, midpoint, below, 1.0 - above)
-    return trace.clamp(start + y * (end - start), LEAST_IMPEDANCE, MOST_IMPEDANCE)
+def limits_near(s: Sweeps, blocks: list[Block]) -> Value:
+    """How many limits are near enough to act."""
+    place = s.take_fixed(1)
+    s.recorder.write(SCRATCH, [0.0], place.row)
+    table = []
+    for block in blocks:
+        row = _frame_row(s, block)
+        row.places["near"] = place
+        table.append(row)
+
+    def body(code: RowCode) -> None:
+        node = s.node(code)
+        distance, _ = distance_from_limit(s, node, str(dict(code.kind)["side"]))  # type: ignore[arg-type]
+        (margin, *_) = s.of("limit_margin", node)
+        code.write("near", [code.read("near") + trace.select(distance, margin, 1.0, 0.0)])
+
+    s.loop("limits that are near", table, body)
+    return s.recorder.read(SCRATCH, place.row)
 
 
-def _reference(s: Sweeps, node: Node) -> tuple[Value, Value]:
-    """Stiffness and damping of the reference: the time constant and damping ratio of the file, or given directly."""
-    first, second = s.of("limit_solref", node)
-    end = trace.clamp(s.of("limit_solimp", node)[1], LEAST_IMPEDANCE, MOST_IMPEDANCE)
-    time = trace.maximum(first, 2.0 * s.dt)
-    by_time = 1.0 / (end * end * time * time * second * second), 2.0 / (end * time)
-    direct = -first / (end * end), -second / end
-    pairs = zip(by_time, direct, strict=True)
-    return tuple(trace.select(0.0, first, a, b) for a, b in pairs)  # type: ignore[return-value]
+def _frame_row(s: Sweeps, block: Block) -> PartRow:
+    node = s.tree.nodes[int(block.tells["limit"])]  # type: ignore[call-overload]
+    row = s.frame_row(node)
+    kind = (("", row.kind), ("side", block.tells["side"]))
+    return s.row(kind, row.targets, row.places, row.numbers)
+
+
+def _row(s: Sweeps, rows: Rows, number: int) -> PartRow:
+    row = _frame_row(s, rows.blocks[number])
+    row.places.update(rows.places[number])
+    return row
+
+
+def distance_from_limit(s: Sweeps, node: Node, side: str) -> tuple[Value, list[Value]]:
+    """Of the nearer limit, or the named one: how far it is, and how that changes with each degree of freedom."""
+    lower, upper = s.of("lower", node), s.of("upper", node)
+    q = s.of("qpos", node)
+    if side == "angle":
+        turn = rotation_vector(q)
+        angle = trace.sqrt(dot(turn, turn))
+        inverse = 1.0 / trace.maximum(angle, SMALLEST)
+        return upper[0] - angle, [-(x * inverse) for x in turn]
+    if side.startswith("cone"):
+        return _swing(q, s.of("cone", node), int(side.split()[1]))
+    above, below = q[0] - trace.maximum(lower[0], -FAR), trace.minimum(upper[0], FAR) - q[0]
+    if side == "lower":
+        return above, [1.0]
+    if side == "upper":
+        return below, [-1.0]
+    return trace.minimum(above, below), [trace.select(above, below, 1.0, -1.0)]
+
+
+def _swing(q: Sequence[Value], cone: Sequence[Value], main: int) -> tuple[Value, list[Value]]:
+    """How far the main axis of a ball is from the rim of its cone, an ellipse of angles about where it starts."""
+    rotation = quaternion_matrix(q)
+    moved = [row[main] for row in rotation]
+    along, first, second = (moved[(main + k) % 3] for k in range(3))
+    half = trace.sqrt(trace.maximum(0.5 + 0.5 * along, SMALLEST))
+    swing = rotation_vector([half, *scale(0.5 / half, cross(list(IDENTITY[main]), moved))])
+    angle = trace.sqrt(dot(swing, swing))
+    sine = trace.maximum(trace.sqrt(first * first + second * second), SMALLEST)
+    parts = [x / (sine * trace.minimum(width, FAR)) for x, width in zip((first, second), cone, strict=True)]
+    rim = 1.0 / trace.maximum(trace.sqrt(parts[0] * parts[0] + parts[1] * parts[1]), SMALLEST)
+    axis = scale(-1.0 / trace.maximum(angle, SMALLEST), swing)
+    return rim - angle, list(unrotate(rotation, axis))

@@ -1,38 +1,226 @@
-"""Constraints as rows: soft bounds on the acceleration of degrees of freedom, and the list of what makes them."""
+"""Constraints as rows: J a = aref, softly, where a are the accelerations of the degrees of freedom.
+
+A *block* is what belongs together: the three rows that hold two points together, the one that stops a joint. Which
+degrees of freedom it acts on is known when the program is made, so its Jacobian has a place for each of them and no
+other. The kinds of constraints fill in the Jacobian and how far off they are; what follows from that (how hard a row
+is, and the acceleration it wants) is the same for all, and is MuJoCo's soft-constraint model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from kinema.trace import Value
+from kinema import trace
+from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..settings import Settings
+from ..sweeps.loops import Quantity
+from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import Node
-from .limits import limit_rows
+from .impedance import impedance, reference
+
+
+class Law(enum.StrEnum):
+    """What a row may do."""
+
+    EQUALITY = "equality"
+    """Push and pull."""
+    LIMIT = "limit"
+    """Push."""
+    FRICTION = "friction"
+    """Push and pull up to a bound."""
+
+
+class HasSweeps(Protocol):
+    """The step, as far as those constraints look at it that ask for nothing but arrays."""
+
+    s: Sweeps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Rows that belong together."""
+
+    law: Law
+    dofs: Sequence[int]
+    """That it acts on."""
+    n_rows: int
+    weights: Sequence[float]
+    """Of each row, about the inverse of the inertia that it moves."""
+    solref: Sequence[float]
+    solimp: Sequence[float]
+    margin: float = 0.0
+    bound: float = 0.0
+    """Of friction."""
+    drifts: bool = False
+    """Whether its speed changes while no coordinate accelerates."""
+    tells: Mapping[str, object] = field(default_factory=dict)
+    """What its kind wants to know of it again."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConstraintKind:
-    """One kind of constraints."""
+class BlockKind:
+    """What decides which code a block runs, whatever it holds."""
 
-    name: str
-    applies: Callable[[Settings], bool]
-    """Whether it is asked for."""
-    rows: Callable[[Sweeps, Node], list[list[tuple[Value, Value, Value]]]]
-    """Of each degree of freedom of a frame its rows: (lever, reference acceleration, stiffness).
-
-    A row pushes along its lever as soon as lever times acceleration falls short of the reference, with the stiffness
-    times what is missing; one that is not there has no stiffness. All frames have the same number of rows to a degree
-    of freedom.
-    """
+    law: Law
+    n_rows: int
+    power: int
+    drifts: bool
 
 
-CONSTRAINTS: list[ConstraintKind] = [ConstraintKind("limits", lambda settings: settings.limits, limit_rows)]
-"""Every kind of constraints."""
+OF_ROWS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
+"""What each row has: how far off it is, how fast that changes, the acceleration it wants, how hard it is; then, at a
+guess of the accelerations, what is missing (J a - aref), how that changes along a search, and its force."""
 
 
-def kinds(settings: Settings) -> list[ConstraintKind]:
-    """Those that are asked for."""
-    return [kind for kind in CONSTRAINTS if kind.applies(settings)]
+class Rows:
+    """Some blocks, in the scratch memory."""
+
+    def __init__(self, s: Sweeps, blocks: Sequence[Block]) -> None:
+        self.s = s
+        self.blocks = blocks
+        self.places: list[dict[str, Place]] = []
+        for block in blocks:
+            own = {name: s.take(block.n_rows) for name in OF_ROWS}
+            own |= {"drift": s.take(block.n_rows)} if block.drifts else {}
+            own |= {f"jacobian {r}": s.take(len(block.dofs)) for r in range(block.n_rows)}
+            self.places.append(own)
+
+    def entry(self, number: int, row: int, dof: int) -> Place:
+        """Where an entry of a block's Jacobian is."""
+        column = list(self.blocks[number].dofs).index(dof)
+        return Place(SCRATCH, self.places[number][f"jacobian {row}"].row + column)
+
+    def each(self, name: str, body: Callable[[RowCode], None], more: Mapping[str, Place] | None = None) -> None:
+        """Each block by itself, with the numbers that it has."""
+        rows = []
+        for block, places in zip(self.blocks, self.places, strict=True):
+            kind = BlockKind(block.law, block.n_rows, round(block.solimp[4]), block.drifts)
+            numbers = {
+                "weights": list(block.weights),
+                "solref": list(block.solref),
+                "solimp": list(block.solimp),
+                "margin": [block.margin],
+                "bound": [block.bound],
+            }
+            rows.append(self.s.row(kind, {}, {**places, **(more or {})}, numbers))
+        self.s.loop(name, rows, body)
+
+    def total(self, name: str, body: Callable[[RowCode], Sequence[Value]], more: Mapping[str, Place]) -> list[Value]:
+        """Sums over all blocks of two numbers each."""
+        place = self.s.take_fixed(2)
+        self.s.recorder.write(SCRATCH, [0.0, 0.0], place.row)
+
+        def add(code: RowCode) -> None:
+            found = body(code)
+            code.write("total", [a + b for a, b in zip(code.array("total", 2), found, strict=True)])
+
+        self.each(name, add, {**more, "total": place})
+        return [self.s.recorder.read(SCRATCH, place.row + i) for i in range(2)]
+
+    def set_targets(self) -> None:
+        """How hard rows are and what they want, once the Jacobian and how far off they are is known."""
+        rows = []
+        for number, block in enumerate(self.blocks):
+            for r in range(block.n_rows):
+                for k, dof in enumerate(block.dofs):
+                    places = {"to": self._of_row(number, "speed", r), "entry": self.entry(number, r, dof)}
+                    places["of"] = self.s.arrays_of_dof(dof)["vel"]
+                    rows.append(Row("next" if k else "first", places))
+        self.s.loop("speeds of constraints", rows, _product)
+
+        def body(code: RowCode) -> None:
+            kind: BlockKind = code.kind  # type: ignore[assignment]
+            n, margin, solimp = kind.n_rows, code.number("margin"), code.numbers("solimp")
+            positions = [x - margin for x in code.array("position", n)]
+            off = positions[0] if n == 1 else trace.sqrt(_sum([x * x for x in positions]))
+            hard = impedance(solimp, kind.power, off)
+            spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"))
+            stiff = [hard / ((1.0 - hard) * weight) for weight in code.numbers("weights")]
+            if kind.law is Law.LIMIT:
+                stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
+            drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
+            rows_ = zip(code.array("speed", n), positions, drifts, strict=True)
+            code.write("stiffness", stiff)
+            code.write("wanted", [-(damper * v) - spring * hard * x - drift for v, x, drift in rows_])
+
+        self.each("targets of constraints", body)
+
+    def product(self, x: Quantity[list[Value]], to: str) -> None:
+        """J x, as an array of rows."""
+        of, rows = self.s.places_of_dofs(x), []
+        for number, block in enumerate(self.blocks):
+            for r in range(block.n_rows):
+                for k, dof in enumerate(block.dofs):
+                    places = {"to": self._of_row(number, to, r), "entry": self.entry(number, r, dof), "of": of[dof]}
+                    rows.append(Row("next" if k else "first", places))
+        self.s.loop(f"constraints, {to}", rows, _product)
+
+    def joint_forces(self, name: str) -> Quantity[list[Value]]:
+        """J^T f."""
+        result: Quantity[list[Value]] = self.s.quantity(name)
+        self.s.each_frame(f"{name}, none yet", lambda node: result.put(node.here, [0.0] * len(node.dofs)))
+        to, rows = self.s.places_of_dofs(result), []
+        for number, block in enumerate(self.blocks):
+            for r in range(block.n_rows):
+                for dof in block.dofs:
+                    places = {"to": to[dof], "entry": self.entry(number, r, dof)}
+                    rows.append(Row("next", {**places, "of": self._of_row(number, "force", r)}))
+        self.s.loop(name, rows, _product)
+        return result
+
+    def add_stiffness(self, matrix: TreeMatrix) -> None:
+        """J^T D J, of the rows that give way where they are."""
+        self.each("slopes of constraints", _slopes)
+        rows = []
+        for number, block in enumerate(self.blocks):
+            for r in range(block.n_rows):
+                for i, a in enumerate(block.dofs):
+                    for b in block.dofs[: i + 1]:
+                        places = {"a": self.entry(number, r, a), "b": self.entry(number, r, b)}
+                        places |= {"to": matrix.between(a, b), "slope": self._of_row(number, "change", r)}
+                        rows.append(Row("entry", places))
+
+        def body(code: RowCode) -> None:
+            code.write("to", [code.read("to") + code.read("a") * code.read("b") * code.read("slope")])
+
+        self.s.loop("stiffness of constraints", rows, body)
+
+    def _of_row(self, number: int, array: str, row: int) -> Place:
+        return Place(SCRATCH, self.places[number][array].row + row)
+
+
+def _product(code: RowCode) -> None:
+    term = code.read("entry") * code.read("of")
+    code.write("to", [term if code.kind == "first" else code.read("to") + term])
+
+
+def _slopes(code: RowCode) -> None:
+    kind: BlockKind = code.kind  # type: ignore[assignment]
+    code.write("change", [slope for _, slope in pushes(code, code.array("residual", kind.n_rows))])
+
+
+def pushes(code: RowCode, residuals: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """Of each row of a block its force, and how much that falls as the residual grows."""
+    kind: BlockKind = code.kind  # type: ignore[assignment]
+    result: list[tuple[Value, Value]] = []
+    for x, d in zip(residuals, code.array("stiffness", kind.n_rows), strict=True):
+        force: Value = -(d * x)
+        slope: Value = d
+        if kind.law is Law.LIMIT:
+            force, slope = trace.select(x, 0.0, force, 0.0), trace.select(x, 0.0, d, 0.0)
+        elif kind.law is Law.FRICTION:
+            bound = code.number("bound")
+            slope = trace.select(trace.absolute(force), bound, d, 0.0)
+            force = trace.clamp(force, -bound, bound)
+        result.append((force, slope))
+    return result
+
+
+def _sum(parts: Sequence[Value]) -> Value:
+    total: Value = 0.0
+    for part in parts:
+        total = total + part
+    return total

@@ -13,7 +13,7 @@ from kinema.trace import Value
 from ..force import cords, joints
 from ..force.links import applied, no_wrenches, spare_weight
 from ..rigid import links
-from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, twist_at, twists, velocities
+from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, twist_at, twists
 from ..rigid.rnea import Wrench, joint_forces, momentum
 from ..settings import Control
 from ..step import Step
@@ -32,17 +32,13 @@ from ..sweeps.maths import (
     scale,
     sub,
 )
+from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Forest, Link, Node, Ref
 
 
 @dataclass(eq=False)
 class Situation(Step):
     """One state, and what several fields need of it beside what a step needs."""
-
-    @cached_property
-    def velocity(self) -> Quantity[Twist]:
-        """How each frame moves, in its own axes."""
-        return velocities(self.s, self.where)
 
     @cached_property
     def bodies(self) -> Quantity[links.LinkBody]:
@@ -284,24 +280,36 @@ def link_jacobian(link: int) -> Callable[[Situation], None]:
     """What writes one link's Jacobian, at its origin."""
 
     def run(now: Situation) -> None:
-        s, where, frames = now.s, now.where, now.frames
-        places: Quantity[Pose] = s.quantity("poses of links")
-        s.each_link("poses of links", lambda x: places.put(x.here, link_pose(x, frames)))
-        path, frame = [], int(s.model.links.frame_idx[link])
-        while frame != WORLD:
-            path.insert(0, frame)
-            frame = int(s.model.frames.parent_idx[frame])
-
-        def body(node: Node) -> None:
-            assert node.beside is not None
-            at, point = frames[node.here], places[node.beside].position
-            columns = [twist_at(at, twist, point) for twist in twists(node, where[node.here])]
-            for k, name in enumerate(JACOBIAN):
-                s.write(name, node, [(*c.linear, *c.angular)[k] for c in columns])
-
-        s.each_frame("jacobian", body, only=path, beside=link)
+        s, frames = now.s, now.frames
+        places: Quantity[Vector] = s.quantity("origins of links")
+        s.each_link("origins of links", lambda x: places.put(x.here, link_pose(x, frames).position))
+        write_jacobian(s, now.where, frames, link, lambda ref: places[ref])
 
     return run
+
+
+def write_jacobian(
+    s: Sweeps,
+    where: Quantity[Pose],
+    frames: Quantity[Pose],
+    link: int,
+    point_of: Callable[[Ref], Vector],
+    prefix: str = "",
+) -> None:
+    """A link's Jacobian at one of its points, into six arrays of degrees of freedom."""
+    path, frame = [], int(s.model.links.frame_idx[link])
+    while frame != WORLD:
+        path.insert(0, frame)
+        frame = int(s.model.frames.parent_idx[frame])
+
+    def body(node: Node) -> None:
+        assert node.beside is not None
+        at, point = frames[node.here], point_of(node.beside)
+        columns = [twist_at(at, twist, point) for twist in twists(node, where[node.here])]
+        for k, name in enumerate(JACOBIAN):
+            s.write(prefix + name, node, [(*c.linear, *c.angular)[k] for c in columns])
+
+    s.each_frame("jacobian", body, only=path, beside=link)
 
 
 GROUPS: dict[str, Callable[[Situation], None]] = {

@@ -80,8 +80,10 @@ def _labels(model: Model) -> list[int]:
             join([frame, parent])
     for actuator in range(model.n_actuators):
         join(_touched(model, actuator))
-    for moment in model.tendons.moment:
+    for moment in (*model.tendons.moment, *(model.couplings.moment_a != 0) + (model.couplings.moment_b != 0)):
         join(_pulled(model, moment))
+    for pair in zip(model.ties.frame_a.tolist(), model.ties.frame_b.tolist(), strict=True):
+        join([f for f in pair if f != WORLD])
     return [find(f) for f in range(model.n_frames)]
 
 

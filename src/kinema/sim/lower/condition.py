@@ -12,10 +12,12 @@ from kinema.foundation import Array
 from kinema.model import Model
 
 from ..arrays import Owner
+from ..fields.groups import JACOBIAN, write_jacobian
 from ..rigid.aba import remaining_inertias
 from ..rigid.crba import mass_matrix
 from ..rigid.integrate import advance
-from ..rigid.kinematics import poses_in_parents
+from ..rigid.kinematics import poses_in_parents, poses_in_world
+from ..rigid.links import link_bodies
 from ..settings import Settings
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import grow
@@ -56,20 +58,51 @@ def dof_inertias(model: Model, q: Sequence[float] | Array) -> Inertias:
     return Inertias(found["entire"].tolist(), found["left"].tolist())
 
 
-def inverse_weights(model: Model) -> Array:
-    """Of each degree of freedom the acceleration by a unit force at the start; those of a ball share theirs."""
-    n = model.n_dofs
+def weigh_constraints(model: Model) -> None:
+    """How easily each constraint is moved at the start: the inverse inertias that decide how hard it is.
+
+    As MuJoCo has them: of a degree of freedom (those of a ball, and the translations of a free joint, share theirs), of
+    a coupling by its levers, of a tie by the links it holds, at their centres of mass.
+    """
+    n, ties, couplings = model.n_dofs, model.ties, model.couplings
+    links = sorted({int(x) for x in (*ties.link_a, *ties.link_b) if x >= 0})
 
     def run(s: Sweeps) -> None:
-        mass_matrix(s, poses_in_parents(s)).store("inertia")
+        where = poses_in_parents(s)
+        frames = poses_in_world(s, where)
+        mass_matrix(s, where).store("inertia")
+        bodies = link_bodies(s, frames)
+        for link in links:
+            write_jacobian(s, where, frames, link, lambda ref: bodies[ref].center, f"{link} ")
 
-    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, {"qpos": model.qpos0})["inertia"]
-    inertia = np.zeros((n, n))
-    inertia.flat[: len(found)] = found
-    own: Array = np.array(np.diag(np.linalg.inv(inertia)) if n else np.zeros(0), np.float64)
-    for node in grow(model).nodes:
-        own[list(node.dofs)] = own[list(node.dofs)].mean()
-    return own
+    outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
+    found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0})
+    found = {name: np.resize(np.concatenate([x, np.zeros(n * n)]), n * n) for name, x in found.items()}
+    inverse = np.linalg.inv(found["inertia"].reshape(n, n)) if n else np.zeros((0, 0))
+    own = np.diag(inverse).copy()
+    for dofs in _sharing(model):
+        own[dofs] = own[dofs].mean()
+    model.dofs.invweight = own
+    of_link = {-1: np.zeros(2)}
+    for link in links:
+        jacobian = np.array([found[f"{link} {name}"][:n] for name in JACOBIAN])
+        diagonal = np.einsum("ij,jk,ik->i", jacobian, inverse, jacobian)
+        of_link[link] = np.array([diagonal[:3].mean(), diagonal[3:].mean()])
+    for i, (a, b) in enumerate(zip(ties.link_a.tolist(), ties.link_b.tolist(), strict=True)):
+        ties.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
+    for i, pair in enumerate(zip(couplings.moment_a, couplings.moment_b, strict=True)):
+        couplings.weight[i] = max(sum(m @ inverse @ m for m in pair), SMALLEST)
+
+
+SMALLEST = 1e-15
+
+
+def _sharing(model: Model) -> list[list[int]]:
+    """Degrees of freedom that count as one: those of balls, and the translations of free joints."""
+    balls = [list(node.dofs) for node in grow(model).nodes if len(node.dofs) > 1]
+    joints = model.joints
+    free = [i for i, kind in enumerate(joints.kinds) if kind == "free"]
+    return balls + [list(range(joints.dof_start[i], joints.dof_start[i] + 3)) for i in free]
 
 
 def perturbed(model: Model) -> list[float]:

@@ -108,7 +108,16 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         key += [(number[int(links.frame_idx[link])], str(link_numbers(model, link))) for link in part.links]
     key += [_content(model.actuators, a, part, number) for a in part.actuators]
     key += [_content(model.tendons, t, part, number) for t in part.tendons]
+    if is_held(model, part):  # what ties and couplings are like is not compared
+        key.append(part.frames[0])
     return tuple(key)
+
+
+def is_held(model: Model, part: Component) -> bool:
+    """Whether anything in a part is tied or coupled."""
+    tied = {*model.ties.frame_a.tolist(), *model.ties.frame_b.tolist()}
+    coupled = (model.couplings.moment_a != 0.0) | (model.couplings.moment_b != 0.0)
+    return not tied.isdisjoint(part.frames) or bool(coupled[:, part.dofs].any())
 
 
 def _content(table: Any, row: int, part: Component, number: Mapping[int, int]) -> tuple[object, ...]:

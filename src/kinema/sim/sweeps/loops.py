@@ -162,6 +162,15 @@ class Loops:
 
         record_loop(self.recorder, name, rows, run)
 
+    def each_dofs(self, name: str, body: Callable[[Node], None]) -> None:
+        """The degrees of freedom of each frame."""
+        self.loop(name, [self.frame_row(node) for node in self.nodes], lambda code: body(self.node(code)))
+
+    def places_of_dofs(self, quantity: Quantity[Any]) -> dict[int, Place]:
+        """Where each degree of freedom has its number of a quantity."""
+        starts = {node.index: quantity.places[node.here].row for node in self.nodes}
+        return {dof: Place(SCRATCH, starts[node.index] + k) for node in self.nodes for k, dof in enumerate(node.dofs)}
+
     def row(self, kind: Any, targets: Targets, own: Mapping[str, Place], constants: Mapping[str, Any]) -> PartRow:
         """A row that finds everything that the parts it speaks of have."""
         found = dict(own)
@@ -207,6 +216,12 @@ class Loops:
         )
         return self.row(kind, targets, self.arrays_of(Owner.LINK, link), link_numbers(self.model, link))
 
+    def arrays_of_dof(self, dof: int) -> dict[str, Place]:
+        """Where the arrays of a degree of freedom start, and those of its coordinate."""
+        q = int(self.model.dofs.q_idx[dof])
+        own = {} if q < 0 else self.arrays_of(Owner.COORDINATE, q)
+        return own | self.arrays_of(Owner.DOF, dof)
+
     def arrays_of(self, owner: Owner, item: int) -> dict[str, Place]:
         """Where the arrays of an owner start for one of its items."""
         result = {}
@@ -218,7 +233,7 @@ class Loops:
 
     def node(self, code: RowCode, word: str = "") -> Node:
         """A frame of a row, in symbols."""
-        kind: FrameKind = code.kind if not word else dict(code.kind)[word]  # type: ignore[assignment]
+        kind: FrameKind = code.kind if isinstance(code.kind, FrameKind) else dict(code.kind)[word]  # type: ignore[call-overload]
         flat = code.numbers(f"{word}rotation")
         node = Node(
             here=frame_ref(word),

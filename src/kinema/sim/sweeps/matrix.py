@@ -1,7 +1,9 @@
-"""Matrices along the tree, in loops: a row of entries for each degree of freedom, from the world's end of its path.
+"""Symmetric matrices over degrees of freedom, in loops: of each a row of entries, from the world's end of its path.
 
-The entry of a degree of freedom and one that moves it is as far along the row as that one is along the path. So a row
-of a mover is the beginning of the rows of all that it moves, and elimination runs along rows.
+A matrix with the sparsity of the tree has an entry for each degree of freedom and one that moves it, as far along the
+row as that one is along the path. So a row of a mover is the beginning of the rows of all that it moves, and
+elimination runs along rows. Where something couples branches, rows have entries of these as well, and of what
+elimination fills in; all that is known when the program is made.
 """
 
 from __future__ import annotations
@@ -27,8 +29,21 @@ def paths_of(loops: Loops) -> dict[int, list[int]]:
     return paths
 
 
+def coupled(paths: Mapping[int, list[int]], groups: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+    """The same with an entry for each two of a group, and for what elimination fills in between others."""
+    order = {dof: i for i, dof in enumerate(paths)}
+    columns = {dof: set(path) for dof, path in paths.items()}
+    for group in groups:
+        for dof in group:
+            columns[dof] |= {other for other in group if order[other] < order[dof]}
+    for dof in reversed(list(paths)):
+        for other in columns[dof] - {dof}:
+            columns[other] |= {x for x in columns[dof] if order[x] < order[other]}
+    return {dof: sorted(own, key=order.__getitem__) for dof, own in columns.items()}
+
+
 class TreeMatrix:
-    """A symmetric matrix over degrees of freedom with the sparsity of the tree, in the scratch memory."""
+    """A symmetric matrix over degrees of freedom, as sparse as the tree or nearly so, in the scratch memory."""
 
     def __init__(self, loops: Loops, name: str, paths: Mapping[int, list[int]], *, may_go: bool = False) -> None:
         self.may_go = may_go
@@ -36,16 +51,22 @@ class TreeMatrix:
         self.loops = loops
         self.name = name
         self.paths = paths
-        """Of each degree of freedom those that move it, from the world on, and itself."""
+        """Of each degree of freedom those that have entries with it, from the world on, and itself."""
+        self.order = {dof: i for i, dof in enumerate(paths)}
+        self.columns = {dof: {mover: i for i, mover in enumerate(path)} for dof, path in paths.items()}
         self.starts = {dof: loops.take(len(path)).row for dof, path in paths.items()}
 
     def entry(self, dof: int, mover: int) -> Place:
         """Where an entry is."""
-        return Place(SCRATCH, self.starts[dof] + self.rank(mover))
+        return Place(SCRATCH, self.starts[dof] + self.columns[dof][mover])
 
-    def rank(self, dof: int) -> int:
-        """How far along its own path a degree of freedom is."""
-        return len(self.paths[dof]) - 1
+    def between(self, a: int, b: int) -> Place:
+        """Where the entry of two is, whichever comes first."""
+        return self.entry(a, b) if self.order[a] >= self.order[b] else self.entry(b, a)
+
+    def starts_like(self, mover: int, dof: int) -> bool:
+        """Whether the row of one begins as all of the other's."""
+        return self.paths[dof][: len(self.paths[mover])] == self.paths[mover]
 
     def fill(
         self,
@@ -142,17 +163,26 @@ class TreeMatrix:
 
     def _copied(self, name: str) -> TreeMatrix:
         """Another matrix with the same entries, which nobody else looks at."""
-        copy = TreeMatrix(self.loops, f"{name} {len(self.loops.found)}", self.paths, may_go=True)
+        return self.widened(name, self.paths)
+
+    def widened(self, name: str, paths: Mapping[int, list[int]]) -> TreeMatrix:
+        """Likewise, with more entries."""
+        copy = TreeMatrix(self.loops, f"{name} {len(self.loops.found)}", paths, may_go=True)
         self.loops.found.append(copy)
         copy._take(self)
         return copy
 
     def _take(self, other: TreeMatrix) -> None:
         """All entries of another matrix."""
-        rows = [
-            Row("row", {"from": other.entry(d, path[0]), "to": self.entry(d, path[0])}, {"count": [float(len(path))]})
-            for d, path in self.paths.items()
-        ]
+        rows: list[Row] = []
+        for dof, path in self.paths.items():
+            if path == other.paths[dof]:
+                places = {"from": other.entry(dof, path[0]), "to": self.entry(dof, path[0])}
+                rows.append(Row("row", places, {"count": [float(len(path))]}))
+                continue
+            for mover in path:
+                known = {"from": other.entry(dof, mover)} if mover in other.columns[dof] else {}
+                rows.append(Row("entry" if known else "zero", {**known, "to": self.entry(dof, mover)}))
 
         def body(code: RowCode) -> None:
             recorder = code.recorder
@@ -160,9 +190,30 @@ class TreeMatrix:
             def along(turn: Value) -> None:
                 recorder.write("to", [recorder.read("from", 0, turn)], index=turn)
 
-            recorder.count("along the row", code.number("count"), along, uniform=True)
+            if code.kind == "row":
+                recorder.count("along the row", code.number("count"), along, uniform=True)
+            else:
+                code.write("to", [code.read("from") if code.kind == "entry" else 0.0])
 
         self.loops.loop(f"{self.name}, copied", rows, body)
+
+    def times(self, name: str, x: Quantity[list[Value]]) -> Quantity[list[Value]]:
+        """The product with a vector."""
+        result: Quantity[list[Value]] = self.loops.quantity(name)
+        self.loops.each_dofs(f"{name}, to begin with", lambda node: result.put(node.here, [0.0] * len(node.dofs)))
+        to, of = (self.loops.places_of_dofs(q) for q in (result, x))
+        rows = []
+        for dof, path in self.paths.items():
+            for mover in path:
+                rows.append(Row("pair", {"to": to[dof], "of": of[mover], "entry": self.entry(dof, mover)}))
+                if mover != dof:
+                    rows.append(Row("pair", {"to": to[mover], "of": of[dof], "entry": self.entry(dof, mover)}))
+
+        def body(code: RowCode) -> None:
+            code.write("to", [code.read("to") + code.read("entry") * code.read("of")])
+
+        self.loops.loop(name, rows, body)
+        return result
 
     def factorised(self) -> Factors:
         """As L^T D L, with ones on L's diagonal and L as sparse as the matrix."""
@@ -208,38 +259,37 @@ class Factors:
         for dof in reversed(list(matrix.paths)):
             rows.append(Row("invert", {"diagonal": matrix.entry(dof, dof), "inverse": self.inverses[dof]}))
             for mover in reversed(matrix.paths[dof][:-1]):
-                places = {
-                    "inverse": self.inverses[dof],
-                    "entry": matrix.entry(dof, mover),
-                    "row": Place(SCRATCH, matrix.starts[dof]),
-                    "row of mover": Place(SCRATCH, matrix.starts[mover]),
-                }
-                rows.append(Row("eliminate", places, {"count": [matrix.rank(mover) + 1.0]}))
+                rows += self._elimination(dof, mover)
         self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
+
+    def _elimination(self, dof: int, mover: int) -> list[Row]:
+        """Take a row from that of a mover: along it, or entry by entry where the mover's has others in between."""
+        matrix = self.matrix
+        places = {"inverse": self.inverses[dof], "entry": matrix.entry(dof, mover)}
+        if matrix.starts_like(mover, dof):
+            along = {"row": Place(SCRATCH, matrix.starts[dof]), "row of mover": Place(SCRATCH, matrix.starts[mover])}
+            return [Row("eliminate", {**places, **along}, {"count": [float(len(matrix.paths[mover]))]})]
+        others = [x for x in matrix.paths[dof] if matrix.order[x] <= matrix.order[mover]]
+        rows = [
+            Row("one entry", {**places, "its": matrix.entry(mover, x), "mine": matrix.entry(dof, x)}) for x in others
+        ]
+        return [*rows, Row("divide", places)]
 
     def _pairs(self) -> list[tuple[int, int]]:
         return [(dof, mover) for dof, path in self.matrix.paths.items() for mover in reversed(path[:-1])]
-
-    def _entry(self, a: int, b: int) -> Place:
-        """Of two degrees of freedom, one of which moves the other."""
-        moved, mover = (a, b) if self.matrix.rank(a) > self.matrix.rank(b) else (b, a)
-        return self.matrix.entry(moved, mover)
 
     def solve(self, name: str, right: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """The x of (L^T D L) x = right."""
         loops, matrix = self.loops, self.matrix
         x: Quantity[list[Value]] = loops.quantity(name)
-        rows_of = [loops.frame_row(node) for node in loops.nodes]
-        loops.loop(f"{name}, the right-hand side", rows_of, lambda code: self._copy(loops.node(code), x, right))
-        of_dof = {
-            dof: Place(SCRATCH, x.places[node.here].row + k) for node in loops.nodes for k, dof in enumerate(node.dofs)
-        }
+        loops.each_dofs(f"{name}, the right-hand side", lambda node: x.put(node.here, right[node.here]))
+        of_dof = loops.places_of_dofs(x)
 
         def subtract(code: RowCode) -> None:
             code.write("to", [code.read("to") - code.read("entry") * code.read("from")])
 
         def rows(pairs: Sequence[tuple[int, int]]) -> list[Row]:
-            return [Row("pair", {"to": of_dof[t], "from": of_dof[f], "entry": self._entry(t, f)}) for t, f in pairs]
+            return [Row("pair", {"to": of_dof[t], "from": of_dof[f], "entry": matrix.between(t, f)}) for t, f in pairs]
 
         inwards = [(mover, dof) for dof in reversed(list(matrix.paths)) for mover in reversed(matrix.paths[dof][:-1])]
         loops.loop(f"{name}, inwards", rows(inwards), subtract)
@@ -247,10 +297,6 @@ class Factors:
         loops.loop(f"{name}, scaled", scaled, lambda code: code.write("x", [code.read("x") * code.read("inverse")]))
         loops.loop(f"{name}, outwards", rows(self._pairs()), subtract)
         return x
-
-    @staticmethod
-    def _copy(node: Node, to: Quantity[list[Value]], of: Quantity[list[Value]]) -> None:
-        to.put(node.here, of[node.here])
 
     def store(self, lower: str, inverse: str) -> None:
         """L and 1 / D into arrays."""
@@ -274,6 +320,12 @@ def _eliminate(code: RowCode) -> None:
         code.write("inverse", [1.0 / code.read("diagonal")])
         return
     factor = code.read("entry") * code.read("inverse")
+    if code.kind == "divide":
+        code.write("entry", [factor])
+        return
+    if code.kind == "one entry":
+        code.write("its", [code.read("its") - factor * code.read("mine")])
+        return
     recorder = code.recorder
 
     def along(turn: Value) -> None:

@@ -76,6 +76,7 @@ def frame_numbers(model: Model, node: Node, *, pose_only: bool = False) -> dict[
     if pose_only:
         return result
     result["inertia"] = [inertia.mass, *inertia.moment, *(matrix[i][j] for i in range(3) for j in range(i, 3))]
+    result["cone"] = model.frames.cone[node.index].tolist()
     result["spring_quat"] = model.frames.spring_quat[node.index].tolist()
     dofs = list(node.dofs)
     for f in fields(model.dofs):

@@ -169,6 +169,15 @@ class Sweeps(Loops):
 
         self.recorder.repeat(name, run, [], most)  # what is carried lies in memory
 
+    def where(self, name: str, count: Value, body: Callable[[], None]) -> None:
+        """Do something to quantities where a count is not zero."""
+
+        def then() -> list[Value]:
+            body()
+            return []
+
+        self.recorder.where(name, 0.5, count, then, [])
+
 
 class Health:
     """Sums over the new state, which show where it is no longer made of numbers."""

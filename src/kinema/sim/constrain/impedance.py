@@ -1,0 +1,38 @@
+"""How hard a soft constraint is, and the acceleration it wants: MuJoCo's `solimp` and `solref`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinema import trace
+from kinema.trace import Value
+
+LEAST, MOST = 1e-4, 0.9999
+"""Between these an impedance is kept, so that neither it nor its complement vanishes."""
+LEAST_WIDTH = 1e-15
+
+
+def impedance(solimp: Sequence[Value], power: int, off: Value) -> Value:
+    """By how far a constraint is violated: d0 at none, dw a width further, a power law between."""
+    start, end, width, midpoint, _ = solimp
+    x = trace.minimum(trace.absolute(off) * (1.0 / trace.maximum(width, LEAST_WIDTH)), 1.0)
+    below, above = x, 1.0 - x
+    for _ in range(power - 1):
+        below, above = below * x * (1.0 / midpoint), above * (1.0 - x) * (1.0 / (1.0 - midpoint))
+    y = trace.select(x, midpoint, below, 1.0 - above)
+    first, last = (trace.clamp(d, LEAST, MOST) for d in (start, end))
+    return first + y * (last - first)
+
+
+def reference(solref: Sequence[Value], end: Value, dt: Value) -> tuple[Value, Value]:
+    """Stiffness and damping: from a time constant and a damping ratio, or given directly where these are negative.
+
+    A time constant is not below two steps, as a stiffer constraint could not be carried by the step.
+    """
+    first, second = solref
+    end = trace.clamp(end, LEAST, MOST)
+    time = trace.maximum(first, 2.0 * dt)
+    by_time = 1.0 / (end * end * time * time * second * second), 2.0 / (end * time)
+    direct = -first / (end * end), -second / end
+    pairs = zip(by_time, direct, strict=True)
+    return tuple(trace.select(0.0, first, a, b) for a, b in pairs)  # type: ignore[return-value]

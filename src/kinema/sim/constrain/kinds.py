@@ -1,0 +1,46 @@
+"""The list of what constrains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kinema.model import Model
+from kinema.trace import Value
+
+from ..settings import Settings
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Node
+from .couplings import coupling_blocks, fill_couplings
+from .friction import fill_friction, friction_blocks
+from .limits import fill_limits, limit_blocks, limits_near
+from .rows import Block, Rows
+from .ties import HasPoses, fill_ties, tie_blocks
+
+
+def _asked(settings: Settings) -> bool:
+    return settings.constraints
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintKind:
+    """One kind of constraints."""
+
+    name: str
+    applies: Callable[[Settings], bool]
+    """Whether it is asked for."""
+    blocks: Callable[[Model, list[Node]], list[Block]]
+    """All of them that act on some frames, known when the program is made."""
+    fill: Callable[[HasPoses, Rows], None]
+    """Writes `position` and the Jacobian of its blocks."""
+    near: Callable[[Sweeps, list[Block]], Value] | None = None
+    """How many of them act at all, by a glance; None where they always do."""
+
+
+CONSTRAINTS: list[ConstraintKind] = [
+    ConstraintKind("limits", lambda settings: settings.limits, limit_blocks, fill_limits, limits_near),
+    ConstraintKind("friction", _asked, friction_blocks, fill_friction),
+    ConstraintKind("couplings", _asked, coupling_blocks, fill_couplings),
+    ConstraintKind("ties", _asked, tie_blocks, fill_ties),
+]
+"""Every kind of constraints."""

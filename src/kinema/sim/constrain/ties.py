@@ -1,0 +1,248 @@
+"""What ties two links together: points, frames and axes that are to coincide, and the joints that close loops.
+
+A tie is made of parts: a point on a point, on a line or on a plane; all axes along all axes, or one along one, or
+across one. Each row of it is a pair of wrenches, one on each link, about a point of the second: the Jacobian is their
+power in the motion of each degree of freedom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kinema.model import Model
+from kinema.trace import Row, RowCode, Value
+
+from ..rigid.kinematics import Moving, Pose, Twist, twist_at, twists
+from ..rigid.links import acceleration_at
+from ..rigid.rnea import Wrench, power
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import (
+    IDENTITY,
+    ZERO,
+    Vector,
+    add,
+    cross,
+    dot,
+    matrix_quaternion,
+    product,
+    rotate,
+    scale,
+    sub,
+    transpose,
+    unrotate,
+)
+from ..sweeps.rows import FrameKind
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import WORLD, Node, frame_ref
+from .rows import Block, HasSweeps, Law, Rows
+
+SIDES = ("a ", "b ")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One of two tied frames in the world: where it is, how it moves, and how it accelerates if no coordinate does."""
+
+    pose: Pose
+    velocity: Twist
+    acceleration: Twist
+
+    def axis(self, number: int) -> list[Vector]:
+        """One of its axes, and the first two derivatives of that."""
+        u = [row[number] for row in self.pose.rotation]
+        change = cross(self.velocity.angular, u)
+        return [u, change, add(cross(self.acceleration.angular, u), cross(self.velocity.angular, change))]
+
+
+@dataclass(frozen=True, slots=True)
+class TieRow:
+    """How far off, and what a unit force does: on a at one point and on b, the other way, at another, with a torque."""
+
+    off: Value
+    drift: Value
+    """How the speed of that changes while no coordinate accelerates."""
+    force: Vector
+    at_a: Vector
+    at_b: Vector
+    torque: Vector
+
+
+def _gap(a: End, b: End) -> list[Vector]:
+    """From one origin to the other, and the first two derivatives."""
+    return [
+        sub(a.pose.position, b.pose.position),
+        sub(a.velocity.linear, b.velocity.linear),
+        sub(a.acceleration.linear, b.acceleration.linear),
+    ]
+
+
+def _twice(x: Sequence[Vector], y: Sequence[Vector]) -> Value:
+    """The second derivative of the product of two vectors, from those of each."""
+    return dot(x[0], y[2]) + 2.0 * dot(x[1], y[1]) + dot(x[2], y[0])
+
+
+def _point(a: End, b: End, weight: Value) -> list[TieRow]:
+    gap = _gap(a, b)
+    return [TieRow(gap[0][i], gap[2][i], u, a.pose.position, b.pose.position, ZERO) for i, u in enumerate(IDENTITY)]
+
+
+def _across(a: End, b: End, which: Sequence[int]) -> list[TieRow]:
+    """B's origin stays where some axes of a have no length."""
+    gap, at = _gap(a, b), b.pose.position
+    # the axes turn with a: what counts is how a moves where b is
+    return [TieRow(dot(u[0], gap[0]), _twice(u, gap), u[0], at, at, ZERO) for u in map(a.axis, which)]
+
+
+def _rotation(a: End, b: End, weight: Value) -> list[TieRow]:
+    """All axes along all axes: by the vector part of the quaternion between them."""
+    w, *v = matrix_quaternion(product(transpose(b.pose.rotation), a.pose.rotation))
+    turn = sub(a.velocity.angular, b.velocity.angular)
+    change = sub(sub(a.acceleration.angular, b.acceleration.angular), cross(b.velocity.angular, turn))
+    turn, change = (unrotate(b.pose.rotation, x) for x in (turn, change))
+    drift = add(scale(0.5, add(scale(w, change), cross(change, v))), scale(-0.25 * dot(turn, turn), v))
+    rows = []
+    for i, unit in enumerate(IDENTITY):
+        torque = scale(0.5 * weight, rotate(b.pose.rotation, add(scale(w, unit), cross(v, unit))))
+        rows.append(TieRow(weight * v[i], weight * drift[i], ZERO, ZERO, ZERO, torque))
+    return rows
+
+
+def _axes(a: End, b: End, of_b: int, across: Sequence[int]) -> list[TieRow]:
+    """An axis of b stays across some axes of a."""
+    axis = b.axis(of_b)
+    return [
+        TieRow(dot(axis[0], u[0]), _twice(axis, u), ZERO, ZERO, ZERO, cross(u[0], axis[0])) for u in map(a.axis, across)
+    ]
+
+
+PARTS: dict[str, tuple[int, Callable[[End, End, Value], list[TieRow]]]] = {
+    "point": (3, _point),
+    "line": (2, lambda a, b, _: _across(a, b, (1, 2))),
+    "plane": (1, lambda a, b, _: _across(a, b, (0,))),
+    "rotation": (3, _rotation),
+    "axis": (2, lambda a, b, _: _axes(a, b, 0, (1, 2))),
+    "cross": (1, lambda a, b, _: _axes(a, b, 1, (0,))),
+}
+"""What ties are made of: how many rows each part has, and what these are. The axis that matters is the first."""
+IS_TURN = frozenset({"rotation", "axis", "cross"})
+
+
+def tie_blocks(model: Model, nodes: list[Node]) -> list[Block]:
+    """A block for each tie whose links these frames move."""
+    ties, own = model.ties, {node.index for node in nodes}
+    blocks = []
+    for i, parts in enumerate(ties.parts):
+        frames = [f for f in (int(ties.frame_a[i]), int(ties.frame_b[i])) if f != WORLD]
+        if frames and own.issuperset(frames):
+            weights = [float(ties.weight[i, int(p in IS_TURN)]) for p in parts for _ in range(PARTS[p][0])]
+            dofs = sorted({d for f in frames for n in _path(model, f) for d in model.dofs_of_frame(n)})
+            solref, solimp = ties.solref[i].tolist(), ties.solimp[i].tolist()
+            blocks.append(
+                Block(Law.EQUALITY, dofs, len(weights), weights, solref, solimp, drifts=True, tells={"tie": i})
+            )
+    return blocks
+
+
+def _path(model: Model, frame: int) -> Iterator[int]:
+    """The frames that move one, and itself."""
+    while frame != WORLD:
+        yield frame
+        frame = int(model.frames.parent_idx[frame])
+
+
+class HasPoses(HasSweeps, Protocol):
+    """The step, with where frames are."""
+
+    @property
+    def where(self) -> Quantity[Pose]:
+        """In their parents."""
+        ...
+
+    @property
+    def frames(self) -> Quantity[Pose]:
+        """In the world."""
+        ...
+
+    @property
+    def velocity(self) -> Quantity[Twist]:
+        """How they move."""
+        ...
+
+    @property
+    def motion(self) -> Quantity[Moving]:
+        """How they accelerate while no coordinate does."""
+        ...
+
+
+def fill_ties(step: HasPoses, rows: Rows) -> None:
+    """How far off each tie is, and its Jacobian."""
+    s, where, frames = step.s, step.where, step.frames
+    motions = (frames, step.velocity, step.motion)
+    ties = [(i, int(b.tells["tie"])) for i, b in enumerate(rows.blocks) if "tie" in b.tells]  # type: ignore[call-overload]
+    own = {i: {side: s.take(6 * rows.blocks[i].n_rows) for side in SIDES} | {"about": s.take(3)} for i, _ in ties}
+    info, table = s.model.ties, []
+    for i, tie in ties:
+        targets = {"a ": frame_ref(int(info.frame_a[tie])), "b ": frame_ref(int(info.frame_b[tie]))}
+        numbers = {
+            f"{what} {side}": getattr(info, f"{what}_{side}")[tie].ravel().tolist()
+            for what in ("pos", "rot")
+            for side in "ab"
+        }
+        numbers["torque_scale"] = [float(info.torque_scale[tie])]
+        table.append(s.row(tuple(info.parts[tie]), targets, {**rows.places[i], **own[i]}, numbers))
+    s.loop("ties", table, lambda code: _write_tie(code, motions))
+    jacobian = [row for i, tie in ties for row in _jacobian_rows(s, rows, i, tie, own[i])]
+    s.loop("jacobian of ties", jacobian, lambda code: _write_columns(s, code, where, frames))
+
+
+def _write_tie(code: RowCode, motions: tuple[Quantity[Pose], Quantity[Twist], Quantity[Moving]]) -> None:
+    a, b = (_end(code, side, motions) for side in SIDES)
+    parts: tuple[str, ...] = code.kind  # type: ignore[assignment]
+    found = [row for part in parts for row in PARTS[part][1](a, b, code.number("torque_scale"))]
+    about = b.pose.position
+    code.write("about", about)
+    code.write("position", [row.off for row in found])
+    code.write("drift", [row.drift for row in found])
+    for r, row in enumerate(found):
+        torques = [add(row.torque, cross(sub(at, about), row.force)) for at in (row.at_a, row.at_b)]
+        code.write("a ", [*torques[0], *row.force], 6 * r)
+        code.write("b ", [-x for x in (*torques[1], *row.force)], 6 * r)
+
+
+def _end(code: RowCode, side: str, motions: tuple[Quantity[Pose], Quantity[Twist], Quantity[Moving]]) -> End:
+    flat, own = code.numbers(f"rot {side.strip()}"), code.numbers(f"pos {side.strip()}")
+    frame, velocity, motion = (quantity[frame_ref(side)] for quantity in motions)
+    point = add(frame.position, rotate(frame.rotation, own))
+    axes = product(frame.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
+    return End(Pose(axes, point), twist_at(frame, velocity, point), acceleration_at(frame, motion, point))
+
+
+def _jacobian_rows(s: Sweeps, rows: Rows, number: int, tie: int, own: dict) -> Iterator[Row]:
+    """A row for each frame on the way of each side; what both ways share is added up."""
+    seen: set[int] = set()
+    block = rows.blocks[number]
+    for side, frame in zip(SIDES, (int(s.model.ties.frame_a[tie]), int(s.model.ties.frame_b[tie])), strict=True):
+        for index in _path(s.model, frame):
+            node = s.tree.nodes[index]
+            plain = s.frame_row(node)
+            assert isinstance(plain.kind, FrameKind)
+            kind = (("", plain.kind), ("rows", block.n_rows), ("again", index in seen))
+            seen.add(index)
+            columns = [(r, k, dof) for r in range(block.n_rows) for k, dof in enumerate(node.dofs)]
+            entries = {f"entry {r} {k}": rows.entry(number, r, dof) for r, k, dof in columns}
+            places = {**plain.places, **entries, "wrenches": own[side], "about": own["about"]}
+            yield s.row(kind, plain.targets, places, plain.numbers)
+
+
+def _write_columns(s: Sweeps, code: RowCode, where: Quantity[Pose], frames: Quantity[Pose]) -> None:
+    told, node = dict(code.kind), s.node(code)  # type: ignore[call-overload]
+    about = code.array("about", 3)
+    for k, twist in enumerate(twists(node, where[node.here])):
+        motion = twist_at(frames[node.here], twist, about)
+        for r in range(told["rows"]):
+            flat = [code.read("wrenches", 6 * r + i) for i in range(6)]
+            entry = power(motion, Wrench(flat[:3], flat[3:]))
+            before = code.read(f"entry {r} {k}") if told["again"] else 0.0
+            code.write(f"entry {r} {k}", [before + entry])
