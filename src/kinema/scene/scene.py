@@ -39,7 +39,9 @@ class Scene:
         device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
         precision: `single` (32 bits) or `double`.
         contacts: whether things touch. There are no contacts yet; a scene with shapes says so in its diagnostics.
-        limits: whether joints stop at their limits. There are no limits yet; likewise.
+        limits: whether joints stop at their limits.
+        constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
+            closed.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         substeps: how many equal steps `dt` is divided into.
@@ -56,6 +58,7 @@ class Scene:
         *,
         contacts: bool = True,
         limits: bool = True,
+        constraints: bool = True,
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
         substeps: int = 1,
@@ -67,6 +70,7 @@ class Scene:
         self.precision = choice(precision, "precision", PRECISIONS)
         self.contacts = flag(contacts, "contacts")
         self.limits = flag(limits, "limits")
+        self.constraints = flag(constraints, "constraints")
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
         self.substeps = whole(substeps, "substeps", "substep")
@@ -169,6 +173,8 @@ class Scene:
         settings = Settings(
             dt=self.dt / self.substeps,
             integrator=self.integrator,
+            limits=self.limits,
+            constraints=self.constraints,
             per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
             external_forces=flag(external_forces, "external_forces"),
         )
@@ -178,7 +184,7 @@ class Scene:
                 model = compile_model(self._parts, self.gravity, self.diagnostics)
                 given = self._set_constants(model)
             with self.progress("checking"):
-                report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
+                report_missing(model, parts, self.diagnostics, contacts=self.contacts)
                 for part in self._parts:
                     report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
                 adjustable = bool(settings.per_env & {"armature", "mass_shift"})

@@ -28,7 +28,7 @@ from .settings import Integrator
 from .solve.newton import newton
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
-from .sweeps.matrix import TreeMatrix
+from .sweeps.matrix import Factors, TreeMatrix
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
 
@@ -164,12 +164,17 @@ class Step:
         return force
 
     @cached_property
+    def factors(self) -> Factors:
+        """The inertia, factorised."""
+        return self.mass.factorised()
+
+    @cached_property
     def free_acceleration(self) -> Quantity[list[Value]]:
         """What the forces would do to the coordinates without constraints."""
         if self.articulated:
-            return self._articulated(lambda node: self.s.of("armature", node), self.active_force)
+            return self._articulated(_none, None)
         force = self.force
-        return self.mass.factorised().solve("accelerations", force)
+        return self.factors.solve("free accelerations", force)
 
     @cached_property
     def constraint_force(self) -> Quantity[list[Value]] | None:
@@ -203,34 +208,26 @@ class Step:
             solve()
         return result
 
-    def _with_diagonal(self, diagonal: OfNode, push: OfNode) -> Quantity[list[Value]]:
-        """Accelerations with something added to the diagonal of the inertia, and to the forces."""
-
-        def more(node: Node, of: OfNode, known: list[Value]) -> list[Value]:
-            return [a + b for a, b in zip(known, of(node), strict=True)]
-
-        if self.articulated:
-            return self._articulated(
-                lambda node: more(node, diagonal, self.s.of("armature", node)),
-                lambda node: more(node, push, self.active_force(node)),
-            )
-        right: Quantity[list[Value]] = self.s.quantity("right-hand side")
-        force = self.force
-        self.s.each_frame("right-hand side", lambda node: right.put(node.here, more(node, push, force[node.here])))
-        return self.mass.plus("inertia with constraints", diagonal).factorised().solve("a guess", right)
-
     @cached_property
     def acceleration(self) -> Quantity[list[Value]]:
         """Forward dynamics: what forces and constraints do to the coordinates."""
-        return self.free_acceleration if self.constraint_force is None else self._pushed_on(_none)
-
-    def _pushed_on(self, slopes: OfNode) -> Quantity[list[Value]]:
-        """Accelerations by all forces, those of constraints among them, with slopes on the diagonal of the inertia."""
         held = self.constraint_force
-        return self._with_diagonal(slopes, _none if held is None else lambda node: held[node.here])
+        if held is None:
+            return self.free_acceleration
+        if self.articulated:
+            return self._articulated(_none, held)
+        return self.factors.solve("accelerations", self._all_forces(held))
 
-    def _articulated(self, own: OfNode, force: OfNode) -> Quantity[list[Value]]:
-        motion, wrenches, _ = self.motion, self.wrenches, self.forces
+    def _articulated(self, slopes: OfNode, held: Quantity[list[Value]] | None) -> Quantity[list[Value]]:
+        """Accelerations by articulated bodies, with slopes on the diagonal of the inertia."""
+        s, motion, wrenches, _ = self.s, self.motion, self.wrenches, self.forces
+
+        def own(node: Node) -> list[Value]:
+            return [a + b for a, b in zip(s.of("armature", node), slopes(node), strict=True)]
+
+        def force(node: Node) -> list[Value]:
+            more = _none(node) if held is None else held[node.here]
+            return [a + b for a, b in zip(self.active_force(node), more, strict=True)]
 
         def bias(node: Node) -> Wrench:
             taken = inertial_wrench(node.inertia, motion[node.here])
@@ -240,7 +237,7 @@ class Step:
                 [a - b for a, b in zip(taken.force, pull.force, strict=True)],
             )
 
-        return articulated_accelerations(self.s, self.where, own, force, bias)
+        return articulated_accelerations(s, self.where, own, force, bias)
 
     def implicit_acceleration(self) -> Quantity[list[Value]]:
         """The change of velocity per time over a step, with the slopes of forces taken at its end."""
@@ -253,7 +250,7 @@ class Step:
 
         held = self.constraint_force
         if self.articulated:
-            return self._pushed_on(slopes)
+            return self._articulated(slopes, held)
         force = self.force if held is None else self._all_forces(held)
         between = [self.tendons, self.actuators] if fast else []
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)

@@ -160,12 +160,14 @@ def forces(now: Situation) -> None:
         return joint_forces(s, name, now.where, lambda node: wrenches[node.here])
 
     lifted, pushed, moved = pulled("spared weight", spared), pulled("thrust", thrust), pulled("applied", user)
-    acceleration, force, bias, parts = now.acceleration, now.force, now.bias, now.forces
+    acceleration, force, bias, parts, held = now.acceleration, now.force, now.bias, now.forces, now.constraint_force
 
     def body(node: Node) -> None:
         passive, tendons, control_, actuators = parts[node.here]
         s.write("acc", node, acceleration[node.here])
-        s.write("force", node, force[node.here])
+        constraint = [0.0] * len(node.dofs) if held is None else held[node.here]
+        s.write("force", node, [a + b for a, b in zip(force[node.here], constraint, strict=True)])
+        s.write("qf_constraint", node, constraint)
         s.write("qf_bias", node, bias[node.here])
         s.write("qf_passive", node, _sums(passive, tendons, lifted[node.here]))
         s.write("qf_actuator", node, _sums(control_, actuators, pushed[node.here]))

@@ -99,8 +99,8 @@ DOFS_STATE = [
         ("qf_actuator", (), "N m or N", "control and actuators"),
         ("qf_applied", (), "N m or N", "what the user's forces on links do to it"),
         ("qf_control", (), "N m or N", "control and actuators, but for thrusters on links"),
+        ("qf_constraint", (), "N m or N", "limits, dry friction, couplings and ties; no contacts yet"),
     ),
-    *_fields("zeros", ("qf_constraint", (), "N m or N", "contacts, limits, friction, loops: none")),
     *_fields(
         "control",
         ("ctrl_mode", (), "1", "what it is told: 0 force, 1 velocity, 2 position, 3 nothing (its actuators move it)"),
