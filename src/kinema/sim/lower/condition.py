@@ -78,7 +78,7 @@ def weigh_constraints(model: Model) -> None:
     outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
     found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0})
     found = {name: np.resize(np.concatenate([x, np.zeros(n * n)]), n * n) for name, x in found.items()}
-    inverse = np.linalg.inv(found["inertia"].reshape(n, n)) if n else np.zeros((0, 0))
+    inverse = _inverse(found["inertia"].reshape(n, n))
     own = np.diag(inverse).copy()
     for dofs in _sharing(model):
         own[dofs] = own[dofs].mean()
@@ -95,6 +95,15 @@ def weigh_constraints(model: Model) -> None:
 
 
 SMALLEST = 1e-15
+
+
+def _inverse(inertia: Array) -> Array:
+    """Where something has no inertia, which may be given it later, it counts for nothing."""
+    try:
+        found = np.linalg.inv(inertia)
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(inertia)
+    return found if np.isfinite(found).all() else np.linalg.pinv(np.nan_to_num(inertia))
 
 
 def _sharing(model: Model) -> list[list[int]]:
