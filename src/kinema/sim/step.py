@@ -187,18 +187,22 @@ class Step:
         blocks = [block for _, own in kinds for block in own]
         if not blocks:
             return None
-        free, _ = self.free_acceleration, (self.frames, self.velocity, self.motion)
-        mass = None if self.articulated else self.mass
+        force = None if self.articulated else self.force
+        mass, _ = None if self.articulated else self.mass, (self.forces, self.frames, self.velocity, self.motion)
         result: Quantity[list[Value]] = s.quantity("constraint forces")
         s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
 
-        def solve() -> None:
+        def solve() -> None:  # what is computed in here is known nowhere else
             rows = Rows(s, blocks)
             for kind, own in kinds:
                 if own:
                     kind.fill(self, rows)
             rows.set_targets()
-            found = newton(s, rows, mass or mass_matrix(s, self.where), free)
+            if mass is None or force is None:
+                inertia, free = mass_matrix(s, self.where), self._articulated(_none, None)
+            else:
+                inertia, free = mass, mass.factorised().solve("free accelerations", force)
+            found = newton(s, rows, inertia, free)
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
 
         if all(kind.near is not None for kind, own in kinds if own):
