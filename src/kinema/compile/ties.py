@@ -16,7 +16,7 @@ from .draft import Body, Draft, DraftJoint
 from .options import switches_of
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
 
-HARD = SolverParameters(solref=(1e-9, 1.0), solimp=(0.99, 0.9999, 0.001, 0.5, 2.0))
+HARD = SolverParameters(solref=(1e-9, 1.0), solimp=(0.9999, 0.9999, 0.001, 0.5, 2.0))
 """As hard as a step can carry (a time constant is never below two steps): mimics and loops of formats that know
 nothing of softness."""
 LOOPS: dict[JointKind, tuple[str, ...]] = {
@@ -83,6 +83,7 @@ def pack_ties(draft: Draft) -> TiesInfo:
         torque_scale=np.array([t.torque_scale for t in ties], np.float64),
         solref=np.array([t.solver.solref or DEFAULT_SOLREF for t in ties], np.float64).reshape(n, 2),
         solimp=np.array([t.solver.solimp or DEFAULT_SOLIMP for t in ties], np.float64).reshape(n, 5),
+        hard=np.array([t.solver is HARD for t in ties], np.bool_),
         weight=np.ones((n, 2)),
     )
 
@@ -100,6 +101,7 @@ def pack_couplings(draft: Draft) -> CouplingsInfo:
         polynomial=np.array([c.polynomial for c in found], np.float64).reshape(n, 5),
         solref=np.array([c.solver.solref or DEFAULT_SOLREF for c in found], np.float64).reshape(n, 2),
         solimp=np.array([c.solver.solimp or DEFAULT_SOLIMP for c in found], np.float64).reshape(n, 5),
+        hard=np.array([c.solver is HARD for c in found], np.bool_),
         weight=np.ones(n),
     )
 

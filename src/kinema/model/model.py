@@ -228,6 +228,8 @@ class TiesInfo:
     """Weight of rotation against translation [m]."""
     solref: Array
     solimp: Array
+    hard: npt.NDArray[np.bool_]
+    """Whether nobody asked for softness: then it holds as well as a step can make it."""
     weight: Array
     """About the inverse inertia that it moves at the start: of translation and of rotation, (n, 2)."""
 
@@ -247,6 +249,7 @@ class CouplingsInfo:
     """(n, 5)"""
     solref: Array
     solimp: Array
+    hard: npt.NDArray[np.bool_]
     weight: Array
     """(n,)"""
 

@@ -214,6 +214,16 @@ class Entity(Commands):
         """What control and actuators do of it [N, N m], (n_envs, n)."""
         return self._dofs_field("qf_control", dofs_idx, envs_idx, "get_dofs_control_force")
 
+    def get_dofs_constraint_force(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+        """What limits, dry friction, couplings and ties do of it [N, N m], (n_envs, n)."""
+        return self._dofs_field("qf_constraint", dofs_idx, envs_idx, "get_dofs_constraint_force")
+
+    def get_dofs_limit(self, dofs_idx: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits, infinite where there are none; of a ball, 0 and its greatest angle; (n,) each."""
+        own = self.info.dof_start + self._dofs(dofs_idx, "get_dofs_limit")
+        info = self._running.model.dofs
+        return info.lower[own].copy(), info.upper[own].copy()
+
     def _dofs_field(self, name: str, dofs_idx: Any, envs_idx: Any, what: str) -> np.ndarray:
         own = self._dofs(dofs_idx, what)
         running = self._running

@@ -109,6 +109,26 @@ class Scene:
         return self.running.engine.fields.links_state
 
     @property
+    def ties(self) -> Any:
+        """What holds links together beside joints, loops among them: `scene.ties.gap`, `turn`; see `tie_names`."""
+        return self.running.engine.fields.ties
+
+    @property
+    def tie_names(self) -> list[str]:
+        """The constraints and loop-closing joints that `ties` are."""
+        return list(self.running.model.ties.names)
+
+    @property
+    def couplings(self) -> Any:
+        """Joints and tendons that follow others: `scene.couplings.error`; see `coupling_names`."""
+        return self.running.engine.fields.couplings
+
+    @property
+    def coupling_names(self) -> list[str]:
+        """The mimic joints and constraints that `couplings` are."""
+        return list(self.running.model.couplings.names)
+
+    @property
     def dofs(self) -> Any:
         """The arrays of all degrees of freedom, likewise."""
         return self.running.engine.fields.dofs_state

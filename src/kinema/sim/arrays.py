@@ -23,6 +23,8 @@ class Owner(enum.Enum):
     DOF = "degree of freedom"
     LINK = "link"
     ACTUATOR = "actuator"
+    TIE = "tie"
+    COUPLING = "coupling"
     ROLE = "role"
 
 
@@ -84,6 +86,8 @@ class ArrayInfo:
             Owner.DOF: model.n_dofs,
             Owner.LINK: model.n_links,
             Owner.ACTUATOR: model.n_actuators,
+            Owner.TIE: len(model.ties.names),
+            Owner.COUPLING: len(model.couplings.names),
             Owner.ROLE: settings.roles,
         }[self.owner]
 

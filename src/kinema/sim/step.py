@@ -1,8 +1,4 @@
-"""One step, from state to state: the story on one screen.
-
-A step is a list of stages; each adds to what the next ones find. What it leaves is loops over tables of parts; whether
-these stay loops, or are unrolled into a straight line, is decided in `lower/`.
-"""
+"""What a state decides: where everything is, what acts, and how it moves on; each thing is computed when asked for."""
 
 from __future__ import annotations
 
@@ -11,30 +7,26 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kinema import trace
-from kinema.trace import Recorder, Value
+from kinema.trace import Value
 
 from .constrain.kinds import CONSTRAINTS
-from .constrain.rows import Rows
+from .constrain.rows import Known, Rows
 from .force import cords, joints
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
 from .rigid.aba import articulated_accelerations
 from .rigid.crba import mass_matrix
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
-from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .rigid.kinematics import Moving, Pose, Twist, accelerations, poses_in_parents, poses_in_world, velocities
 from .rigid.rnea import NO_WRENCH, Wrench, bias_forces, inertial_wrench, joint_forces
 from .settings import Integrator
 from .solve.newton import newton
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
-from .sweeps.matrix import Factors, TreeMatrix
+from .sweeps.matrix import Factors, TreeMatrix, coupled
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
 
 OfNode = Callable[[Node], list[Value]]
-LARGEST = 3.0e38
-"""Beyond this a number is no longer one."""
 
 
 @dataclass(eq=False)
@@ -48,6 +40,8 @@ class Step:
     """Of each frame the role that computes it, where several threads share an environment."""
     more: dict[str, Any] = field(default_factory=dict)
     """What stages of others leave for each other."""
+    rows: Rows | None = None
+    """The constraints, where they always act."""
     qacc: Quantity[list[Value]] | None = None
     """The accelerations that the step is taken with."""
 
@@ -70,6 +64,11 @@ class Step:
     def motion(self) -> Quantity[Moving]:
         """How each frame accelerates, as felt, while no coordinate does."""
         return accelerations(self.s, self.where)
+
+    @property
+    def known(self) -> Known:
+        """What constraints may look at."""
+        return Known(self.s, self.where, self.frames, self.velocity, self.motion)
 
     @cached_property
     def mass(self) -> TreeMatrix:
@@ -188,15 +187,15 @@ class Step:
         if not blocks:
             return None
         force = None if self.articulated else self.force
-        mass, _ = None if self.articulated else self.mass, (self.forces, self.frames, self.velocity, self.motion)
+        mass, known, _ = None if self.articulated else self.mass, self.known, self.forces
         result: Quantity[list[Value]] = s.quantity("constraint forces")
         s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
 
-        def solve() -> None:  # what is computed in here is known nowhere else
+        def solve() -> Rows:  # what is computed in here is known elsewhere only where it is always computed
             rows = Rows(s, blocks)
             for kind, own in kinds:
                 if own:
-                    kind.fill(self, rows)
+                    kind.fill(known, rows)
             rows.set_targets()
             if mass is None or force is None:
                 inertia, free = mass_matrix(s, self.where), self._articulated(_none, None)
@@ -204,12 +203,13 @@ class Step:
                 inertia, free = mass, mass.factorised().solve("free accelerations", force)
             found = newton(s, rows, inertia, free)
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
+            return rows
 
         if all(kind.near is not None for kind, own in kinds if own):
             counts = [kind.near(s, own) for kind, own in kinds if own and kind.near is not None]
             s.where("constraints", _sum(counts), solve)
         else:
-            solve()
+            self.rows = solve()
         return result
 
     @cached_property
@@ -258,6 +258,11 @@ class Step:
         force = self.force if held is None else self._all_forces(held)
         between = [self.tendons, self.actuators] if fast else []
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
+        hard = None if self.rows is None else self.rows.hard()
+        if hard is not None:
+            implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
+            hard.add_stiffness(implicit)
+            force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
         alone = lone_accelerations(s, implicit, self.where, force) if fast else None
         change = implicit.factorised().solve("accelerations", force)
         if alone is not None:
@@ -266,13 +271,15 @@ class Step:
 
     def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """Those of constraints among them."""
-        total: Quantity[list[Value]] = self.s.quantity("all forces with constraints")
-        force = self.force
+        return self._with(self.force, held, "all forces with constraints")
+
+    def _with(self, force: Quantity[list[Value]], more: Quantity[list[Value]], name: str) -> Quantity[list[Value]]:
+        total: Quantity[list[Value]] = self.s.quantity(name)
 
         def body(node: Node) -> None:
-            total.put(node.here, [a + b for a, b in zip(force[node.here], held[node.here], strict=True)])
+            total.put(node.here, [a + b for a, b in zip(force[node.here], more[node.here], strict=True)])
 
-        self.s.each_frame("all forces with constraints", body)
+        self.s.each_frame(name, body)
         return total
 
 
@@ -285,67 +292,3 @@ def _sum(parts: list[Value]) -> Value:
     for part in parts[1:]:
         total = total + part
     return total
-
-
-# --------------------------------------------------------------------------------------------------------- the stages
-
-
-def position(step: Step) -> None:
-    """Where everything is."""
-    _ = step.where
-
-
-def forces(step: Step) -> None:
-    """What acts on the joints."""
-    _ = step.forces
-
-
-def constrain(step: Step) -> None:
-    """What constraints add to them."""
-    _ = step.constraint_force
-
-
-def accelerate(step: Step) -> None:
-    """What the forces do."""
-    stages = step.s.settings.integrator is Integrator.RK4
-    step.qacc = step.acceleration if stages else step.implicit_acceleration()
-
-
-def integrate(step: Step) -> None:
-    """The next state, and a flag where it is no longer made of numbers."""
-    s, qacc = step.s, step.qacc
-    assert qacc is not None
-    advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
-    health = s.health(step.limbs)
-
-    def body(node: Node) -> None:
-        q, v = advance(s, node, qacc)
-        s.write("qpos", node, q)
-        s.write("vel", node, v)
-        health.note(node, q, v)
-
-    s.each_frame("the next state", body)
-    s.write(
-        "error",
-        None,
-        [
-            trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
-            for role, total in enumerate(health.totals())
-        ],
-    )
-
-
-Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, forces, constrain, accelerate, integrate]
-"""The step, in order. A stage of another room goes between them."""
-
-
-def take(step: Step) -> None:
-    """Take a step; a Runge-Kutta step takes four, and `count_stages` after each."""
-    for stage in STAGES:
-        stage(step)
-
-
-def count_stages(recorder: Recorder) -> None:
-    """Which of its stages a Runge-Kutta step is in next."""
-    recorder.write("phase", [next_phase(recorder.read("phase"))])

@@ -14,8 +14,8 @@ from ..sweeps.tree import Node
 from .couplings import coupling_blocks, fill_couplings
 from .friction import fill_friction, friction_blocks
 from .limits import fill_limits, limit_blocks, limits_near
-from .rows import Block, Rows
-from .ties import HasPoses, fill_ties, tie_blocks
+from .rows import Block, Known, Rows
+from .ties import fill_ties, tie_blocks
 
 
 def _asked(settings: Settings) -> bool:
@@ -31,7 +31,7 @@ class ConstraintKind:
     """Whether it is asked for."""
     blocks: Callable[[Model, list[Node]], list[Block]]
     """All of them that act on some frames, known when the program is made."""
-    fill: Callable[[HasPoses, Rows], None]
+    fill: Callable[[Known, Rows], None]
     """Writes `position` and the Jacobian of its blocks."""
     near: Callable[[Sweeps, list[Block]], Value] | None = None
     """How many of them act at all, by a glance; None where they always do."""

@@ -14,7 +14,7 @@ from ..sweeps.loops import PartRow
 from ..sweeps.maths import IDENTITY, cross, dot, quaternion_matrix, rotation_vector, scale, unrotate
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
-from .rows import Block, HasSweeps, Law, Rows
+from .rows import Block, Known, Law, Rows
 
 FAR = 1e10
 """As far as an unlimited joint is from its limits."""
@@ -47,9 +47,9 @@ def _sides(model: Model, node: Node, margin: float) -> list[str]:
     return ["lower", "upper"] if upper - lower <= 2.0 * margin else ["nearer"]
 
 
-def fill_limits(step: HasSweeps, rows: Rows) -> None:
+def fill_limits(known: Known, rows: Rows) -> None:
     """How far each joint is from its limits, and which way it is pushed."""
-    s = step.s
+    s = known.s
 
     def body(code: RowCode) -> None:
         distance, levers = distance_from_limit(s, s.node(code), str(dict(code.kind)["side"]))  # type: ignore[arg-type]

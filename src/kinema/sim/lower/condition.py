@@ -103,7 +103,9 @@ def _inverse(inertia: Array) -> Array:
         found = np.linalg.inv(inertia)
     except np.linalg.LinAlgError:
         found = np.linalg.pinv(inertia)
-    return found if np.isfinite(found).all() else np.linalg.pinv(np.nan_to_num(inertia))
+    if not np.isfinite(found).all():
+        found = np.linalg.pinv(np.nan_to_num(inertia))
+    return np.asarray(found, np.float64)
 
 
 def _sharing(model: Model) -> list[list[int]]:
