@@ -16,7 +16,7 @@ from kinema.trace import Recorder, Value
 
 from .constrain.kinds import CONSTRAINTS
 from .constrain.rows import Rows
-from .force import cords, joints
+from .force import activation, cords, joints
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
 from .rigid.aba import articulated_accelerations
 from .rigid.crba import mass_matrix
@@ -280,10 +280,7 @@ def _none(node: Node) -> list[Value]:
 
 
 def _sum(parts: list[Value]) -> Value:
-    total: Value = parts[0] if parts else 0.0
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return sum(parts[1:], start=parts[0]) if parts else 0.0
 
 
 # --------------------------------------------------------------------------------------------------------- the stages
@@ -324,6 +321,7 @@ def integrate(step: Step) -> None:
         health.note(node, q, v)
 
     s.each_frame("the next state", body)
+    activation.advance_activations(s, step.actuators)
     s.write(
         "error",
         None,
