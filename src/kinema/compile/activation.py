@@ -19,12 +19,20 @@ N_MUSCLE = 9
 
 
 def unsupported(actuator: Actuator) -> str:
-    """What of an actuator's law is not simulated, in words; empty where all of it is."""
+    """Why an actuator cannot be simulated, in words; empty where it can."""
+    if actuator.settings.get(mjcf.PLUGIN):
+        return "a plugin"
     if actuator.dynamics_type not in DYNAMICS:
         return f"activation dynamics ({actuator.dynamics_type})"
     if actuator.gain_type not in GAINS:
         return f"gain of type {actuator.gain_type}"
     return "" if actuator.bias_type in BIASES else f"bias of type {actuator.bias_type}"
+
+
+def ignored(actuator: Actuator) -> list[str]:
+    """What of an actuator that can be simulated is not."""
+    names = (mjcf.DELAY, mjcf.DAMPING, mjcf.DAMPINGPOLY, mjcf.ARMATURE)
+    return [name for name in names if np.any(actuator.settings.get(name, 0.0))]
 
 
 def kind_of(actuator: Actuator) -> str:

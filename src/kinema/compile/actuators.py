@@ -109,6 +109,10 @@ def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
             origin=actuator.origin,
         )
         return None
+    for name in activation.ignored(actuator):
+        draft.diagnostics.warning(
+            "sim.actuator-part", f'{name} of actuator "{actuator.name}" is not simulated yet', origin=actuator.origin
+        )
     return row
 
 
