@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kinema.description import Actuator, Robot, Tendon, Transmission, World
 from kinema.foundation import Array, Pose
 from kinema.model import ActuatorsInfo, DofsInfo, TendonsInfo
 
+from . import activation
 from .draft import Draft, DraftJoint
 from .options import switches_of, working_actuators
 
@@ -30,9 +33,14 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         return np.array([getattr(r.actuator, name)[side] for r in rows], dtype=np.float64)
 
     free = np.array([r.entity in unclamped for r in rows], dtype=np.bool_)
+
+    def law(of: Callable[[Actuator], Array], width: int) -> Array:
+        return np.array([of(r.actuator) for r in rows], dtype=np.float64).reshape(n, width)
+
+    strengths = [activation.peaks(r.actuator) for r in rows]
     info = ActuatorsInfo(
         names=[r.actuator.name for r in rows],
-        kinds=["affine"] * n,
+        kinds=[activation.kind_of(r.actuator) for r in rows],
         moment=table("moment", draft.n_dofs),
         frame_idx=np.array([r.frame for r in rows], dtype=np.int32),
         frame_torque=table("torque", 3),
@@ -43,6 +51,15 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         ctrl_upper=np.where(free, np.inf, bounds("control_range", 1)),
         force_lower=bounds("force_range", 0),
         force_upper=bounds("force_range", 1),
+        dynamics=[activation.dynamics_of(r.actuator) for r in rows],
+        early=np.array([activation.is_early(r.actuator) for r in rows], dtype=np.bool_),
+        time_constants=law(activation.time_constants, 3),
+        act_lower=bounds("activation_range", 0),
+        act_upper=bounds("activation_range", 1),
+        muscle_gain=law(activation.muscle_gain, 9),
+        muscle_bias=law(activation.muscle_bias, 5),
+        peak_force=np.array([force for force, _ in strengths], dtype=np.float64).reshape(n, 2),
+        per_acceleration=np.array([relative for _, relative in strengths], dtype=np.bool_).reshape(n, 2),
     )
     return info, [r.entity for r in rows]
 
@@ -55,15 +72,13 @@ class _Row:
         self.frame = -1
         self.torque = np.zeros(3)
         self.force = np.zeros(3)
-        self.gain = _terms(actuator.gain, actuator.gain_type == "affine")
-        self.bias = _terms(actuator.bias, True) if actuator.bias_type == "affine" else np.zeros(3)
+        self.gain = _terms(actuator.gain, {"affine": 3, "fixed": 1}.get(actuator.gain_type, 0))
+        self.bias = _terms(actuator.bias, 3 if actuator.bias_type == "affine" else 0)
+        self.feels_length = activation.feels_length(actuator)
 
 
-def _terms(values: tuple[float, ...], affine: bool) -> Array:
-    result = np.zeros(3)
-    count = 3 if affine else 1
-    result[: min(count, len(values))] = values[:count]
-    return result
+def _terms(values: tuple[float, ...], count: int) -> Array:
+    return activation.padded(values[:count], 3)
 
 
 def all_of(description: Robot | World, name: str) -> list:
@@ -76,7 +91,7 @@ def all_of(description: Robot | World, name: str) -> list:
 
 def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
     row = _Row(actuator, entity, draft.n_dofs)
-    reason = _unsupported(actuator)
+    reason = activation.unsupported(actuator)
     if not reason:
         match actuator.transmission:
             case Transmission.JOINT:
@@ -94,15 +109,11 @@ def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
             origin=actuator.origin,
         )
         return None
+    for name in activation.ignored(actuator):
+        draft.diagnostics.warning(
+            "sim.actuator-part", f'{name} of actuator "{actuator.name}" is not simulated yet', origin=actuator.origin
+        )
     return row
-
-
-def _unsupported(actuator: Actuator) -> str:
-    if actuator.dynamics_type != "none":
-        return f"activation dynamics ({actuator.dynamics_type})"
-    if actuator.gain_type not in ("fixed", "affine"):
-        return f"gain of type {actuator.gain_type}"
-    return "" if actuator.bias_type in ("none", "affine") else f"bias of type {actuator.bias_type}"
 
 
 def find_joint(draft: Draft, entity: int, name: str) -> DraftJoint | None:
@@ -116,7 +127,7 @@ def _on_joint(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
         return f'a joint "{actuator.target}" that does not move'
     n = joint.joint.n_dofs
     gear = list(actuator.gear) + [0.0] * 6
-    if joint.joint.n_qs != n and (row.bias[1:].any() or row.gain[1:].any()):
+    if joint.joint.n_qs != n and row.feels_length:
         return "a servo on a quaternion"
     row.moment[joint.dof_start : joint.dof_start + n] = gear[:n]
     return ""
@@ -144,7 +155,7 @@ def tendon_moment(draft: Draft, entity: int, tendon: Tendon) -> Array:
 def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
     if actuator.reference:
         return "a frame against a reference frame"
-    if row.bias[1:].any() or row.gain[1:].any():
+    if row.feels_length:
         return "a servo on a frame"
     description = draft.parts[entity].description
     frame = next((f for f in all_of(description, "frames") if f.name == actuator.target), None)
@@ -199,6 +210,8 @@ def gains_from_actuators(dofs: DofsInfo, actuators: ActuatorsInfo) -> None:
     for a in range(len(actuators.names)):
         moved = np.flatnonzero(actuators.moment[a])
         if len(moved) != 1 or pulls[moved[0]] != 1 or dofs.kp[moved[0]] or actuators.gain[a, 1:].any():
+            continue
+        if actuators.kinds[a] != "affine":
             continue
         dof, lever = int(moved[0]), float(actuators.moment[a, moved[0]])
         dofs.kp[dof] = -actuators.bias[a, 1] * lever * lever

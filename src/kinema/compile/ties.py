@@ -115,10 +115,11 @@ def _ties(draft: Draft, entity: int) -> Iterator[_Tie]:
     for constraint in _active(draft, entity):
         if constraint.kind in kinds:
             a, b = (_end(draft, entity, name) for name in (constraint.a, constraint.b))
-            poses = [_in_world(draft, entity, end, p) for end, p in ((a, constraint.pose_a), (b, constraint.pose_b))]
-            yield _Tie(
-                constraint.name, kinds[constraint.kind], a, b, *poses, constraint.solver, constraint.torque_scale
+            pose_a, pose_b = (
+                _in_world(draft, entity, end, p) for end, p in ((a, constraint.pose_a), (b, constraint.pose_b))
             )
+            parts, weight = kinds[constraint.kind], constraint.torque_scale
+            yield _Tie(constraint.name, parts, a, b, pose_a, pose_b, constraint.solver, weight)
     robots = [description] if isinstance(description, Robot) else description.robots
     for robot in robots:
         for joint in robot.tree().loops:

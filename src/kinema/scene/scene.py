@@ -290,7 +290,7 @@ class Scene:
         Args:
             envs_idx: which environments; None for all.
             keyframe: a state that a file names, by its name or number there: entities whose file has it go to its
-                coordinates, velocities and controls (`Entity.keyframe_names`), all others to their start.
+                coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
         """
         running = self.running
         envs = environments(envs_idx, running.n_envs)
@@ -301,7 +301,8 @@ class Scene:
         if state is None:
             running.controls.reset(envs)
         else:
-            for name, row in (("qpos", state.qpos), ("vel", state.qvel)):
+            act = state.act if running.model.actuators.has_activation.any() else state.act[:0]
+            for name, row in (("qpos", state.qpos), ("vel", state.qvel), ("act", act)):
                 running.memory.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
             running.controls.reset(envs, state.qpos, state.ctrl)
             self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in state.left_out])

@@ -57,6 +57,8 @@ class ArrayInfo:
     """What it holds to begin with."""
     when: Callable[[Settings], bool] = lambda settings: True
     """Whether there is such an array."""
+    needed: Callable[[Model], bool] = lambda model: True
+    """Whether it has anything in it."""
     asked_as: tuple[str, ...] = ()
     """The parameters that make it differ between environments, if not its own name."""
 
@@ -80,6 +82,8 @@ class ArrayInfo:
 
     def count(self, model: Model, settings: Settings) -> int:
         """How many items it has."""
+        if not self.needed(model):
+            return 0
         return {
             Owner.ENVIRONMENT: 1,
             Owner.COORDINATE: model.n_qs,
@@ -100,6 +104,10 @@ def _in_stages(settings: Settings) -> bool:
     return settings.integrator is Integrator.RK4
 
 
+def _activated(model: Model) -> bool:
+    return bool(model.actuators.has_activation.any())
+
+
 def _pushed(settings: Settings) -> bool:
     return settings.external_forces
 
@@ -114,6 +122,11 @@ ARRAYS = [
     ArrayInfo("vel", Owner.DOF, Use.STATE),
     ArrayInfo("stage_qpos", Owner.COORDINATE, Use.STATE, when=_in_stages),
     *(ArrayInfo(f"stage_{x}", Owner.DOF, Use.STATE, when=_in_stages) for x in ("vel", "shift", "sum_vel", "sum_acc")),
+    ArrayInfo("act", Owner.ACTUATOR, Use.STATE, needed=_activated),
+    *(
+        ArrayInfo(f"stage_{x}", Owner.ACTUATOR, Use.STATE, when=_in_stages, needed=_activated)
+        for x in ("act", "sum_act")
+    ),
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kinema import trace
 from kinema.trace import Recorder
 
+from .force.activation import advance_activations
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
 from .step import Step
@@ -55,6 +56,7 @@ def integrate(step: Step) -> None:
         health.note(node, q, v)
 
     s.each_frame("the next state", body)
+    advance_activations(s, step.actuators)
     s.write(
         "error",
         None,

@@ -94,6 +94,24 @@ def weigh_constraints(model: Model) -> None:
         couplings.weight[i] = max(sum(m @ inverse @ m for m in pair), SMALLEST)
 
 
+def weigh_muscles(model: Model) -> None:
+    """The peak forces of muscles that are given by how much a unit force accelerates the joints at the start."""
+    actuators, n = model.actuators, model.n_dofs
+    open_ = actuators.per_acceleration.any(axis=1)
+    if not n or not open_.any():
+        return
+
+    def run(s: Sweeps) -> None:
+        mass_matrix(s, poses_in_parents(s)).store("inertia")
+
+    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, {"qpos": model.qpos0})["inertia"]
+    inertia = np.concatenate([found, np.zeros(n * n)])[: n * n].reshape(n, n)
+    for a in np.flatnonzero(open_):
+        acceleration = float(np.linalg.norm(np.linalg.solve(inertia, actuators.moment[a])))
+        actuators.peak_force[a, actuators.per_acceleration[a]] /= max(acceleration, SMALLEST)
+    actuators.per_acceleration[:] = False
+
+
 SMALLEST = 1e-15
 
 
