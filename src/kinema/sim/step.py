@@ -197,11 +197,10 @@ class Step:
                 if own:
                     kind.fill(known, rows)
             rows.set_targets()
-            if mass is None or force is None:
-                inertia, free = mass_matrix(s, self.where), self._articulated(_none, None)
-            else:
-                inertia, free = mass, mass.factorised().solve("free accelerations", force)
-            found = newton(s, rows, inertia, free)
+            inertia = mass_matrix(s, self.where) if mass is None else mass
+            factors = inertia.factorised()
+            free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
+            found = newton(s, rows, inertia, factors, free)
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
             return rows
 

@@ -46,7 +46,7 @@ class Case:
             return (middle[:, None] + np.minimum(reach, 0.5)[:, None] * rng.uniform(-1, 1, shape)).astype(np.float32)
         lean = 1.5 * rng.uniform(-1, 1, shape[1:])  # to one side for long enough to come to the limits
         whole = np.clip(lean + 0.5 * rng.uniform(-1, 1, shape), -1, 1)
-        return (middle[:, None] + 2.0 * reach[:, None] * whole).astype(np.float32)
+        return (middle[:, None] + 1.2 * reach[:, None] * whole).astype(np.float32)
 
 
 def load(file: Path, dt: float = 0.002, *, free: bool = False) -> Case:
