@@ -90,6 +90,9 @@ def _compiled(file: Path, described: Robot | World, dt: float, free: bool) -> tu
         raise KinemaError(
             f"{file}: {model.dofs.names[impossible[0]]!r} has no inertia to move, and cannot be simulated"
         )
+    for table in (model.ties, model.couplings):  # as soft as MuJoCo has them, so that both have the same robot
+        table.solref[table.hard], table.solimp[table.hard] = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
+        table.hard[:] = False
     held = not free
     return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT, limits=held, constraints=held)
 
