@@ -19,7 +19,7 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 from ..sweeps.loops import Quantity
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
-from .impedance import impedance, reference
+from .impedance import impedance, reference, sound
 
 
 class Law(enum.StrEnum):
@@ -100,7 +100,7 @@ class Rows:
             kind = BlockKind(block.law, block.n_rows, round(block.solimp[4]), block.drifts)
             numbers = {
                 "weights": list(block.weights),
-                "solref": list(block.solref),
+                "solref": list(sound(block.solref)),
                 "solimp": list(block.solimp),
                 "margin": [block.margin],
                 "bound": [block.bound],
