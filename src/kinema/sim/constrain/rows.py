@@ -22,6 +22,13 @@ from ..sweeps.sweeps import Sweeps
 from .impedance import impedance, reference, sound
 
 
+FASTEST = 2.0
+"""How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a metre
+would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
+NO_TIME, ANYHOW = 1e-6, 1e30
+"""A time constant [s] that means as hard as can be; an acceleration that is never asked for."""
+
+
 class Law(enum.StrEnum):
     """What a row may do."""
 
@@ -104,6 +111,7 @@ class Rows:
                 "solimp": list(block.solimp),
                 "margin": [block.margin],
                 "bound": [block.bound],
+                "fastest": [FASTEST, 0.0] if 0.0 < block.solref[0] < NO_TIME else [0.0, ANYHOW],
             }
             rows.append(self.s.row(kind, {}, {**places, **(more or {})}, numbers))
         self.s.loop(name, rows, body)
@@ -142,9 +150,12 @@ class Rows:
             if kind.law is Law.LIMIT:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
-            rows_ = zip(code.array("speed", n), positions, drifts, strict=True)
+            fastest, anyhow = code.numbers("fastest")
+            most = damper * fastest + anyhow
+            back = [trace.clamp(spring * hard * x, -most, most) for x in positions]
+            rows_ = zip(code.array("speed", n), back, drifts, strict=True)
             code.write("stiffness", stiff)
-            code.write("wanted", [-(damper * v) - spring * hard * x - drift for v, x, drift in rows_])
+            code.write("wanted", [-(damper * v) - x - drift for v, x, drift in rows_])
 
         self.each("targets of constraints", body)
 
