@@ -21,10 +21,9 @@ from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
 from .impedance import impedance, reference, sound
 
-
 FASTEST = 2.0
-"""How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a metre
-would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
+"""How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
+metre would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
 NO_TIME, ANYHOW = 1e-6, 1e30
 """A time constant [s] that means as hard as can be; an acceleration that is never asked for."""
 
