@@ -18,7 +18,7 @@ from kinema.model import MOTION_SIZES, Model, Motion
 from kinema.sim import ARRAYS, Control, Engine, Integrator, Settings
 from kinema.sim.arrays import BY_NAME, ArrayInfo, Owner, Use
 from kinema.sim.constrain.kinds import CONSTRAINTS, ConstraintKind
-from kinema.sim.constrain.rows import Block, HasSweeps, Law, Rows
+from kinema.sim.constrain.rows import Block, Known, Law, Rows
 from kinema.sim.fields.groups import GROUPS, Situation
 from kinema.sim.fields.names import SPACES, FieldInfo
 from kinema.sim.force.cords import ACTUATORS
@@ -102,7 +102,7 @@ def urge() -> Iterator[None]:
         own = {"solref": (-1.0, 0.0), "solimp": (HARD, HARD, 0.0, 0.5, 1.0)}
         return [Block(Law.LIMIT, [dof], 1, [1.0], **own, tells={"urge": dof}) for node in nodes for dof in node.dofs]
 
-    def fill(step: HasSweeps, rows: Rows) -> None:
+    def fill(step: Known, rows: Rows) -> None:
         table = [Row("dof", rows.places[i]) for i, block in enumerate(rows.blocks) if "urge" in block.tells]
 
         def body(code: RowCode) -> None:

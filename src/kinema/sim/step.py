@@ -40,8 +40,8 @@ class Step:
     """Of each frame the role that computes it, where several threads share an environment."""
     more: dict[str, Any] = field(default_factory=dict)
     """What stages of others leave for each other."""
-    rows: Rows | None = None
-    """The constraints, where they always act."""
+    rows: tuple[Rows, Factors] | None = None
+    """The constraints, where they always act, and the factors of the inertia."""
     qacc: Quantity[list[Value]] | None = None
     """The accelerations that the step is taken with."""
 
@@ -191,7 +191,9 @@ class Step:
         result: Quantity[list[Value]] = s.quantity("constraint forces")
         s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
 
-        def solve() -> Rows:  # what is computed in here is known elsewhere only where it is always computed
+        def solve() -> tuple[
+            Rows, Factors
+        ]:  # what is computed in here is known elsewhere only where it is always computed
             rows = Rows(s, blocks)
             for kind, own in kinds:
                 if own:
@@ -202,7 +204,7 @@ class Step:
             free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
             found = newton(s, rows, inertia, factors, free)
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
-            return rows
+            return rows, factors
 
         if all(kind.near is not None for kind, own in kinds if own):
             counts = [kind.near(s, own) for kind, own in kinds if own and kind.near is not None]
@@ -257,13 +259,16 @@ class Step:
         force = self.force if held is None else self._all_forces(held)
         between = [self.tendons, self.actuators] if fast else []
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
-        hard = None if self.rows is None else self.rows.hard()
-        if hard is not None:
+        hard, least = None, None
+        if self.rows is not None:
+            hard = self.rows[0].hard()
+        if hard is not None and self.rows is not None:
+            least = self.rows[1]
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
             force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
         alone = lone_accelerations(s, implicit, self.where, force) if fast else None
-        change = implicit.factorised().solve("accelerations", force)
+        change = implicit.factorised(least).solve("accelerations", force)
         if alone is not None:
             correct_lone_bodies(s, alone, change)
         return change

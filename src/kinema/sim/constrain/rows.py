@@ -24,6 +24,8 @@ from .impedance import impedance, reference, sound
 FASTEST = 2.0
 """How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
 metre would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
+NO_TIME = 1e-6
+"""A time constant [s] that means as hard as can be."""
 
 
 class Law(enum.StrEnum):
@@ -81,7 +83,8 @@ class BlockKind:
     n_rows: int
     power: int
     drifts: bool
-    hard: bool
+    patient: bool
+    """Whether it comes back from afar no faster than `FASTEST`."""
 
 
 OF_ROWS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
@@ -116,7 +119,9 @@ class Rows:
         """Each block by itself, with the numbers that it has."""
         rows = []
         for block, places in zip(self.blocks, self.places, strict=True):
-            kind = BlockKind(block.law, block.n_rows, round(block.solimp[4]), block.drifts, block.hard)
+            kind = BlockKind(
+                block.law, block.n_rows, round(block.solimp[4]), block.drifts, 0.0 < block.solref[0] < NO_TIME
+            )
             numbers = {
                 "weights": list(block.weights),
                 "solref": list(sound(block.solref)),
@@ -162,7 +167,7 @@ class Rows:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
             back = [spring * hard * x for x in positions]
-            if kind.hard:
+            if kind.patient:
                 back = [trace.clamp(x, -(damper * FASTEST), damper * FASTEST) for x in back]
             rows_ = zip(code.array("speed", n), back, drifts, strict=True)
             code.write("stiffness", stiff)
