@@ -13,6 +13,7 @@ from .model import (
     Model as Model,
     ModelOptions as ModelOptions,
     Motion as Motion,
+    PathsInfo as PathsInfo,
     TendonsInfo as TendonsInfo,
     TiesInfo as TiesInfo,
 )

@@ -187,22 +187,40 @@ class ActuatorsInfo:
     ctrl_upper: Array
     force_lower: Array
     force_upper: Array
+    path_idx: Ints
+    """The path that its length comes from; -1 for none. Then `moment` is what the path's own length and moment are
+    multiplied by, for each degree of freedom that changes it."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class TendonsInfo:
-    """One row for each tendon that is a weighted sum of coordinates, with a spring or damper in it."""
+    """One row for each tendon with a spring or damper in it, a limit or friction."""
 
     names: list[str]
     kinds: list[str]
-    """How the length follows from coordinates: `fixed`."""
+    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
     damping: Array
     rest_lower: Array
     rest_upper: Array
-    """The spring pulls below and above these lengths [m or rad]."""
+    """The spring pulls below and above these lengths [m or rad]; NaN for the length where joints' springs rest."""
+    path_idx: Ints
+    """As for actuators."""
+    armature: Array
+    """Inertia against changes of its length [kg or kg m2]."""
+    lower: Array
+    upper: Array
+    limit_margin: Array
+    limit_solref: Array
+    limit_solimp: Array
+    frictionloss: Array
+    friction_solref: Array
+    friction_solimp: Array
+    """As for degrees of freedom."""
+    weight: Array
+    """About the inverse of the inertia that it moves at the start."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -249,6 +267,47 @@ class CouplingsInfo:
     solimp: Array
     weight: Array
     """(n,)"""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class PathsInfo:
+    """One row for each piece of a path: lengths between places on links, whose moments change with the state.
+
+    Spatial tendons are paths, and what actuators pull along that is neither a coordinate nor a sum of them.
+    """
+
+    path_idx: Ints
+    """The path that a piece belongs to: its length is the sum over all of them."""
+    kinds: list[str]
+    """`straight`, `sphere`, `cylinder` (both may be `beside` a point), `crank`, and between two frames `pose`, `turn`,
+    `push` and `thrust`: see `sim/force/pieces.py`."""
+    frame_idx: Ints
+    """The moving frames that its ends sit in, -1 for the world: from, to, the shape wrapped around, the point beside
+    which that is, (n, 4)."""
+    pos: Array
+    """The ends there [m], (n, 4, 3)."""
+    rot: Array
+    """Their axes there, (n, 4, 3, 3)."""
+    factor: Array
+    """What its length counts: the inverse of a pulley's divisor."""
+    numbers: Array
+    """A radius; the length of a rod; or the gear, three of translation and three of rotation; (n, 6)."""
+    moves: npt.NDArray[np.bool_]
+    """The degrees of freedom that change its length, (n, n_dofs)."""
+
+
+def no_paths() -> PathsInfo:
+    """The table of a model without paths."""
+    return PathsInfo(
+        path_idx=np.zeros(0, np.int32),
+        kinds=[],
+        frame_idx=np.zeros((0, 4), np.int32),
+        pos=np.zeros((0, 4, 3)),
+        rot=np.zeros((0, 4, 3, 3)),
+        factor=np.zeros(0),
+        numbers=np.zeros((0, 6)),
+        moves=np.zeros((0, 0), np.bool_),
+    )
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -324,6 +383,7 @@ class Model:
     """[m/s2], (3,)."""
     options: ModelOptions = ModelOptions()
     keyframes: KeyframesInfo = field(default_factory=no_keyframes)
+    paths: PathsInfo = field(default_factory=no_paths)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 

@@ -104,12 +104,12 @@ class Step:
     @cached_property
     def tendons(self) -> Cords:
         """Springs and dampers in tendons."""
-        return cords.tendons(self.s)
+        return cords.tendons(self)
 
     @cached_property
     def actuators(self) -> Cords:
         """The files' actuators; those on frames add to the wrenches."""
-        return cords.actuators(self.s, self.wrenches)
+        return cords.actuators(self, self.wrenches)
 
     @cached_property
     def pushed(self) -> Quantity[list[Value]] | None:
@@ -197,7 +197,7 @@ class Step:
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
 
         if all(kind.near is not None for kind, own in kinds if own):
-            counts = [kind.near(s, own) for kind, own in kinds if own and kind.near is not None]
+            counts = [kind.near(self, own) for kind, own in kinds if own and kind.near is not None]
             s.where("constraints", _sum(counts), solve)
         else:
             solve()

@@ -11,11 +11,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
+from ..force.paths import HasFrames
+from ..rigid.kinematics import Moving, Twist
 from ..sweeps.loops import Quantity
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
@@ -37,6 +40,20 @@ class HasSweeps(Protocol):
     """The step, as far as those constraints look at it that ask for nothing but arrays."""
 
     s: Sweeps
+
+
+class HasPoses(HasFrames, Protocol):
+    """The step, with how frames move."""
+
+    @cached_property
+    def velocity(self) -> Quantity[Twist]:
+        """How they move."""
+        ...
+
+    @cached_property
+    def motion(self) -> Quantity[Moving]:
+        """How they accelerate while no coordinate does."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

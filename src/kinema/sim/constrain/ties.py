@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kinema.model import Model
 from kinema.trace import Row, RowCode, Value
@@ -36,7 +35,7 @@ from ..sweeps.maths import (
 from ..sweeps.rows import FrameKind
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref
-from .rows import Block, HasSweeps, Law, Rows
+from .rows import Block, HasPoses, Law, Rows
 
 SIDES = ("a ", "b ")
 
@@ -150,30 +149,6 @@ def _path(model: Model, frame: int) -> Iterator[int]:
     while frame != WORLD:
         yield frame
         frame = int(model.frames.parent_idx[frame])
-
-
-class HasPoses(HasSweeps, Protocol):
-    """The step, with where frames are."""
-
-    @property
-    def where(self) -> Quantity[Pose]:
-        """In their parents."""
-        ...
-
-    @property
-    def frames(self) -> Quantity[Pose]:
-        """In the world."""
-        ...
-
-    @property
-    def velocity(self) -> Quantity[Twist]:
-        """How they move."""
-        ...
-
-    @property
-    def motion(self) -> Quantity[Moving]:
-        """How they accelerate while no coordinate does."""
-        ...
 
 
 def fill_ties(step: HasPoses, rows: Rows) -> None:

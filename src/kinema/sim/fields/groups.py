@@ -154,7 +154,7 @@ def forces(now: Situation) -> None:
     if now.borne_weight is None:  # otherwise it is among what is passive, and what actuators do
         spare_weight(s, now.frames, spared)
     applied(s, now.frames, user)
-    cords.actuators(s, thrust)
+    cords.actuators(now, thrust)
 
     def pulled(name: str, wrenches: Quantity[Wrench]) -> Quantity[list[Value]]:
         return joint_forces(s, name, now.where, lambda node: wrenches[node.here])
@@ -262,7 +262,7 @@ def system(now: Situation) -> None:
         stretch = cords.tendon_stretch(cord)
         return Pull((0.5 * cord.of("stiffness")[0]) * (stretch * stretch), 0.0)
 
-    stretched = s.cords("tendons", range(len(s.model.tendons.names)), tendon).total_force()
+    stretched = cords.tendons(now, tendon).total_force()
     some = trace.select(0.0, sums.mass, sums.mass, 1.0)
     s.write("kinetic_energy", None, [sums.kinetic])
     s.write("potential_energy", None, [lifted + (sums.springs + stretched)])

@@ -12,13 +12,15 @@ from ..settings import Drive
 from ..sweeps.cords import Cord, Cords, Pull
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import scale
-from ..sweeps.sweeps import Sweeps
 from .joints import bounded
+from .paths import HasFrames, lengths_of
 
 
-def tendons(s: Sweeps) -> Cords:
-    """Springs and dampers in tendons."""
-    return s.cords("tendons", range(len(s.model.tendons.names)), _tendon)
+def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cords:
+    """Springs and dampers in tendons, or something else about these."""
+    info = step.s.model.tendons
+    which = [i for i in range(len(info.names)) if info.stiffness[i] or info.damping[i]]
+    return step.s.cords("tendons", which, body or _tendon, lengths_of(step))
 
 
 def _tendon(cord: Cord) -> Pull:
@@ -47,11 +49,12 @@ ACTUATORS: dict[str, Callable[[Cord, Value], Pull]] = {"affine": _affine_actuato
 """The force along its length of each kind of actuator, from its control."""
 
 
-def actuators(s: Sweeps, wrenches: Quantity[Wrench] | None) -> Cords:
+def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
     """The actuators that the files describe; those on frames add to the wrenches there.
 
     Where the user's commands are listened to, an actuator is switched off when one of its joints is taken over.
     """
+    s = step.s
 
     def body(cord: Cord) -> Pull:
         (lower,), (upper,) = cord.of("ctrl_lower"), cord.of("ctrl_upper")
@@ -71,4 +74,4 @@ def actuators(s: Sweeps, wrenches: Quantity[Wrench] | None) -> Cords:
     which = range(s.model.n_actuators)
     if s.settings.drive is Drive.MIXED:  # environments cannot differ in what actuators pull on
         which = [a for a in which if not info.moment[a].any()]
-    return s.cords("actuators", which, body)
+    return s.cords("actuators", which, body, lengths_of(step))
