@@ -19,7 +19,8 @@ SMALLEST = 1e-15
 TINY = 1e-300
 AT_FIRST = 1.0 - 1e-7
 """Where the search for the point that a way through the inside touches begins: nearly along the circle."""
-MOST_STEPS, NEAR = 20, 1e-6
+MOST_STEPS, NEAR, NEAREST = 20, 1e-6, 1e-13
+"""Of that search: what is near enough, and what is near; it also stops where rounding keeps it from getting nearer."""
 WORST = -10000.0
 Point = Sequence[Value]
 
@@ -67,14 +68,14 @@ def way_around(
     shape, _, side = kind.partition(" ")
     x, y = _plane(a, b) if shape == "sphere" else ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
     start, end = ([dot(p, x), dot(p, y)] for p in (a, b))
-    way = _circle(start, end, radius, None)
-    if beside is not None and side != "inside":
-        towards = scale(radius, _unit([dot(beside, x), dot(beside, y)]))
-        way = _circle(start, end, radius, towards)
-    if beside is not None and side in ("inside", "either"):
-        through = _inside(start, end, radius, recorder)
-        within = 1.0 if side == "inside" else below(dot(beside, beside), radius * radius)
-        way = _Flat(*chosen(within, through.flat(), way.flat()))
+    on_side = None if beside is None else [dot(beside, x), dot(beside, y)]
+    if on_side is None or side == "inside":
+        way = _circle(start, end, radius, None) if on_side is None else _inside(start, end, radius, recorder)
+    else:
+        way = _circle(start, end, radius, scale(radius, _unit(on_side)))
+    if beside is not None and side == "either":
+        within = below(dot(beside, beside), radius * radius)
+        way = _Flat(*chosen(within, _inside(start, end, radius, recorder).flat(), way.flat()))
     touching = (below(SMALLEST, trace.sqrt(dot(a, a)))) * below(SMALLEST, trace.sqrt(dot(b, b)))
     first, last = (add(scale(u, x), scale(v, y)) for u, v in ((way.x0, way.y0), (way.x1, way.y1)))
     if shape == "sphere":
@@ -133,25 +134,25 @@ def _nearest(a: Point, b: Point) -> tuple[Vector, Value]:
 
 
 def _circle(a: Point, b: Point, radius: Value, towards: Point | None) -> _Flat:
-    """Around the outside: the shorter way, or the one on the side of a point of the circle."""
+    """Around the outside: the shorter way where the straight one hits the circle.
+
+    Where the straight one passes the centre on the side away from a given point, it goes around on that point's side.
+    """
     square = radius * radius
     nearest, apart = _nearest(a, b)
     outside = [1.0 - below(dot(p, p), square) for p in (a, b)]
     clear = below(square, dot(nearest, nearest))
-    if towards is not None:
-        clear = clear * (1.0 - below(dot(towards, nearest), 0.0))
-    wraps = outside[0] * outside[1] * (1.0 - below(apart, SMALLEST)) * (1.0 - clear)
     ways = [[*_tangent(a, radius, sign), *_tangent(b, radius, -sign)] for sign in (1.0, -1.0)]
     crossed = [_crosses(a, w[:2], b, w[2:]) for w in ways]
     good = []
     for way, cross_ in zip(ways, crossed, strict=True):
-        if towards is None:
-            apart_ = sub(way[:2], way[2:])
-            value: Value = -dot(apart_, apart_)
-        else:
-            value = dot(_unit(add(way[:2], way[2:])), towards)
-        good.append(trace.select(0.5, cross_, WORST, value))
+        across = sub(way[:2], way[2:])
+        good.append(trace.select(0.5, cross_, WORST, -dot(across, across)))
     first = below(good[1], good[0])
+    if towards is not None:
+        away, clockwise = _passes_behind(a, b, towards)
+        first, clear = trace.select(0.5, away, clockwise, first), clear * (1.0 - away)
+    wraps = outside[0] * outside[1] * (1.0 - below(apart, SMALLEST)) * (1.0 - clear)
     x0, y0, x1, y1 = chosen(first, ways[0], ways[1])
     (is_crossed,) = chosen(first, crossed[:1], crossed[1:])
     turn = y0 * x1 - x0 * y1
@@ -159,6 +160,18 @@ def _circle(a: Point, b: Point, radius: Value, towards: Point | None) -> _Flat:
     backwards = below(trace.select(0.5, first, turn, -turn), 0.0)
     angle = trace.select(0.5, backwards, 2.0 * math.pi - angle, angle)
     return _Flat(wraps * (1.0 - is_crossed), radius * angle, x0, y0, x1, y1)
+
+
+def _passes_behind(a: Point, b: Point, side: Point) -> tuple[Value, Value]:
+    """Whether a segment passes the origin on the far side of a point, and whether it is clockwise to go around there.
+
+    Clockwise is the first of the two ways.
+    """
+    left = [side[0] * p[1] - side[1] * p[0] for p in (a, b)]
+    passes = below(left[0] * left[1], 0.0)
+    share = left[0] / trace.select(0.5, passes, left[0] - left[1], 1.0)
+    where = add(a, scale(share, sub(b, a)))
+    return passes * below(dot(where, side), 0.0), below(0.0, left[0])
 
 
 def _tangent(p: Point, radius: Value, sign: float) -> list[Value]:
@@ -211,7 +224,7 @@ def _inside(a: Point, b: Point, radius: Value, recorder: Recorder | None) -> _Fl
         moved = z - rest / trace.minimum(slopes[0] + slopes[1] - 2.0 * slopes[2], -SMALLEST)
         moved = trace.clamp(moved, 0.0, z)
         left = missing(moved)
-        return [moved, left], NEAR, trace.absolute(left)
+        return [moved, left], NEAREST, trace.select(moved, z, trace.absolute(left), 0.0)
 
     start = missing(AT_FIRST)
     z, left = repeat(recorder, "a way through the inside", step, [AT_FIRST, start], MOST_STEPS)

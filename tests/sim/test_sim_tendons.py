@@ -1,0 +1,59 @@
+"""Tendons and transmissions against MuJoCo: lengths, moments, limits, friction, and whole trajectories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kinema.sim import Integrator
+from kinema.sim.lower.condition import find_rest_lengths, weigh_constraints
+
+from .cord_models import MODELS, error_of_trajectory, errors_of_lengths, pair_of
+
+N_STEPS = 200
+MOMENTS = {"inside": 2e-8}
+"""MuJoCo looks for the point that a tendon touches from inside no further than that; others: to rounding."""
+TRAJECTORIES = {"fixed": 1e-9}
+ROWS = {"fixed": 4, "through": 1, "around": 1, "inside": 0, "transmissions": 0}
+"""How many constraints there are at least at some time."""
+by_name = pytest.mark.parametrize("name", list(MODELS))
+
+
+@by_name
+def test_lengths_and_moments(name: str) -> None:
+    """At random states: lengths to 1e-12."""
+    found = errors_of_lengths(pair_of(name), 60)
+    print(f"lengths to {found.length:.1e}, moments to {found.moment:.1e}")
+    assert found.length < 1e-12
+    assert found.moment < MOMENTS.get(name, 1e-12)
+
+
+@by_name
+def test_weights_and_rest_lengths(name: str) -> None:
+    """What is found out before the first step."""
+    pair = pair_of(name)
+    find_rest_lengths(pair.ours)
+    weigh_constraints(pair.ours)
+    theirs = [pair.theirs.tendon(n).id for n in pair.ours.tendons.names]
+    rest = np.stack([pair.ours.tendons.rest_lower, pair.ours.tendons.rest_upper], axis=1)
+    np.testing.assert_allclose(pair.ours.tendons.weight, pair.theirs.tendon_invweight0[theirs], rtol=1e-7)
+    sprung = pair.ours.tendons.stiffness > 0
+    np.testing.assert_allclose(rest[sprung], pair.theirs.tendon_lengthspring[theirs][sprung], rtol=0, atol=1e-12)
+
+
+@by_name
+@pytest.mark.parametrize("integrator", list(Integrator), ids=lambda i: i.value)
+def test_trajectory(name: str, integrator: Integrator) -> None:
+    """200 steps by a straight line."""
+    error, rows = error_of_trajectory(pair_of(name), integrator, "unrolled", N_STEPS)
+    print(f"error {error:.1e}, {rows} rows")
+    assert error < TRAJECTORIES.get(name, 1e-8)
+    assert rows >= ROWS[name]
+
+
+@by_name
+def test_rolled_trajectory(name: str) -> None:
+    """The same by loops over tables."""
+    error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICIT, "rolled", N_STEPS)
+    print(f"error {error:.1e}")
+    assert error < TRAJECTORIES.get(name, 1e-8)
