@@ -13,7 +13,7 @@ from .model import (
     Model as Model,
     ModelOptions as ModelOptions,
     Motion as Motion,
-    PathsInfo as PathsInfo,
     TendonsInfo as TendonsInfo,
     TiesInfo as TiesInfo,
 )
+from .paths import PathsInfo as PathsInfo

@@ -17,10 +17,9 @@ from ..sweeps.maths import Vector, add, cross, dot, rotation_vector, scale, sub
 
 SMALLEST = 1e-15
 TINY = 1e-300
-AT_FIRST = 1.0 - 1e-7
-"""Where the search for the point that a way through the inside touches begins: nearly along the circle."""
-MOST_STEPS, NEAR, NEAREST = 20, 1e-6, 1e-13
-"""Of that search: what is near enough, and what is near; it also stops where rounding keeps it from getting nearer."""
+MOST_STEPS, NEAR, NEAREST = 20, 1e-4, 1e-14
+"""Of the search for the point that a way through the inside touches: it ends where rounding keeps it from getting
+nearer; what is not near in the end has not been found."""
 WORST = -10000.0
 Point = Sequence[Value]
 
@@ -201,38 +200,42 @@ def _crosses(a: Point, b: Point, c: Point, d: Point) -> Value:
 def _inside(a: Point, b: Point, radius: Value, recorder: Recorder | None) -> _Flat:
     """Through the inside: the way touches the circle where it is reflected, once, unless it passes it freely.
 
-    The sine z of the angle of reflection is where asin(A z) + asin(B z) - 2 asin(z) + G = 0.
+    The angle of reflection x is where asin(A sin x) + asin(B sin x) - 2 x + G = 0, which falls all the way from 0 to a
+    right angle, at which the way only grazes the circle.
     """
     sizes = [trace.sqrt(dot(p, p)) for p in (a, b)]
     nearest, _ = _nearest(a, b)
-    wraps: Value = 1.0
+    wraps = below(radius, trace.sqrt(dot(nearest, nearest)))
     for size in sizes:
         wraps = wraps * below(radius, size)
-    wraps = wraps * below(radius, trace.sqrt(dot(nearest, nearest)))
-    shares = [radius / trace.maximum(size, TINY) for size in sizes]
-    cosine = dot(a, b) / trace.maximum(sizes[0] * sizes[1], TINY)
+    shares = [trace.minimum(radius / trace.maximum(size, TINY), 1.0) for size in sizes]
+    turn, along = a[0] * b[1] - a[1] * b[0], dot(a, b)
+    between = angle_of(along, trace.absolute(turn))
+    cosine = along / trace.maximum(sizes[0] * sizes[1], TINY)
     wraps = wraps * (1.0 - below(cosine, SMALLEST - 1.0))
-    turn = a[0] * b[1] - a[1] * b[0]
-    between = angle_of(dot(a, b), trace.absolute(turn))
 
-    def missing(z: Value) -> Value:
-        return arcsine(shares[0] * z) + arcsine(shares[1] * z) - 2.0 * arcsine(z) + between
+    def missing(x: Value) -> Value:
+        sine = trace.sin(x)
+        return arcsine(shares[0] * sine) + arcsine(shares[1] * sine) - 2.0 * x + between
 
     def step(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
-        z, rest = state
-        slopes = [x / trace.sqrt(trace.maximum(1.0 - z * z * x * x, SMALLEST)) for x in (*shares, 1.0)]
-        moved = z - rest / trace.minimum(slopes[0] + slopes[1] - 2.0 * slopes[2], -SMALLEST)
-        moved = trace.clamp(moved, 0.0, z)
+        x, rest = state
+        sine, slope = trace.sin(x), -2.0
+        for share in shares:
+            falls = trace.sqrt(trace.maximum(1.0 - trace.square(share * sine), SMALLEST))
+            slope = slope + share * trace.cos(x) / falls
+        moved = trace.clamp(x - rest / trace.minimum(slope, -SMALLEST), 0.0, 0.5 * math.pi)
         left = missing(moved)
-        return [moved, left], NEAREST, trace.select(moved, z, trace.absolute(left), 0.0)
+        missed = trace.absolute(left)
+        return [moved, left], NEAREST, trace.select(missed, trace.absolute(rest), missed, 0.0)
 
-    start = missing(AT_FIRST)
-    z, left = repeat(recorder, "a way through the inside", step, [AT_FIRST, start], MOST_STEPS)
-    found = (1.0 - below(0.0, start)) * (1.0 - below(NEAR, trace.absolute(left))) * below(cosine, 1.0 - SMALLEST)
+    x, left = repeat(recorder, "a way inside", step, [0.5 * math.pi, missing(0.5 * math.pi)], MOST_STEPS)
+    found = below(trace.absolute(left), NEAR) * below(cosine, 1.0 - SMALLEST)
     ahead = below(0.0, turn)
     base = _unit(chosen(ahead, a, b))
-    angle = arcsine(z) - trace.select(0.5, ahead, arcsine(shares[0] * z), arcsine(shares[1] * z))
+    (share,) = chosen(ahead, shares[:1], shares[1:])
+    angle = x - arcsine(share * trace.sin(x))
     c, s = trace.cos(angle), trace.sin(angle)
     turned = [c * base[0] - s * base[1], s * base[0] + c * base[1]]
-    x, y = scale(radius, chosen(found, turned, _unit(add(a, b))))
-    return _Flat(wraps, 0.0, x, y, x, y)
+    u, v = scale(radius, chosen(found, turned, _unit(add(a, b))))
+    return _Flat(wraps, 0.0, u, v, u, v)
