@@ -69,7 +69,8 @@ AROUND = """
  <site site="f2"/></spatial>
 <spatial name="two" stiffness="30" damping=".5" limited="true" range=".1 .3"><site site="a2"/><geom geom="cylinder"/>
  <site site="c1"/><geom geom="fixed_cylinder"/><site site="f1"/></spatial>
-<spatial name="either" stiffness="3"><site site="a2"/><geom geom="cylinder" sidesite="d1"/><site site="c1"/></spatial>"""
+<spatial name="either" stiffness="3">
+ <site site="a2"/><geom geom="cylinder" sidesite="d1"/><site site="c1"/></spatial>"""
 INSIDE = """
 <spatial name="near" stiffness="30" damping="1"><site site="a1"/><geom geom="ball" sidesite="inside"/><site site="b2"/>
 </spatial>
@@ -86,7 +87,16 @@ OTHERS = """
 <velocity name="free servo" joint="free" kv=".3" gear="1 .2 .3 .4 .5 .6"/>
 <velocity name="free in parent" jointinparent="free" kv=".3" gear="1 .2 .3 .4 .5 .6"/>
 <position name="hinge in parent" jointinparent="j1" kp="3" kv=".3" gear="2"/>"""
+HEAVY = """
+<fixed name="fixed" armature=".2" stiffness="3"><joint joint="j1" coef="1"/><joint joint="j2" coef="-.5"/></fixed>
+<fixed name="slide" armature=".1"><joint joint="j2" coef="1"/><joint joint="j3" coef="3"/></fixed>
+<spatial name="through" armature=".3" stiffness="20">
+ <site site="w0"/><site site="a1"/><site site="b1"/><site site="c1"/>
+ <pulley divisor="2"/><site site="w1"/><site site="f1"/></spatial>
+<spatial name="across" armature=".5" limited="true" range=".1 .7" damping="1"><site site="c1"/><site site="d1"/>
+</spatial>"""
 MODELS = {
+    "heavy": LINKS.format(tendons=HEAVY, actuators=ON_TENDONS.format("fixed", "through", "across")),
     "fixed": LINKS.format(tendons=FIXED, actuators=""),
     "through": LINKS.format(tendons=THROUGH, actuators=ON_TENDONS.format("via", "pulleys", "held")),
     "around": LINKS.format(tendons=AROUND, actuators=ON_TENDONS.format("sphere", "cylinder", "two")),

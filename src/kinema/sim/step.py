@@ -18,12 +18,12 @@ from .constrain.kinds import CONSTRAINTS
 from .constrain.rows import Rows
 from .force import cords, joints
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
+from .force.rotors import bias_with_rotors, mass_with_rotors
 from .rigid.aba import articulated_accelerations
-from .rigid.crba import mass_matrix
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .rigid.kinematics import Moving, Pose, Twist, accelerations, poses_in_parents, poses_in_world, velocities
-from .rigid.rnea import NO_WRENCH, Wrench, bias_forces, inertial_wrench, joint_forces
+from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
 from .solve.newton import newton
 from .sweeps.cords import Cords, Pull
@@ -74,12 +74,12 @@ class Step:
     @cached_property
     def mass(self) -> TreeMatrix:
         """The joint-space inertia."""
-        return mass_matrix(self.s, self.where)
+        return mass_with_rotors(self)
 
     @cached_property
     def bias(self) -> Quantity[list[Value]]:
         """The joint forces that keep coordinates from accelerating."""
-        return bias_forces(self.s, self.where, self.motion)
+        return bias_with_rotors(self)
 
     @cached_property
     def wrenches(self) -> Quantity[Wrench] | None:
@@ -193,7 +193,7 @@ class Step:
                 if own:
                     kind.fill(self, rows)
             rows.set_targets()
-            found = newton(s, rows, mass or mass_matrix(s, self.where), free)
+            found = newton(s, rows, mass or mass_with_rotors(self), free)
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
 
         if all(kind.near is not None for kind, own in kinds if own):

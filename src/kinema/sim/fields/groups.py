@@ -12,6 +12,7 @@ from kinema.trace import Value
 
 from ..force import cords, joints
 from ..force.links import applied, no_wrenches, spare_weight
+from ..force.rotors import rotor_energy
 from ..rigid import links
 from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, twist_at, twists
 from ..rigid.rnea import Wrench, joint_forces, momentum
@@ -264,7 +265,7 @@ def system(now: Situation) -> None:
 
     stretched = cords.tendons(now, tendon).total_force()
     some = trace.select(0.0, sums.mass, sums.mass, 1.0)
-    s.write("kinetic_energy", None, [sums.kinetic])
+    s.write("kinetic_energy", None, [sums.kinetic + rotor_energy(now)])
     s.write("potential_energy", None, [lifted + (sums.springs + stretched)])
     s.write("mass", None, [sums.mass])
     s.write("com", None, scale(1.0 / some, sums.moment))

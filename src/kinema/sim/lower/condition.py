@@ -15,10 +15,10 @@ from kinema.trace import Place, Row
 from ..arrays import Owner
 from ..fields.groups import JACOBIAN, write_jacobian
 from ..force.paths import lengths_of
+from ..force.rotors import mass_with_rotors
 from ..rigid.aba import remaining_inertias
-from ..rigid.crba import mass_matrix
 from ..rigid.integrate import advance
-from ..rigid.kinematics import poses_in_parents, poses_in_world
+from ..rigid.kinematics import poses_in_parents
 from ..rigid.links import link_bodies
 from ..settings import Settings
 from ..step import Step
@@ -71,15 +71,15 @@ def weigh_constraints(model: Model) -> None:
     links = sorted({int(x) for x in (*ties.link_a, *ties.link_b) if x >= 0})
 
     def run(s: Sweeps) -> None:
-        where = poses_in_parents(s)
-        frames = poses_in_world(s, where)
-        mass_matrix(s, where).store("inertia")
+        step = Step(s)
+        where, frames = step.where, step.frames
+        mass_with_rotors(step).store("inertia")
         bodies = link_bodies(s, frames)
         for link in links:
             write_jacobian(s, where, frames, link, lambda ref: bodies[ref].center, f"{link} ")
 
     outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
-    found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0})
+    found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0, "vel": np.zeros(n)})
     found = {name: np.resize(np.concatenate([x, np.zeros(n * n)]), n * n) for name, x in found.items()}
     inverse = np.linalg.inv(found["inertia"].reshape(n, n)) if n else np.zeros((0, 0))
     own = np.diag(inverse).copy()

@@ -63,15 +63,17 @@ class Cords:
     def __init__(
         self,
         loops: Loops,
-        name: str,
+        kind: str,
         which: Sequence[int],
         body: Callable[[Cord], Pull],
         along: Lengths = NO_LENGTHS,
+        name: str = "",
     ) -> None:
+        """The kind is a table of the model; the name tells apart what is found out about the same parts."""
         self.loops = loops
         self.along = along
-        self.name = name
-        table = getattr(loops.model, name)
+        self.name = name or kind
+        table = getattr(loops.model, kind)
         own_dofs = {d for node in loops.nodes for d in node.dofs}
         self.moments: dict[int, dict[int, float]] = {}
         for i in which:

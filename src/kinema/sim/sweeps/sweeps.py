@@ -136,10 +136,15 @@ class Sweeps(Loops):
         return like(nothing, [self.recorder.read(SCRATCH, place.row + i) for i in range(count)])
 
     def cords(
-        self, kind: str, which: Sequence[int], body: Callable[[Cord], Pull], along: Lengths = NO_LENGTHS
+        self,
+        kind: str,
+        which: Sequence[int],
+        body: Callable[[Cord], Pull],
+        along: Lengths = NO_LENGTHS,
+        name: str = "",
     ) -> Cords:
         """Some actuators or tendons: the pull of each along its length, and what that does to degrees of freedom."""
-        made = Cords(self, kind, which, body, along)
+        made = Cords(self, kind, which, body, along, name)
         self.found.append(made)
         return made
 
