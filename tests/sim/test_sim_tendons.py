@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 from kinema.sim import Integrator
+from kinema.sim.fields.groups import GROUPS
 from kinema.sim.lower.condition import find_rest_lengths, weigh_constraints
+from kinema.trace import interpret
+from kit.mjcf_side import Disable
 
+from .arrays_for_tests import fields_program, mjcf_arrays, mjcf_settings
 from .cord_models import MODELS, error_of_trajectory, errors_of_lengths, pair_of
+from .mujoco_checks import OF_MOTION, energy_momentum_and_jacobian, states_of
 
 N_STEPS = 200
 MOMENTS = {"inside": 2e-8}
@@ -57,3 +62,22 @@ def test_rolled_trajectory(name: str) -> None:
     error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICIT, "rolled", N_STEPS)
     print(f"error {error:.1e}")
     assert error < TRAJECTORIES.get(name, 1e-8)
+
+
+@pytest.mark.parametrize("name", ["heavy", "through", "transmissions"])
+def test_fields(name: str) -> None:
+    """Forces, accelerations, the mass matrix and energies at random states, without constraints."""
+    pair = pair_of(name)
+    find_rest_lengths(pair.ours)
+    settings = mjcf_settings(pair, external_forces=True)
+    known = pair.theirs.opt.disableflags
+    try:
+        pair.theirs.opt.disableflags |= int(Disable.mjDSBL_CONSTRAINT)
+        states = states_of(pair, 20, seed=1)
+        program = fields_program(pair.ours, settings, *GROUPS, jacobian_of=pair.ours.n_links - 1)
+        fields = interpret(program, mjcf_arrays(pair, settings, states))
+        for check in OF_MOTION:
+            if (name, check) != ("heavy", energy_momentum_and_jacobian):  # MuJoCo's inertia leaves out other branches
+                check(pair, fields, states)
+    finally:
+        pair.theirs.opt.disableflags = known

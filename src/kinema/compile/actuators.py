@@ -46,6 +46,7 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         ctrl_upper=np.where(free, np.inf, bounds("control_range", 1)),
         force_lower=bounds("force_range", 0),
         force_upper=bounds("force_range", 1),
+        turn=np.array([r.turn for r in rows], dtype=np.float64),
         path_idx=np.array([r.path for r in rows], dtype=np.int32),
     )
     return info, [r.entity for r in rows]
@@ -57,6 +58,7 @@ class _Row:
         self.entity = entity
         self.moment = np.zeros(n_dofs)
         self.path = -1
+        self.turn = 0.0
         self.frame = -1
         self.torque = np.zeros(3)
         self.force = np.zeros(3)
@@ -109,6 +111,12 @@ def _is_servo(row: _Row) -> bool:
     return bool(row.bias[1:].any() or row.gain[1:].any())
 
 
+def _turn(row: _Row, gear: tuple[float, ...]) -> float:
+    """How much of its length a radian is, if it is a position servo."""
+    is_position = row.bias[1] == -row.gain[0] and row.bias[1] and not row.gain[1:].any()
+    return float(np.linalg.norm(gear)) if is_position else 0.0
+
+
 def _gear(actuator: Actuator) -> tuple[float, ...]:
     return tuple((list(actuator.gear) + [0.0] * 6)[:6])
 
@@ -131,6 +139,7 @@ def _on_joint(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
     path = joint_path(draft, joint, gear, in_parent=in_parent)
     if path is None:
         return "a servo on a quaternion that counts backwards"
+    row.turn = 0.0 if n > 3 else _turn(row, gear[:3])
     _along(draft, row, path)
     return ""
 
@@ -168,6 +177,7 @@ def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
         if reference is None:
             return f'the reference frame "{actuator.reference}"'
         _along(draft, row, new_path(draft, [("pose", [at, reference], 1.0, gear)]))
+        row.turn = 0.0 if any(gear[:3]) else _turn(row, gear[3:])
     elif _is_servo(row):
         _along(draft, row, new_path(draft, [("thrust", [at, NOWHERE], 1.0, gear)]))
     else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.description import SolverParameters, Tendon
+from kinema.description import SolverParameters, Tendon, TendonPathKind
 from kinema.foundation import Array
 from kinema.model import DofsInfo, TendonsInfo
 from kinema.words import mjcf
@@ -29,6 +29,7 @@ class _Row:
     rest: tuple[float, float]
     stiffness: float
     damping: float
+    armature: float
     friction: float
     limits: tuple[float, float]
 
@@ -63,7 +64,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
         rest_lower=rest[:, 0],
         rest_upper=rest[:, 1],
         path_idx=np.array([r.path for r in rows], np.int32),
-        armature=np.array([r.tendon.armature for r in rows], np.float64),
+        armature=column("armature"),
         lower=limits[:, 0],
         upper=limits[:, 1],
         limit_margin=np.array([r.tendon.limit_solver.margin for r in rows], np.float64),
@@ -92,7 +93,15 @@ def _row(draft: Draft, entity: int, tendon: Tendon, switches: Switches, dofs: Do
             return None
         path, moment = found, path_pattern(draft, found)
     rest = tendon.spring_length or _rest(moment, dofs, path)
-    return _Row(tendon, moment, path, rest, stiffness, damping, friction, limits)
+    return _Row(tendon, moment, path, rest, stiffness, damping, _armature(draft, tendon), friction, limits)
+
+
+def _armature(draft: Draft, tendon: Tendon) -> float:
+    """Its inertia, which nobody has for ways around shapes: MuJoCo refuses it there."""
+    if tendon.armature and any(item.kind is TendonPathKind.WRAP for item in tendon.path):
+        _warn(draft, tendon, f'the armature of tendon "{tendon.name}" is left out: it goes around shapes')
+        return 0.0
+    return tendon.armature
 
 
 def _report(draft: Draft, tendon: Tendon) -> None:

@@ -192,6 +192,9 @@ class ActuatorsInfo:
     path_idx: Ints
     """The path that its length comes from; -1 for none. Then `moment` is what the path's own length and moment are
     multiplied by, for each degree of freedom that changes it."""
+    turn: Array
+    """Of a position servo whose length is an angle: what its length counts for a radian. It goes the shorter way round.
+    Zero for others."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kinema import trace
 from kinema.trace import Value
@@ -14,6 +15,7 @@ from ..sweeps.loops import Quantity
 from ..sweeps.maths import scale
 from .joints import bounded
 from .paths import HasFrames, lengths_of
+from .wrap import angle_of
 
 
 def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cords:
@@ -45,6 +47,15 @@ def _affine(terms: Sequence[Value], cord: Cord) -> Value:
     return terms[0] + terms[1] * cord.length + terms[2] * cord.speed
 
 
+def _nearest(cord: Cord, control: Value) -> Cord:
+    """A servo of an angle with its length counted so that where it is told to go is not further than a half turn."""
+    (turn,) = cord.of("turn")
+    missing = (control - cord.length) / turn
+    s, c = trace.sin(missing), trace.cos(missing)
+    angle = angle_of(c, trace.absolute(s))
+    return replace(cord, length=control - turn * trace.select(s, 0.0, -angle, angle))
+
+
 ACTUATORS: dict[str, Callable[[Cord, Value], Pull]] = {"affine": _affine_actuator}
 """The force along its length of each kind of actuator, from its control."""
 
@@ -59,7 +70,7 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
     def body(cord: Cord) -> Pull:
         (lower,), (upper,) = cord.of("ctrl_lower"), cord.of("ctrl_upper")
         control = trace.clamp(cord.of("ctrl")[0], lower, upper)
-        pull = ACTUATORS[cord.kind](cord, control)
+        pull = ACTUATORS[cord.kind](_nearest(cord, control) if cord.turns else cord, control)
         (lower,), (upper,) = cord.of("force_lower"), cord.of("force_upper")
         pull = bounded(pull, lower, upper)
         if s.settings.drive is Drive.COMMANDS:

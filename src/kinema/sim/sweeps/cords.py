@@ -34,6 +34,8 @@ class Cord:
     """Its numbers, by the name of an array."""
     frame: Ref | None = None
     """The frame that it pushes beside."""
+    turns: bool = False
+    """Whether it is a servo of an angle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class CordKind:
     on_frame: bool
     levers: bool
     """Whether degrees of freedom change its length."""
+    turns: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +143,8 @@ class Cords:
 
     def _cord_row(self, table: Any, i: int) -> Row:
         frame = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
-        kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]))
+        turns = hasattr(table, "turn") and bool(table.turn[i])
+        kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]), turns)
         own: dict[str, Place] = {"pair": self.pairs[i]}
         if self.name == "actuators":
             own |= self.loops.arrays_of(Owner.ACTUATOR, i)
@@ -162,7 +166,8 @@ class Cords:
                 held = array in code.rows[0].places
                 return [code.read(array)] if held else code.numbers(array)
 
-            pull = body(Cord(kind.kind, length, speed, of, frame_ref("frame ") if kind.on_frame else None))
+            frame = frame_ref("frame ") if kind.on_frame else None
+            pull = body(Cord(kind.kind, length, speed, of, frame, kind.turns))
             code.write("pair", [pull.force, pull.slope])
 
         return run
