@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 
-from kinema.sim import Integrator
+from kinema.sim import Integrator, Settings
 from kinema.sim.fields.groups import GROUPS
 from kinema.sim.lower.condition import find_rest_lengths, weigh_constraints
 from kinema.trace import interpret
@@ -14,6 +15,7 @@ from kit.mjcf_side import Disable
 from .arrays_for_tests import fields_program, mjcf_arrays, mjcf_settings
 from .cord_models import MODELS, error_of_trajectory, errors_of_lengths, pair_of
 from .mujoco_checks import OF_MOTION, energy_momentum_and_jacobian, states_of
+from .rolling import Both, model_of_text
 
 N_STEPS = 200
 MOMENTS = {"inside": 2e-8}
@@ -81,3 +83,25 @@ def test_fields(name: str) -> None:
                 check(pair, fields, states)
     finally:
         pair.theirs.opt.disableflags = known
+
+
+def test_servos_of_angles_go_the_shorter_way() -> None:
+    """Where they are told to go further than a half turn from where they are, as MuJoCo has it."""
+    pair, generator = pair_of("transmissions"), np.random.default_rng(4)
+    states = [pair.random_state(generator) for _ in range(20)]
+    for data in states:
+        data.ctrl[:] *= 8.0
+        mujoco.mj_forward(pair.theirs, data)
+    settings = mjcf_settings(pair)
+    found = interpret(fields_program(pair.ours, settings, "forces"), mjcf_arrays(pair, settings, states))
+    theirs = np.array([data.qfrc_actuator[pair.dof] for data in states])
+    np.testing.assert_allclose(found["forces.qf_actuator"].T, theirs, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("budget", [0, 100_000])
+@pytest.mark.parametrize("name", ["heavy", "around", "transmissions"])
+def test_copies(name: str, budget: int) -> None:
+    """Two of the same kind, joint by joint and by a straight line each, as in one straight line."""
+    model = model_of_text(MODELS[name], copies=2)
+    find_rest_lengths(model)
+    assert Both(model, Settings()).difference(budget) < 1e-12

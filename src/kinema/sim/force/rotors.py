@@ -38,8 +38,9 @@ class HasMotion(HasFrames, Protocol):
 
 
 def tendon_rotors(step: HasFrames) -> list[int]:
-    """The tendons that have inertia of their own."""
-    return step.s.model.tendons.armature.nonzero()[0].tolist()
+    """The tendons of these frames that have inertia of their own."""
+    tendons, own = step.s.model.tendons, [d for node in step.s.nodes for d in node.dofs]
+    return [i for i in tendons.armature.nonzero()[0].tolist() if tendons.moment[i, own].any()]
 
 
 def mass_with_rotors(step: HasFrames) -> TreeMatrix:
