@@ -85,6 +85,14 @@ def test_fields(name: str) -> None:
         pair.theirs.opt.disableflags = known
 
 
+@by_name
+def test_single_precision(name: str) -> None:
+    """100 steps in float32 to 1e-4."""
+    error, _ = error_of_trajectory(pair_of(name), Integrator.IMPLICIT, "unrolled", 100, "single")
+    print(f"error {error:.1e}")
+    assert error < 1e-4
+
+
 def test_servos_of_angles_go_the_shorter_way() -> None:
     """Where they are told to go further than a half turn from where they are, as MuJoCo has it."""
     pair, generator = pair_of("transmissions"), np.random.default_rng(4)

@@ -16,7 +16,7 @@ from kinema.trace import Recorder, Value, repeat
 from ..sweeps.maths import Vector, add, cross, dot, rotation_vector, scale, sub
 
 SMALLEST = 1e-15
-TINY = 1e-300
+TINY = 1e-30
 MOST_STEPS, NEAR, NEAREST = 20, 1e-4, 1e-14
 """Of the search for the point that a way through the inside touches: it ends where rounding keeps it from getting
 nearer; what is not near in the end has not been found."""
