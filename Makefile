@@ -48,7 +48,9 @@ demo: setup  ## look at the example robots, check, convert and simulate them
 	@echo "== What came out, read back ==" && $(BIN)/kinema info build/demo/arm.usda
 	@echo "== 4,096 arms at once, each after random targets of its own ==" && \
 	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 1000 --control random
-	@echo "== The same beside MuJoCo on this machine ==" && \
+	@echo "== 4,096 grippers of closed loops, opened and closed ==" && \
+	  $(BIN)/python examples/close_gripper.py
+	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
 
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)

@@ -25,7 +25,10 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "compile-time.md"
-CHAINS = (10, 20, 30, 50, 100, 200, 400)
+EXAMPLES = [
+    ROOT / "examples" / "robots" / x for x in ("arm/arm.urdf", "quadruped/quadruped.xml", "gripper/gripper.sdf")
+]
+CHAINS = (7, 10, 20, 30, 50, 100, 200, 400)
 TREES = (15, 31, 63, 127, 255)
 ARMS = (1, 2, 4, 30, 100)
 BODIES = (2, 10, 100)
@@ -86,6 +89,52 @@ def bodies(n: int) -> str:
         f"diaginertia='{0.01 + 0.0001 * (i % 50)} 0.012 0.015'/></body>"
         for i in range(n)
     )
+
+
+def humanoid() -> str:
+    """A robot with legs of six joints, arms of seven, and hands of five fingers with four joints each: 72 dofs."""
+
+    def fingers(side: str) -> str:
+        return "".join(chain(4, f"{side}f{i}_") for i in range(5))
+
+    def limb(side: str, n: int, tip: str = "") -> str:
+        text = tip
+        for i in reversed(range(n)):
+            text = hinge(f"{side}{i}", AXES[i % 3], text)
+        return text
+
+    inside = limb("ll", 6) + limb("lr", 6) + limb("al", 7, fingers("al")) + limb("ar", 7, fingers("ar"))
+    return (
+        "<mujoco><worldbody><body name='trunk' pos='0 0 1'><freejoint/>"
+        f"<inertial pos='0 0 0' mass='20' diaginertia='1 1 0.5'/>{inside}</body></worldbody></mujoco>"
+    )
+
+
+def cold_starts(robots: list[Path], device: str) -> str:
+    """From the start of a process to its first step, with an empty cache and with a full one."""
+    from kinema.apps.bench.case import load_ours
+    from kinema.apps.bench.first_step import first_step
+
+    text = COLD
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "humanoid with hands.xml"
+        made.write_text(humanoid(), encoding="utf-8")
+        for robot in [*robots, made]:
+            _, model, _ = load_ours(robot)
+            seconds = [first_step(robot, device, 64, free=free) for free in (True, False)]
+            cold, warm = ([f"{s[name]:.1f}" for s in seconds] for name in ("cold_s", "warm_s"))
+            text += f"| {robot.stem} | {model.n_dofs} | {' | '.join((*cold, *warm))} |\n"
+            print(text.splitlines()[-1], flush=True)
+    return text
+
+
+COLD = """
+From the start of a process to its first step, reading and imports included, 64 environments [s]; *held* is with
+limits, friction and what else constrains:
+
+| robot | dofs | free, nothing cached | held, nothing cached | free, cached | held, cached |
+|---|---|---|---|---|---|
+"""
 
 
 def world(kind: str, n: int) -> str:
@@ -169,7 +218,7 @@ def measure_apart(kind: str, n: int, emission: str, device: str, n_envs: int) ->
         command = [sys.executable, __file__, "--one", kind, str(n), emission, "--device", device]
         done = subprocess.run(
             [*command, "--envs", str(n_envs)],
-            env={**os.environ, "WARP_CACHE_PATH": cache},
+            env={**os.environ, "KINEMA_CACHE": cache},
             capture_output=True,
             text=True,
             check=True,
@@ -212,7 +261,7 @@ not by this tool):
 """
 
 
-def table(figures: list[Figure], n_envs: int) -> str:
+def table(figures: list[Figure], n_envs: int, starts: str) -> str:
     """The page."""
     from kinema.sim.lower.components import LARGEST_UNROLLED
 
@@ -223,7 +272,7 @@ def table(figures: list[Figure], n_envs: int) -> str:
             f"| {f.model} | {f.dofs} | {f.emission} | {f.instructions:,} | {f.operations:,} | {f.tracing:.2f} "
             f"| {f.compiling:.2f} | {f.processor:.2f} | {f.rate:,.0f} |\n"
         )
-    return text + TAIL
+    return text + starts + TAIL
 
 
 def main() -> int:
@@ -232,11 +281,16 @@ def main() -> int:
     parser.add_argument("--envs", type=int, default=64)
     parser.add_argument("--largest-unrolled", type=int, default=35, help="degrees of freedom")
     parser.add_argument("--no-table", action="store_true", help="print only")
+    parser.add_argument("--robots", nargs="*", type=Path, default=EXAMPLES, help="whose cold start is measured")
+    parser.add_argument("--only-starts", action="store_true", help="print cold starts alone")
     parser.add_argument("--one", nargs=3, metavar=("KIND", "N", "EMISSION"), help="one figure, in this process")
     options = parser.parse_args()
     if options.one:
         kind, n, emission = options.one
         print(json.dumps(asdict(measure(kind, int(n), emission, options.device, options.envs))))
+        return 0
+    if options.only_starts:
+        cold_starts(options.robots, options.device)
         return 0
     figures: list[Figure] = []
     dofs_each = {"chain": 1, "tree": 1, "arms": 7, "bodies": 6}
@@ -247,7 +301,8 @@ def main() -> int:
                 figures.append(measure_apart(kind, n, emission, options.device, options.envs))
                 print(figures[-1], flush=True)
     if not options.no_table:
-        TABLE.write_text(table(figures, options.envs), encoding="utf-8")
+        starts = cold_starts(options.robots, options.device)
+        TABLE.write_text(table(figures, options.envs, starts), encoding="utf-8")
     return 0
 
 

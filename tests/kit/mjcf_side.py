@@ -59,10 +59,18 @@ class Pair:
             "qpos": np.array([d.qpos[self.q] for d in states]).reshape(len(states), -1).T,
             "vel": np.array([d.qvel[self.dof] for d in states]).reshape(len(states), -1).T,
             "ctrl": np.array([d.ctrl[self.actuator] for d in states]).reshape(len(states), -1).T,
+            "act": np.array([self._activations(d) for d in states]).reshape(len(states), -1).T,
             "error": np.zeros((1, len(states))),
             "cfrc_applied_vel": np.array([d.xfrc_applied[self.body, :3].ravel() for d in states]).T,
             "cfrc_applied_ang": np.array([d.xfrc_applied[self.body, 3:].ravel() for d in states]).T,
         }
+
+    def _activations(self, data: Any) -> Array:
+        """Of each actuator, 0 for those that have none; nothing where nobody has one."""
+        if not self.theirs.na:
+            return np.zeros(0)
+        address = self.theirs.actuator_actadr[self.actuator]
+        return np.where(address >= 0, data.act[address], 0.0)
 
 
 def load(file: Path, diagnostics: Diagnostics | None = None) -> Pair:

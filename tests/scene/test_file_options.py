@@ -38,6 +38,10 @@ FOLLOWED = {
     "gravity": {"flag": 'gravity="disable"'},
     "another gravity": {"option": 'gravity="1 -2 3"'},
     "clampctrl": {"flag": 'clampctrl="disable"'},
+    "limit": {"flag": 'limit="disable"'},
+    "frictionloss": {"flag": 'frictionloss="disable"'},
+    "equality": {"flag": 'equality="disable"'},
+    "constraint": {"flag": 'constraint="disable"'},
     "actuation": {"flag": 'actuation="disable"'},
     "groups": {"option": 'actuatorgroupdisable="0 2"'},
     "actuation and compensation": {"flag": 'actuation="disable"', "joint": 'actuatorgravcomp="true"'},
@@ -55,7 +59,8 @@ def _text(**settings: str) -> str:
 
 def _peer(text: str) -> tuple[Any, Any]:
     model = mujoco.MjModel.from_xml_string(text)
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    model.opt.tolerance, model.opt.iterations, model.opt.ls_tolerance = 0.0, 200, 1e-6
     data = mujoco.MjData(model)
     data.qpos[:] = (0.3, -0.4, 0.05)
     data.qvel[:] = (0.5, 1.0, -0.7)
@@ -64,7 +69,7 @@ def _peer(text: str) -> tuple[Any, Any]:
 
 
 def _scene(text: str, folder: Path, **settings: Any) -> tuple[km.Scene, Any]:
-    scene = km.Scene(**{"contacts": False, "limits": False, "precision": "double", "quiet": True, **settings})
+    scene = km.Scene(**{"contacts": False, "precision": "double", "quiet": True, **settings})
     entity = scene.add(from_text(folder, text))
     scene.build(1)
     entity.set_qpos((0.3, -0.4, 0.05))
@@ -82,12 +87,12 @@ def test_forces_are_mujocos(case: str, tmp_path: Path) -> None:
     model, data = _peer(text)
     mujoco.mj_forward(model, data)
     _, entity = _scene(text, tmp_path)
-    wanted = data.qfrc_passive + data.qfrc_actuator - data.qfrc_bias
+    wanted = data.qfrc_passive + data.qfrc_actuator - data.qfrc_bias + data.qfrc_constraint
     np.testing.assert_allclose(entity.get_dofs_force()[0], wanted, atol=1e-9)
     np.testing.assert_allclose(entity.get_dofs_control_force()[0], data.qfrc_actuator, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", ["clampctrl", "spring and damper", "groups"])
+@pytest.mark.parametrize("case", ["clampctrl", "spring and damper", "groups", "frictionloss", "equality"])
 def test_steps_are_mujocos(case: str, tmp_path: Path) -> None:
     """The compiled program, a few steps on; accelerations first."""
     text = _text(**FOLLOWED[case])
@@ -120,27 +125,21 @@ def test_actuators_that_are_off_are_left_out_with_a_note(tmp_path: Path) -> None
     assert "sim.actuators-off" in scene.diagnostics.codes()
 
 
-@pytest.mark.parametrize(
-    ("flag", "silent"),
-    [
-        ("limit", {"sim.limits"}),
-        ("frictionloss", {"sim.friction"}),
-        ("equality", {"sim.constraint"}),
-        ("contact", {"sim.contacts"}),
-        ("constraint", {"sim.limits", "sim.friction", "sim.constraint", "sim.contacts"}),
-    ],
-)
-def test_what_a_file_switches_off_is_not_missing(flag: str, silent: set[str], tmp_path: Path) -> None:
-    """Nobody is warned that limits are not simulated if the file wants none; the model has none either."""
-    every = {"sim.limits", "sim.friction", "sim.constraint", "sim.contacts"}
+@pytest.mark.parametrize("flag", ["limit", "frictionloss", "equality", "contact", "constraint"])
+def test_what_a_file_switches_off_is_not_there(flag: str, tmp_path: Path) -> None:
+    """Nobody is warned that contacts are not simulated if the file wants none; the model has no constraints either."""
     text = _text(flag=f'{flag}="disable"').replace('contype="0" conaffinity="0"', "")
-    scene, _ = _scene(text, tmp_path, contacts=True, limits=True)
-    assert every.intersection(scene.diagnostics.codes()) == every - silent
+    scene, _ = _scene(text, tmp_path, contacts=True)
     model: Model = scene.running.model
-    assert np.isinf(model.dofs.upper).all() == ("sim.limits" in silent)
-    assert (model.dofs.frictionloss == 0.0).all() == ("sim.friction" in silent)
-    assert model.options.contact == ("sim.contacts" not in silent)
-    assert model.options.equality == ("sim.constraint" not in silent)
+
+    def off(*flags: str) -> bool:
+        return flag in (*flags, "constraint")
+
+    assert ("sim.contacts" in scene.diagnostics.codes()) == (not off("contact"))
+    assert np.isinf(model.dofs.upper).all() == off("limit")
+    assert (model.dofs.frictionloss == 0.0).all() == off("frictionloss")
+    assert (not model.couplings.names) == off("equality")
+    assert model.options.contact == (not off("contact"))
 
 
 def test_what_the_dynamics_needs_is_in_the_model(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ TEXT = """<mujoco model="twin"><worldbody>
 </body></body>
 <body name="hand" mocap="true"/></worldbody>
 <actuator><motor name="motor" joint="turn" gear="2"/>
-<general name="muscle" joint="turn" dyntype="integrator"/></actuator>
+<general name="odd" joint="turn" dyntype="user"/></actuator>
 <keyframe><key name="up" qpos="1 2 3 .8 0 .6 0 .5" qvel="1 2 3 4 5 6 7" ctrl=".25 .5" act=".75" mpos="0 0 9"/>
 <key name="start" time="3"/><key qpos="0 0 2 1 0 0 0 -.5"/></keyframe></mujoco>"""
 

@@ -34,7 +34,7 @@ SDF = [
 
 
 def _built(described: Robot | World) -> tuple[km.Scene, Any]:
-    scene = km.Scene(contacts=False, limits=False, precision="double", quiet=True)
+    scene = km.Scene(contacts=False, limits=False, constraints=False, precision="double", quiet=True)
     entity = scene.add(described)
     scene.build(2)
     return scene, entity

@@ -60,8 +60,21 @@ def interpreted(roles: tuple[Program, ...], arrays: dict[str, Array]) -> dict[tu
 @pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
 def test_several_threads_take_the_same_step(file: str, integrator: Integrator, drive: Drive) -> None:
     """Each number of the state is written by one of them, and is that of one thread alone."""
-    model = model_of(file)
-    settings = Settings(integrator=integrator, drive=drive)
+    same_step(model_of(file), Settings(integrator=integrator, drive=drive))
+
+
+@pytest.mark.parametrize("integrator", [Integrator.IMPLICIT, Integrator.RK4], ids=lambda i: i.value)
+def test_several_threads_advance_activations(integrator: Integrator) -> None:
+    """Those of an actuator by the thread whose limb it pulls on."""
+    model = model_of(QUADRUPED)
+    model.actuators.dynamics[:] = ["filterexact"] * model.n_actuators
+    model.actuators.time_constants[:, 0] = 0.01
+    same_step(model, Settings(integrator=integrator, drive=Drive.ACTUATORS))
+
+
+def same_step(model: Model, settings: Settings) -> None:
+    """The step of several threads, and that of one."""
+    integrator = settings.integrator
     program = step_program(model, settings)
     rng = np.random.default_rng(0)
     state = {name for name in program.inputs if name not in ("dt", "force_lower", "force_upper", "actuator_on")}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kinema.description import Actuator, Tendon, Transmission
 from kinema.foundation import Array
 from kinema.model import ActuatorsInfo, DofsInfo
 
+from . import activation
 from .draft import Draft
 from .find import all_of, find_joint, find_spot
 from .options import switches_of, working_actuators
@@ -33,9 +36,14 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         return np.array([getattr(r.actuator, name)[side] for r in rows], dtype=np.float64)
 
     free = np.array([r.entity in unclamped for r in rows], dtype=np.bool_)
+
+    def law(of: Callable[[Actuator], Array], width: int) -> Array:
+        return np.array([of(r.actuator) for r in rows], dtype=np.float64).reshape(n, width)
+
+    strengths = [activation.peaks(r.actuator) for r in rows]
     info = ActuatorsInfo(
         names=[r.actuator.name for r in rows],
-        kinds=["affine"] * n,
+        kinds=[activation.kind_of(r.actuator) for r in rows],
         moment=table("moment", draft.n_dofs),
         frame_idx=np.array([r.frame for r in rows], dtype=np.int32),
         frame_torque=table("torque", 3),
@@ -48,6 +56,15 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         force_upper=bounds("force_range", 1),
         turn=np.array([r.turn for r in rows], dtype=np.float64),
         path_idx=np.array([r.path for r in rows], dtype=np.int32),
+        dynamics=[activation.dynamics_of(r.actuator) for r in rows],
+        early=np.array([activation.is_early(r.actuator) for r in rows], dtype=np.bool_),
+        time_constants=law(activation.time_constants, 3),
+        act_lower=bounds("activation_range", 0),
+        act_upper=bounds("activation_range", 1),
+        muscle_gain=law(activation.muscle_gain, 9),
+        muscle_bias=law(activation.muscle_bias, 5),
+        peak_force=np.array([force for force, _ in strengths], dtype=np.float64).reshape(n, 2),
+        per_acceleration=np.array([relative for _, relative in strengths], dtype=np.bool_).reshape(n, 2),
     )
     return info, [r.entity for r in rows]
 
@@ -62,20 +79,18 @@ class _Row:
         self.frame = -1
         self.torque = np.zeros(3)
         self.force = np.zeros(3)
-        self.gain = _terms(actuator.gain, actuator.gain_type == "affine")
-        self.bias = _terms(actuator.bias, True) if actuator.bias_type == "affine" else np.zeros(3)
+        self.gain = _terms(actuator.gain, {"affine": 3, "fixed": 1}.get(actuator.gain_type, 0))
+        self.bias = _terms(actuator.bias, 3 if actuator.bias_type == "affine" else 0)
+        self.feels_length = activation.feels_length(actuator)
 
 
-def _terms(values: tuple[float, ...], affine: bool) -> Array:
-    result = np.zeros(3)
-    count = 3 if affine else 1
-    result[: min(count, len(values))] = values[:count]
-    return result
+def _terms(values: tuple[float, ...], count: int) -> Array:
+    return activation.padded(values[:count], 3)
 
 
 def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
     row = _Row(actuator, entity, draft.n_dofs)
-    reason = _unsupported(actuator)
+    reason = activation.unsupported(actuator)
     if not reason:
         match actuator.transmission:
             case Transmission.JOINT | Transmission.JOINT_IN_PARENT:
@@ -95,20 +110,11 @@ def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
             origin=actuator.origin,
         )
         return None
+    for name in activation.ignored(actuator):
+        draft.diagnostics.warning(
+            "sim.actuator-part", f'{name} of actuator "{actuator.name}" is not simulated yet', origin=actuator.origin
+        )
     return row
-
-
-def _unsupported(actuator: Actuator) -> str:
-    if actuator.dynamics_type != "none":
-        return f"activation dynamics ({actuator.dynamics_type})"
-    if actuator.gain_type not in ("fixed", "affine"):
-        return f"gain of type {actuator.gain_type}"
-    return "" if actuator.bias_type in ("none", "affine") else f"bias of type {actuator.bias_type}"
-
-
-def _is_servo(row: _Row) -> bool:
-    """Whether its force depends on its length or speed."""
-    return bool(row.bias[1:].any() or row.gain[1:].any())
 
 
 def _turn(row: _Row, gear: tuple[float, ...]) -> float:
@@ -133,7 +139,7 @@ def _on_joint(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
         return f'a joint "{actuator.target}" that does not move'
     n, gear = joint.joint.n_dofs, _gear(actuator)
     in_parent = actuator.transmission is Transmission.JOINT_IN_PARENT
-    if joint.joint.n_qs == n or not (in_parent or _is_servo(row)):
+    if joint.joint.n_qs == n or not (in_parent or row.feels_length):
         row.moment[joint.dof_start : joint.dof_start + n] = gear[:n]
         return ""
     path = joint_path(draft, joint, gear, in_parent=in_parent)
@@ -178,7 +184,7 @@ def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
             return f'the reference frame "{actuator.reference}"'
         _along(draft, row, new_path(draft, [("pose", [at, reference], 1.0, gear)]))
         row.turn = 0.0 if any(gear[:3]) else _turn(row, gear[3:])
-    elif _is_servo(row):
+    elif row.feels_length:
         _along(draft, row, new_path(draft, [("thrust", [at, NOWHERE], 1.0, gear)]))
     else:
         row.frame = at.frame
@@ -194,7 +200,7 @@ def gains_from_actuators(dofs: DofsInfo, actuators: ActuatorsInfo) -> None:
         moved = np.flatnonzero(actuators.moment[a])
         if len(moved) != 1 or pulls[moved[0]] != 1 or dofs.kp[moved[0]] or actuators.gain[a, 1:].any():
             continue
-        if actuators.path_idx[a] >= 0:
+        if actuators.path_idx[a] >= 0 or actuators.kinds[a] != "affine":
             continue
         dof, lever = int(moved[0]), float(actuators.moment[a, moved[0]])
         dofs.kp[dof] = -actuators.bias[a, 1] * lever * lever

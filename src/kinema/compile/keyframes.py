@@ -1,4 +1,4 @@
-"""Keyframes: states that files name, as rows of coordinates, velocities and controls of the whole scene."""
+"""Keyframes: states that files name, as rows of coordinates, velocities, controls and activations of the scene."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def pack_keyframes(draft: Draft, start: Array, actuators: ActuatorsInfo, owners:
         qpos=np.array([r.qpos for r in rows]).reshape(n, draft.n_qs),
         qvel=np.array([r.qvel for r in rows]).reshape(n, draft.n_dofs),
         ctrl=np.array([r.ctrl for r in rows]).reshape(n, len(actuators.names)),
+        act=np.array([r.act for r in rows]).reshape(n, len(actuators.names)),
         left_out=[", ".join(r.left_out) for r in rows],
     )
 
@@ -53,6 +54,7 @@ class _Row:
         self.qpos = qpos.copy()
         self.qvel = np.zeros(n_dofs)
         self.ctrl = np.zeros(n_actuators)
+        self.act = np.zeros(n_actuators)
         self.left_out: list[str] = []
 
 
@@ -75,11 +77,22 @@ def _row(
     unknown = [name for name, value in keyframe.controls.items() if name not in numbers and value]
     if unknown or any(any(v) for v in keyframe.attributes.get(mjcf.key(mjcf.CONTROLS), {}).values()):
         row.left_out.append("controls of actuators that are not simulated")
-    if any(np.any(a) for a in keyframe.activations.values()):
-        row.left_out.append("activations of actuators (act)")
+    if _activate(row, keyframe, {name: i for name, i in numbers.items() if actuators.dynamics[i] != "none"}):
+        row.left_out.append("activations of actuators that are not simulated (act)")
     if keyframe.kinematic_poses:
         row.left_out.append("poses of bodies that the user moves (mocap)")
     return row
+
+
+def _activate(row: _Row, keyframe: Keyframe, numbers: Mapping[str, int]) -> bool:
+    """Take the activations of actuators that have one; whether any others are left out."""
+    left_out = False
+    for name, values in keyframe.activations.items():
+        if name in numbers:
+            row.act[numbers[name]] = np.atleast_1d(values)[-1]  # the last is what pulls
+        else:
+            left_out = left_out or bool(np.any(values))
+    return left_out
 
 
 def _of_robot(robot: Robot, values: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:

@@ -17,7 +17,7 @@ from .options import switches_of
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
 from .tendons import tendon_moment
 
-HARD = SolverParameters(solref=(1e-9, 1.0), solimp=(0.99, 0.9999, 0.001, 0.5, 2.0))
+HARD = SolverParameters(solref=(1e-9, 1.0), solimp=(0.9999, 0.9999, 0.001, 0.5, 2.0))
 """As hard as a step can carry (a time constant is never below two steps): mimics and loops of formats that know
 nothing of softness."""
 LOOPS: dict[JointKind, tuple[str, ...]] = {
@@ -84,6 +84,7 @@ def pack_ties(draft: Draft) -> TiesInfo:
         torque_scale=np.array([t.torque_scale for t in ties], np.float64),
         solref=np.array([t.solver.solref or DEFAULT_SOLREF for t in ties], np.float64).reshape(n, 2),
         solimp=np.array([t.solver.solimp or DEFAULT_SOLIMP for t in ties], np.float64).reshape(n, 5),
+        hard=np.array([t.solver is HARD for t in ties], np.bool_),
         weight=np.ones((n, 2)),
     )
 
@@ -101,6 +102,7 @@ def pack_couplings(draft: Draft) -> CouplingsInfo:
         polynomial=np.array([c.polynomial for c in found], np.float64).reshape(n, 5),
         solref=np.array([c.solver.solref or DEFAULT_SOLREF for c in found], np.float64).reshape(n, 2),
         solimp=np.array([c.solver.solimp or DEFAULT_SOLIMP for c in found], np.float64).reshape(n, 5),
+        hard=np.array([c.solver is HARD for c in found], np.bool_),
         weight=np.ones(n),
     )
 
@@ -114,10 +116,11 @@ def _ties(draft: Draft, entity: int) -> Iterator[_Tie]:
     for constraint in _active(draft, entity):
         if constraint.kind in kinds:
             a, b = (_end(draft, entity, name) for name in (constraint.a, constraint.b))
-            poses = [_in_world(draft, entity, end, p) for end, p in ((a, constraint.pose_a), (b, constraint.pose_b))]
-            yield _Tie(
-                constraint.name, kinds[constraint.kind], a, b, *poses, constraint.solver, constraint.torque_scale
+            pose_a, pose_b = (
+                _in_world(draft, entity, end, p) for end, p in ((a, constraint.pose_a), (b, constraint.pose_b))
             )
+            parts, weight = kinds[constraint.kind], constraint.torque_scale
+            yield _Tie(constraint.name, parts, a, b, pose_a, pose_b, constraint.solver, weight)
     robots = [description] if isinstance(description, Robot) else description.robots
     for robot in robots:
         for joint in robot.tree().loops:

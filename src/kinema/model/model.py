@@ -165,7 +165,9 @@ class DofsInfo:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class ActuatorsInfo:
-    """One row for each actuator: force = gain(l, l') control + bias(l, l'), along its length l.
+    """One row for each actuator: force = gain(l, l') drive + bias(l, l'), along its length l.
+
+    What drives it is its control, or an activation that follows the control by dynamics of its own and is state.
 
     It pulls on degrees of freedom with constant moments (joints, fixed tendons: l = moment . q), or on one moving frame
     with a wrench that is constant there (a thruster: l stays zero).
@@ -173,7 +175,8 @@ class ActuatorsInfo:
 
     names: list[str]
     kinds: list[str]
-    """How force follows from control: `affine`."""
+    """How force follows from what drives it: `affine`, `muscle`; `muscle gain`, `muscle bias` where only one of the two
+    is a muscle's."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     frame_idx: Ints
@@ -195,6 +198,31 @@ class ActuatorsInfo:
     turn: Array
     """Of a position servo whose length is an angle: what its length counts for a radian. It goes the shorter way round.
     Zero for others."""
+    dynamics: list[str]
+    """How its activation follows its control: `none`, `integrator`, `filter`, `filterexact`, `muscle`, and `smooth
+    muscle`, whose time constants change smoothly."""
+    early: npt.NDArray[np.bool_]
+    """Whether it already pulls with the activation of the next step."""
+    time_constants: Array
+    """Of a filter [s]; of a muscle, activation and deactivation [s] and the width of the change between, (n, 3)."""
+    act_lower: Array
+    act_upper: Array
+    """Bounds of its activation."""
+    muscle_gain: Array
+    """Of a muscle's active force: its shortest length, that in optimal lengths, one over the optimal length, one over
+    the greatest speed; two over the widths of the curve below and above the optimum; the force at fast lengthening,
+    how much of that is above one, and one over it, (n, 9)."""
+    muscle_bias: Array
+    """Of a muscle's passive force: the first three likewise, two over the width of the curve, its height, (n, 5)."""
+    peak_force: Array
+    """Of a muscle's active and passive force [N], (n, 2)."""
+    per_acceleration: npt.NDArray[np.bool_]
+    """Where that is still to be divided by the acceleration that a unit force makes at the start, (n, 2)."""
+
+    @property
+    def has_activation(self) -> npt.NDArray[np.bool_]:
+        """Which of them have an activation."""
+        return np.array([kind != "none" for kind in self.dynamics], dtype=np.bool_)
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -251,6 +279,8 @@ class TiesInfo:
     """Weight of rotation against translation [m]."""
     solref: Array
     solimp: Array
+    hard: npt.NDArray[np.bool_]
+    """Whether nobody asked for softness: then it holds as well as a step can make it."""
     weight: Array
     """About the inverse inertia that it moves at the start: of translation and of rotation, (n, 2)."""
 
@@ -270,6 +300,7 @@ class CouplingsInfo:
     """(n, 5)"""
     solref: Array
     solimp: Array
+    hard: npt.NDArray[np.bool_]
     weight: Array
     """(n,)"""
 
@@ -287,6 +318,8 @@ class KeyframesInfo:
     """(n, n_dofs)"""
     ctrl: Array
     """(n, n_actuators)"""
+    act: Array
+    """Activations, likewise."""
     left_out: list[str]
     """What of it is not simulated, in words; empty where all of it is."""
 
@@ -295,7 +328,7 @@ def no_keyframes() -> KeyframesInfo:
     """The table of a model without keyframes."""
     nothing = np.zeros((0, 0))
     return KeyframesInfo(
-        names=[], entity_idx=np.zeros(0, np.int32), qpos=nothing, qvel=nothing, ctrl=nothing, left_out=[]
+        names=[], entity_idx=np.zeros(0, np.int32), qpos=nothing, qvel=nothing, ctrl=nothing, act=nothing, left_out=[]
     )
 
 

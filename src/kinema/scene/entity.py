@@ -167,6 +167,27 @@ class Entity(Commands):
         v, envs = self._batch(qvel, self.n_dofs, envs_idx, "set_qvel")
         self._running.memory.write("vel", slice(info.dof_start, info.dof_end), v, envs)
 
+    def get_activations(self, actuators_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+        """Activations of the file's actuators, in the order of `control`, (n_envs, n); 0 for those that have none."""
+        own = self._actuators(actuators_idx, "get_activations")
+        running = self._running
+        if not running.model.actuators.has_activation.any():
+            envs = environments(envs_idx, running.n_envs)
+            return np.zeros((running.n_envs if envs is None else len(envs), len(own)), running.memory.dtype)
+        return self._get("act", self.info.actuator_start + own, envs_idx)
+
+    def set_activations(self, activations: Any, actuators_idx: Any = None, envs_idx: Any = None) -> None:
+        """Let actuators be so active now, whatever they are told; those that have no activation stay without."""
+        own = self._actuators(actuators_idx, "set_activations")
+        values, envs = self._batch(activations, len(own), envs_idx, "set_activations")
+        has = self._alone.actuators.has_activation[own]
+        if has.any():
+            rows = self.info.actuator_start + own[has]
+            self._running.memory.write("act", rows, values[:, has], envs)
+
+    def _actuators(self, actuators_idx: Any, what: str) -> Index:
+        return items(actuators_idx, self.actuator_names, f"{what}: actuators_idx", "actuators")
+
     def _get(self, name: str, rows: slice | Index, envs_idx: Any) -> np.ndarray:
         running = self._running
         return running.memory.read(name, rows, environments(envs_idx, running.n_envs))
@@ -213,6 +234,16 @@ class Entity(Commands):
     def get_dofs_control_force(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """What control and actuators do of it [N, N m], (n_envs, n)."""
         return self._dofs_field("qf_control", dofs_idx, envs_idx, "get_dofs_control_force")
+
+    def get_dofs_constraint_force(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+        """What limits, dry friction, couplings and ties do of it [N, N m], (n_envs, n)."""
+        return self._dofs_field("qf_constraint", dofs_idx, envs_idx, "get_dofs_constraint_force")
+
+    def get_dofs_limit(self, dofs_idx: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper limits, infinite where there are none; of a ball, 0 and its greatest angle; (n,) each."""
+        own = self.info.dof_start + self._dofs(dofs_idx, "get_dofs_limit")
+        info = self._running.model.dofs
+        return info.lower[own].copy(), info.upper[own].copy()
 
     def _dofs_field(self, name: str, dofs_idx: Any, envs_idx: Any, what: str) -> np.ndarray:
         own = self._dofs(dofs_idx, what)

@@ -15,11 +15,12 @@ from kinema.model import KeyframesInfo, Model
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """Coordinates, velocities and controls of everything in one environment."""
+    """Coordinates, velocities, controls and activations of everything in one environment."""
 
     qpos: Array
     qvel: Array
     ctrl: Array
+    act: Array
     left_out: list[str]
     """What of the keyframes is not simulated, a sentence for each."""
 
@@ -28,7 +29,8 @@ def state_of(model: Model, wanted: Any) -> State:
     """Entities that have such a keyframe at it, all others at their start."""
     keyframes = model.keyframes
     chosen = _chosen(keyframes, wanted, [e.name for e in model.entities])
-    qpos, qvel, ctrl = model.qpos0.copy(), np.zeros(model.n_dofs), np.zeros(model.n_actuators)
+    qpos, qvel = model.qpos0.copy(), np.zeros(model.n_dofs)
+    ctrl, act = np.zeros(model.n_actuators), np.zeros(model.n_actuators)
     left_out: list[str] = []
     for row in chosen:
         entity = model.entities[int(keyframes.entity_idx[row])]
@@ -36,11 +38,12 @@ def state_of(model: Model, wanted: Any) -> State:
             (qpos, keyframes.qpos, (entity.q_start, entity.q_end)),
             (qvel, keyframes.qvel, (entity.dof_start, entity.dof_end)),
             (ctrl, keyframes.ctrl, (entity.actuator_start, entity.actuator_end)),
+            (act, keyframes.act, (entity.actuator_start, entity.actuator_end)),
         ):
             values[start:end] = rows[row, start:end]
         if keyframes.left_out[row]:
             left_out.append(f'keyframe "{keyframes.names[row]}" of "{entity.name}": {keyframes.left_out[row]}')
-    return State(qpos, qvel, ctrl, left_out)
+    return State(qpos, qvel, ctrl, act, left_out)
 
 
 def _chosen(keyframes: KeyframesInfo, wanted: Any, entities: Sequence[str]) -> list[int]:

@@ -39,7 +39,9 @@ class Scene:
         device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
         precision: `single` (32 bits) or `double`.
         contacts: whether things touch. There are no contacts yet; a scene with shapes says so in its diagnostics.
-        limits: whether joints stop at their limits. There are no limits yet; likewise.
+        limits: whether joints stop at their limits.
+        constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
+            closed.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         substeps: how many equal steps `dt` is divided into.
@@ -56,6 +58,7 @@ class Scene:
         *,
         contacts: bool = True,
         limits: bool = True,
+        constraints: bool = True,
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
         substeps: int = 1,
@@ -67,6 +70,7 @@ class Scene:
         self.precision = choice(precision, "precision", PRECISIONS)
         self.contacts = flag(contacts, "contacts")
         self.limits = flag(limits, "limits")
+        self.constraints = flag(constraints, "constraints")
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
         self.substeps = whole(substeps, "substeps", "substep")
@@ -103,6 +107,26 @@ class Scene:
     def links(self) -> Any:
         """The arrays of all links: `scene.links.pos` is short for `scene.sim.rigid_solver.links_state.pos`."""
         return self.running.engine.fields.links_state
+
+    @property
+    def ties(self) -> Any:
+        """What holds links together beside joints, loops among them: `scene.ties.gap`, `turn`; see `tie_names`."""
+        return self.running.engine.fields.ties
+
+    @property
+    def tie_names(self) -> list[str]:
+        """The constraints and loop-closing joints that `ties` are."""
+        return list(self.running.model.ties.names)
+
+    @property
+    def couplings(self) -> Any:
+        """Joints and tendons that follow others: `scene.couplings.error`; see `coupling_names`."""
+        return self.running.engine.fields.couplings
+
+    @property
+    def coupling_names(self) -> list[str]:
+        """The mimic joints and constraints that `couplings` are."""
+        return list(self.running.model.couplings.names)
 
     @property
     def dofs(self) -> Any:
@@ -169,6 +193,8 @@ class Scene:
         settings = Settings(
             dt=self.dt / self.substeps,
             integrator=self.integrator,
+            limits=self.limits,
+            constraints=self.constraints,
             per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
             external_forces=flag(external_forces, "external_forces"),
         )
@@ -178,7 +204,7 @@ class Scene:
                 model = compile_model(self._parts, self.gravity, self.diagnostics)
                 given = self._set_constants(model)
             with self.progress("checking"):
-                report_missing(model, parts, self.diagnostics, contacts=self.contacts, limits=self.limits)
+                report_missing(model, parts, self.diagnostics, contacts=self.contacts)
                 for part in self._parts:
                     report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
                 adjustable = bool(settings.per_env & {"armature", "mass_shift"})
@@ -264,7 +290,7 @@ class Scene:
         Args:
             envs_idx: which environments; None for all.
             keyframe: a state that a file names, by its name or number there: entities whose file has it go to its
-                coordinates, velocities and controls (`Entity.keyframe_names`), all others to their start.
+                coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
         """
         running = self.running
         envs = environments(envs_idx, running.n_envs)
@@ -275,7 +301,8 @@ class Scene:
         if state is None:
             running.controls.reset(envs)
         else:
-            for name, row in (("qpos", state.qpos), ("vel", state.qvel)):
+            act = state.act if running.model.actuators.has_activation.any() else state.act[:0]
+            for name, row in (("qpos", state.qpos), ("vel", state.qvel), ("act", act)):
                 running.memory.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
             running.controls.reset(envs, state.qpos, state.ctrl)
             self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in state.left_out])

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.compile import switches_of
 from kinema.description import Joint, Link, Robot, World
 from kinema.foundation import NOWHERE, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.model import Model
@@ -111,9 +110,7 @@ def _described(description: Robot | World, joint: str, link: str) -> tuple[Joint
     return next((j for j in robot.joints if j.name == joint), None) if robot else None, body
 
 
-def report_missing(
-    model: Model, parts: Descriptions, diagnostics: Diagnostics, *, contacts: bool, limits: bool
-) -> None:
+def report_missing(model: Model, parts: Descriptions, diagnostics: Diagnostics, *, contacts: bool) -> None:
     """Say what the descriptions ask for and the simulation does not have yet."""
     n_geoms = int(model.links.geom_end[-1]) if model.n_links else 0
     if contacts and n_geoms and model.options.contact:
@@ -122,38 +119,13 @@ def report_missing(
             f"contacts are not simulated yet: {n_geoms} collision shapes pass through each other",
             hint="Scene(contacts=False) to say that this is meant",
         )
-    limited = _names(model, np.isfinite(model.dofs.lower) | np.isfinite(model.dofs.upper))
-    if limits and limited:
-        diagnostics.warning(
-            "sim.limits",
-            f"joint limits are not simulated yet: {_listed(limited)} may go beyond",
-            hint="Scene(limits=False) to say that this is meant",
-        )
-    rubbing = _names(model, model.dofs.frictionloss != 0.0)
-    if rubbing:
-        diagnostics.warning("sim.friction", f"dry friction in joints is not simulated yet: {_listed(rubbing)}")
     for description in parts:
-        _report_couplings(description, diagnostics)
+        _report_joints(description, diagnostics)
 
 
-def _names(model: Model, mask: np.ndarray) -> list[str]:
-    return [model.dofs.names[i] for i in np.flatnonzero(mask)]
-
-
-def _listed(names: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(f'"{n}"' for n in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _report_couplings(description: Robot | World, diagnostics: Diagnostics) -> None:
+def _report_joints(description: Robot | World, diagnostics: Diagnostics) -> None:
     for joint in description.joints:
         for axis in joint.axes:
-            if axis.mimic is not None:
-                diagnostics.warning(
-                    "sim.mimic",
-                    f'joint "{joint.name}" does not follow "{axis.mimic.joint}": that is not simulated yet',
-                    origin=joint.origin,
-                )
             drive = axis.drive
             if drive is not None and drive.stiffness != 0.0 and drive.target_velocity != 0.0:
                 diagnostics.warning(
@@ -171,14 +143,6 @@ def _report_couplings(description: Robot | World, diagnostics: Diagnostics) -> N
             diagnostics.warning(
                 "sim.breaking", f'joint "{joint.name}" never breaks in this simulation', origin=joint.origin
             )
-    owners = [description, *(description.robots if isinstance(description, World) else [])]
-    held = [c for owner in owners for c in owner.constraints if c.active]
-    for constraint in held if switches_of(description).equality else ():
-        diagnostics.warning(
-            "sim.constraint",
-            f'constraint "{constraint.name}" ({constraint.kind.value}) is not simulated yet',
-            origin=constraint.origin,
-        )
     for link in description.links:
         if link.linear_velocity.any() or link.angular_velocity.any():
             diagnostics.warning(

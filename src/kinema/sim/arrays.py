@@ -23,6 +23,8 @@ class Owner(enum.Enum):
     DOF = "degree of freedom"
     LINK = "link"
     ACTUATOR = "actuator"
+    TIE = "tie"
+    COUPLING = "coupling"
     ROLE = "role"
 
 
@@ -55,6 +57,8 @@ class ArrayInfo:
     """What it holds to begin with."""
     when: Callable[[Settings], bool] = lambda settings: True
     """Whether there is such an array."""
+    needed: Callable[[Model], bool] = lambda model: True
+    """Whether it has anything in it."""
     asked_as: tuple[str, ...] = ()
     """The parameters that make it differ between environments, if not its own name."""
 
@@ -78,12 +82,16 @@ class ArrayInfo:
 
     def count(self, model: Model, settings: Settings) -> int:
         """How many items it has."""
+        if not self.needed(model):
+            return 0
         return {
             Owner.ENVIRONMENT: 1,
             Owner.COORDINATE: model.n_qs,
             Owner.DOF: model.n_dofs,
             Owner.LINK: model.n_links,
             Owner.ACTUATOR: model.n_actuators,
+            Owner.TIE: len(model.ties.names),
+            Owner.COUPLING: len(model.couplings.names),
             Owner.ROLE: settings.roles,
         }[self.owner]
 
@@ -94,6 +102,10 @@ def _of_dofs(name: str) -> Start:
 
 def _in_stages(settings: Settings) -> bool:
     return settings.integrator is Integrator.RK4
+
+
+def _activated(model: Model) -> bool:
+    return bool(model.actuators.has_activation.any())
 
 
 def _pushed(settings: Settings) -> bool:
@@ -110,6 +122,11 @@ ARRAYS = [
     ArrayInfo("vel", Owner.DOF, Use.STATE),
     ArrayInfo("stage_qpos", Owner.COORDINATE, Use.STATE, when=_in_stages),
     *(ArrayInfo(f"stage_{x}", Owner.DOF, Use.STATE, when=_in_stages) for x in ("vel", "shift", "sum_vel", "sum_acc")),
+    ArrayInfo("act", Owner.ACTUATOR, Use.STATE, needed=_activated),
+    *(
+        ArrayInfo(f"stage_{x}", Owner.ACTUATOR, Use.STATE, when=_in_stages, needed=_activated)
+        for x in ("act", "sum_act")
+    ),
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),

@@ -1,8 +1,4 @@
-"""One step, from state to state: the story on one screen.
-
-A step is a list of stages; each adds to what the next ones find. What it leaves is loops over tables of parts; whether
-these stay loops, or are unrolled into a straight line, is decided in `lower/`.
-"""
+"""What a state decides: where everything is, what acts, and how it moves on; each thing is computed when asked for."""
 
 from __future__ import annotations
 
@@ -11,30 +7,27 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kinema import trace
-from kinema.trace import Recorder, Value
+from kinema.trace import Value
 
 from .constrain.kinds import CONSTRAINTS
-from .constrain.rows import Rows
+from .constrain.rows import Known, Rows
 from .force import cords, joints
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
+from .force.paths import lengths_of
 from .force.rotors import bias_with_rotors, mass_with_rotors
 from .rigid.aba import articulated_accelerations
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
-from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .rigid.kinematics import Moving, Pose, Twist, accelerations, poses_in_parents, poses_in_world, velocities
 from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
 from .solve.newton import newton
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
-from .sweeps.matrix import TreeMatrix
+from .sweeps.matrix import Factors, TreeMatrix, coupled
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
 
 OfNode = Callable[[Node], list[Value]]
-LARGEST = 3.0e38
-"""Beyond this a number is no longer one."""
 
 
 @dataclass(eq=False)
@@ -48,6 +41,8 @@ class Step:
     """Of each frame the role that computes it, where several threads share an environment."""
     more: dict[str, Any] = field(default_factory=dict)
     """What stages of others leave for each other."""
+    rows: Rows | None = None
+    """The constraints, where they always act."""
     qacc: Quantity[list[Value]] | None = None
     """The accelerations that the step is taken with."""
 
@@ -70,6 +65,11 @@ class Step:
     def motion(self) -> Quantity[Moving]:
         """How each frame accelerates, as felt, while no coordinate does."""
         return accelerations(self.s, self.where)
+
+    @property
+    def known(self) -> Known:
+        """What constraints may look at."""
+        return Known(self.s, self.where, self.frames, self.velocity, self.motion, lengths_of(self))
 
     @cached_property
     def mass(self) -> TreeMatrix:
@@ -164,12 +164,17 @@ class Step:
         return force
 
     @cached_property
+    def factors(self) -> Factors:
+        """The inertia, factorised."""
+        return self.mass.factorised()
+
+    @cached_property
     def free_acceleration(self) -> Quantity[list[Value]]:
         """What the forces would do to the coordinates without constraints."""
         if self.articulated:
-            return self._articulated(lambda node: self.s.of("armature", node), self.active_force)
+            return self._articulated(_none, None)
         force = self.force
-        return self.mass.factorised().solve("accelerations", force)
+        return self.factors.solve("free accelerations", force)
 
     @cached_property
     def constraint_force(self) -> Quantity[list[Value]] | None:
@@ -182,55 +187,51 @@ class Step:
         blocks = [block for _, own in kinds for block in own]
         if not blocks:
             return None
-        free, _ = self.free_acceleration, (self.frames, self.velocity, self.motion)
-        mass = None if self.articulated else self.mass
+        force = None if self.articulated else self.force
+        mass, known, _ = None if self.articulated else self.mass, self.known, self.forces
         result: Quantity[list[Value]] = s.quantity("constraint forces")
         s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
 
-        def solve() -> None:
+        def solve() -> Rows:  # what is computed in here is known elsewhere only where it is always computed
             rows = Rows(s, blocks)
             for kind, own in kinds:
                 if own:
-                    kind.fill(self, rows)
+                    kind.fill(known, rows)
             rows.set_targets()
-            found = newton(s, rows, mass or mass_with_rotors(self), free)
+            inertia = mass_with_rotors(self) if mass is None else mass
+            factors = inertia.factorised()
+            free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
+            found = newton(s, rows, inertia, factors, free)
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
+            return rows
 
         if all(kind.near is not None for kind, own in kinds if own):
-            counts = [kind.near(self, own) for kind, own in kinds if own and kind.near is not None]
+            counts = [kind.near(known, own) for kind, own in kinds if own and kind.near is not None]
             s.where("constraints", _sum(counts), solve)
         else:
-            solve()
+            self.rows = solve()
         return result
-
-    def _with_diagonal(self, diagonal: OfNode, push: OfNode) -> Quantity[list[Value]]:
-        """Accelerations with something added to the diagonal of the inertia, and to the forces."""
-
-        def more(node: Node, of: OfNode, known: list[Value]) -> list[Value]:
-            return [a + b for a, b in zip(known, of(node), strict=True)]
-
-        if self.articulated:
-            return self._articulated(
-                lambda node: more(node, diagonal, self.s.of("armature", node)),
-                lambda node: more(node, push, self.active_force(node)),
-            )
-        right: Quantity[list[Value]] = self.s.quantity("right-hand side")
-        force = self.force
-        self.s.each_frame("right-hand side", lambda node: right.put(node.here, more(node, push, force[node.here])))
-        return self.mass.plus("inertia with constraints", diagonal).factorised().solve("a guess", right)
 
     @cached_property
     def acceleration(self) -> Quantity[list[Value]]:
         """Forward dynamics: what forces and constraints do to the coordinates."""
-        return self.free_acceleration if self.constraint_force is None else self._pushed_on(_none)
-
-    def _pushed_on(self, slopes: OfNode) -> Quantity[list[Value]]:
-        """Accelerations by all forces, those of constraints among them, with slopes on the diagonal of the inertia."""
         held = self.constraint_force
-        return self._with_diagonal(slopes, _none if held is None else lambda node: held[node.here])
+        if held is None:
+            return self.free_acceleration
+        if self.articulated:
+            return self._articulated(_none, held)
+        return self.factors.solve("accelerations", self._all_forces(held))
 
-    def _articulated(self, own: OfNode, force: OfNode) -> Quantity[list[Value]]:
-        motion, wrenches, _ = self.motion, self.wrenches, self.forces
+    def _articulated(self, slopes: OfNode, held: Quantity[list[Value]] | None) -> Quantity[list[Value]]:
+        """Accelerations by articulated bodies, with slopes on the diagonal of the inertia."""
+        s, motion, wrenches, _ = self.s, self.motion, self.wrenches, self.forces
+
+        def own(node: Node) -> list[Value]:
+            return [a + b for a, b in zip(s.of("armature", node), slopes(node), strict=True)]
+
+        def force(node: Node) -> list[Value]:
+            more = _none(node) if held is None else held[node.here]
+            return [a + b for a, b in zip(self.active_force(node), more, strict=True)]
 
         def bias(node: Node) -> Wrench:
             taken = inertial_wrench(node.inertia, motion[node.here])
@@ -240,7 +241,7 @@ class Step:
                 [a - b for a, b in zip(taken.force, pull.force, strict=True)],
             )
 
-        return articulated_accelerations(self.s, self.where, own, force, bias)
+        return articulated_accelerations(s, self.where, own, force, bias)
 
     def implicit_acceleration(self) -> Quantity[list[Value]]:
         """The change of velocity per time over a step, with the slopes of forces taken at its end."""
@@ -253,10 +254,15 @@ class Step:
 
         held = self.constraint_force
         if self.articulated:
-            return self._pushed_on(slopes)
+            return self._articulated(slopes, held)
         force = self.force if held is None else self._all_forces(held)
         between = [self.tendons, self.actuators] if fast else []
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
+        hard = None if self.rows is None else self.rows.hard()
+        if hard is not None:
+            implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
+            hard.add_stiffness(implicit)
+            force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
         alone = lone_accelerations(s, implicit, self.where, force) if fast else None
         change = implicit.factorised().solve("accelerations", force)
         if alone is not None:
@@ -265,13 +271,15 @@ class Step:
 
     def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """Those of constraints among them."""
-        total: Quantity[list[Value]] = self.s.quantity("all forces with constraints")
-        force = self.force
+        return self._with(self.force, held, "all forces with constraints")
+
+    def _with(self, force: Quantity[list[Value]], more: Quantity[list[Value]], name: str) -> Quantity[list[Value]]:
+        total: Quantity[list[Value]] = self.s.quantity(name)
 
         def body(node: Node) -> None:
-            total.put(node.here, [a + b for a, b in zip(force[node.here], held[node.here], strict=True)])
+            total.put(node.here, [a + b for a, b in zip(force[node.here], more[node.here], strict=True)])
 
-        self.s.each_frame("all forces with constraints", body)
+        self.s.each_frame(name, body)
         return total
 
 
@@ -284,67 +292,3 @@ def _sum(parts: list[Value]) -> Value:
     for part in parts[1:]:
         total = total + part
     return total
-
-
-# --------------------------------------------------------------------------------------------------------- the stages
-
-
-def position(step: Step) -> None:
-    """Where everything is."""
-    _ = step.where
-
-
-def forces(step: Step) -> None:
-    """What acts on the joints."""
-    _ = step.forces
-
-
-def constrain(step: Step) -> None:
-    """What constraints add to them."""
-    _ = step.constraint_force
-
-
-def accelerate(step: Step) -> None:
-    """What the forces do."""
-    stages = step.s.settings.integrator is Integrator.RK4
-    step.qacc = step.acceleration if stages else step.implicit_acceleration()
-
-
-def integrate(step: Step) -> None:
-    """The next state, and a flag where it is no longer made of numbers."""
-    s, qacc = step.s, step.qacc
-    assert qacc is not None
-    advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
-    health = s.health(step.limbs)
-
-    def body(node: Node) -> None:
-        q, v = advance(s, node, qacc)
-        s.write("qpos", node, q)
-        s.write("vel", node, v)
-        health.note(node, q, v)
-
-    s.each_frame("the next state", body)
-    s.write(
-        "error",
-        None,
-        [
-            trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
-            for role, total in enumerate(health.totals())
-        ],
-    )
-
-
-Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, forces, constrain, accelerate, integrate]
-"""The step, in order. A stage of another room goes between them."""
-
-
-def take(step: Step) -> None:
-    """Take a step; a Runge-Kutta step takes four, and `count_stages` after each."""
-    for stage in STAGES:
-        stage(step)
-
-
-def count_stages(recorder: Recorder) -> None:
-    """Which of its stages a Runge-Kutta step is in next."""
-    recorder.write("phase", [next_phase(recorder.read("phase"))])

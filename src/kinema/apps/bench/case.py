@@ -31,6 +31,8 @@ class Case:
     settings: Settings
     peer: Any
     """The same robot as an `mjModel`."""
+    free: bool = False
+    """Whether nothing limits or holds it."""
 
     def commands(self, n_envs: int, seed: int = 0) -> np.ndarray:
         """Random targets for each step, actuator and environment, (steps, actuators, environments)."""
@@ -39,26 +41,29 @@ class Case:
         bounded = np.isfinite(lower) & np.isfinite(upper)
         middle = np.where(bounded, 0.5 * (np.where(bounded, lower, 0) + np.where(bounded, upper, 0)), 0.0)
         reach = np.where(bounded, 0.25 * (np.where(bounded, upper, 0) - np.where(bounded, lower, 0)), 0.5)
-        reach = np.minimum(reach, 0.5)
         shape = (STEPS, self.model.n_actuators, n_envs)
-        return (middle[:, None] + reach[:, None] * rng.uniform(-1, 1, shape)).astype(np.float32)
+        if self.free:
+            return (middle[:, None] + np.minimum(reach, 0.5)[:, None] * rng.uniform(-1, 1, shape)).astype(np.float32)
+        lean = 1.5 * rng.uniform(-1, 1, shape[1:])  # to one side for long enough to come to the limits
+        whole = np.clip(lean + 0.5 * rng.uniform(-1, 1, shape), -1, 1)
+        return (middle[:, None] + 1.2 * reach[:, None] * whole).astype(np.float32)
 
 
-def load(file: Path, dt: float = 0.002) -> Case:
+def load(file: Path, dt: float = 0.002, *, free: bool = False) -> Case:
     """A robot file as a case, for this simulator and for MuJoCo."""
     described = _prepared(file)
-    peer = _peer(described)
+    peer = _peer(described, free)
     peer.opt.timestep = dt
-    name, model, settings = _compiled(file, described, dt)
+    name, model, settings = _compiled(file, described, dt, free)
     peer.opt.gravity[:] = model.gravity
     if (model.n_qs, model.n_dofs, model.n_actuators) != (peer.nq, peer.nv, peer.nu):
         raise KinemaError(f"{file}: the two models differ: {model.n_dofs} and {peer.nv} degrees of freedom")
-    return Case(name, model, settings, peer)
+    return Case(name, model, settings, peer, free)
 
 
-def load_ours(file: Path, dt: float = 0.002) -> tuple[str, Model, Settings]:
+def load_ours(file: Path, dt: float = 0.002, *, free: bool = False) -> tuple[str, Model, Settings]:
     """The same without MuJoCo's side."""
-    return _compiled(file, _prepared(file), dt)
+    return _compiled(file, _prepared(file), dt, free)
 
 
 def _prepared(file: Path) -> Robot | World:
@@ -78,14 +83,18 @@ def _prepared(file: Path) -> Robot | World:
     return described
 
 
-def _compiled(file: Path, described: Robot | World, dt: float) -> tuple[str, Model, Settings]:
+def _compiled(file: Path, described: Robot | World, dt: float, free: bool) -> tuple[str, Model, Settings]:
     model = compile_model([Part(name=described.name, description=described)])
     impossible = dof_inertias(model, model.qpos0).impossible()
     if impossible:
         raise KinemaError(
             f"{file}: {model.dofs.names[impossible[0]]!r} has no inertia to move, and cannot be simulated"
         )
-    return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT)
+    for table in (model.ties, model.couplings):  # as soft as MuJoCo has them, so that both have the same robot
+        table.solref[table.hard], table.solimp[table.hard] = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
+        table.hard[:] = False
+    held = not free
+    return file.stem, model, Settings(dt=dt, integrator=Integrator.IMPLICIT, limits=held, constraints=held)
 
 
 def _actuators(described: Robot | World) -> list[Actuator]:
@@ -110,15 +119,16 @@ def _servos(robot: Robot) -> list[Actuator]:
     ]
 
 
-def _peer(world: Robot | World) -> Any:
-    """The robot as MuJoCo compiles it, without constraints: what this benchmark is about."""
+def _peer(world: Robot | World, free: bool) -> Any:
+    """The robot as MuJoCo compiles it, without contacts, and without constraints where it is to be free."""
     import mujoco
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "robot.xml"
         write(world, path)
         model = mujoco.MjModel.from_xml_path(str(path))
-    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    off = mujoco.mjtDisableBit.mjDSBL_CONSTRAINT if free else mujoco.mjtDisableBit.mjDSBL_CONTACT
+    model.opt.disableflags |= int(off)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     model.opt.density = model.opt.viscosity = 0.0
     return model

@@ -17,27 +17,28 @@ from pathlib import Path
 CACHE = "KINEMA_CACHE"
 
 
-def first_step(file: Path, device: str, n_envs: int) -> dict[str, float]:
+def first_step(file: Path, device: str, n_envs: int, *, free: bool = False) -> dict[str, float]:
     """Seconds to the first step, cold and warm, and the peak of memory on the host [MiB]."""
     with tempfile.TemporaryDirectory() as cache:
-        cold, warm = (_measured(file, device, n_envs, cache) for _ in range(2))
+        cold, warm = (_measured(file, device, n_envs, cache, free) for _ in range(2))
     return {"cold_s": cold["seconds"], "warm_s": warm["seconds"], "peak_mib": warm["peak_mib"]}
 
 
-def _measured(file: Path, device: str, n_envs: int, cache: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "kinema.apps.bench.first_step", str(file), device, str(n_envs), str(time.time())]
+def _measured(file: Path, device: str, n_envs: int, cache: str, free: bool) -> dict[str, float]:
+    told = [str(file), device, str(n_envs), str(int(free)), str(time.time())]
+    command = [sys.executable, "-m", "kinema.apps.bench.first_step", *told]
     done = subprocess.run(command, env={**os.environ, CACHE: cache}, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def main(file: str, device: str, n_envs: str, started: str) -> None:
+def main(file: str, device: str, n_envs: str, free: str, started: str) -> None:
     """Read, build, step once, and tell."""
     from kinema.backend import find_device, synchronise
     from kinema.sim import Engine
 
     from .case import load_ours
 
-    name, model, settings = load_ours(Path(file))
+    name, model, settings = load_ours(Path(file), free=bool(int(free)))
     engine = Engine(model, settings, int(n_envs), find_device(device))
     engine.step()
     synchronise(engine.device)

@@ -101,11 +101,11 @@ def _error(case: Case, engine: Engine, commands: np.ndarray) -> float:
     return worst
 
 
-def single_environment(file: Path, seconds: float = 1.0) -> dict[str, float]:
+def single_environment(file: Path, seconds: float = 1.0, *, free: bool = False) -> dict[str, float]:
     """One environment on a CPU: steps a second called one by one and ten at a time, and MuJoCo C's."""
     import mujoco
 
-    case = load(file)
+    case = load(file, free=free)
     engine = Engine(case.model, case.settings, 1, find_device("cpu"), lanes=1)
     engine.prepare()
     data = mujoco.MjData(case.peer)

@@ -63,7 +63,8 @@ def mujoco_warp(case: Case, n_envs: int, device: str, seconds: float = 1.0) -> F
         data = mujoco.MjData(case.peer)
         mujoco.mj_forward(case.peer, data)
         model = mjw.put_model(case.peer)
-        batch = mjw.put_data(case.peer, data, nworld=n_envs, njmax=1, nconmax=1)
+        most = 6 * case.peer.neq + 3 * case.peer.nv + 2 * case.peer.ntendon + 1
+        batch = mjw.put_data(case.peer, data, nworld=n_envs, njmax=1 if case.free else most, nconmax=1)
         told = [wp.array(np.ascontiguousarray(c.T), dtype=wp.float32) for c in commands]
 
         def rollout() -> None:

@@ -31,10 +31,12 @@ def run(
     device: str,
     seconds: float = 1.0,
     progress: Progress = lambda _: None,
+    *,
+    free: bool = False,
 ) -> Iterator[Result]:
     """Results as they come."""
     for file in files:
-        case = load(file)
+        case = load(file, free=free)
         progress(f"{case.name}: MuJoCo C")
         single = peers.mujoco_c(case, 1, seconds)
         yield _result(case, single, single)

@@ -237,6 +237,7 @@ def bench(
     json: Json = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw a chart.")] = None,
     startup: Annotated[bool, typer.Option(help="Also measure the first step of a new process.")] = True,
+    free: Annotated[bool, typer.Option("--free", help="Without limits, dry friction, mimics and loops.")] = False,
 ) -> None:
     """Measure environment-steps a second beside MuJoCo C and, where it is installed, MuJoCo Warp, in one run.
 
@@ -249,7 +250,7 @@ def bench(
     from .bench import bench as run
 
     counts = _counts(envs)
-    raise typer.Exit(run(files, counts, device, seconds=seconds, json=json, plot=plot, startup=startup))
+    raise typer.Exit(run(files, counts, device, seconds=seconds, json=json, plot=plot, startup=startup, free=free))
 
 
 def _counts(envs: str) -> list[int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kinema.model import Model
-from kinema.trace import Row, RowCode, Value
+from kinema.trace import Place, Row, RowCode, Value
 
+from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
-from .rows import Block, HasSweeps, Law, Rows
+from .rows import Block, Known, Law, Rows
 
 
 def coupling_blocks(model: Model, nodes: list[Node]) -> list[Block]:
@@ -17,14 +18,15 @@ def coupling_blocks(model: Model, nodes: list[Node]) -> list[Block]:
         dofs = [int(d) for d in (info.moment_a[i] != 0.0).nonzero()[0]]
         dofs = sorted({*dofs, *(int(d) for d in (info.moment_b[i] != 0.0).nonzero()[0])})
         if dofs and own.issuperset(dofs):
-            solref, solimp = info.solref[i].tolist(), info.solimp[i].tolist()
-            blocks.append(Block(Law.EQUALITY, dofs, 1, [float(info.weight[i])], solref, solimp, tells={"coupling": i}))
+            soft, hard = (info.solref[i].tolist(), info.solimp[i].tolist()), bool(info.hard[i])
+            weights, told = [float(info.weight[i])], {"coupling": i}
+            blocks.append(Block(Law.EQUALITY, dofs, 1, weights, *soft, hard=hard, tells=told))
     return blocks
 
 
-def fill_couplings(step: HasSweeps, rows: Rows) -> None:
+def fill_couplings(known: Known, rows: Rows) -> None:
     """How far a follower is from where it should be, and what moves it."""
-    s = step.s
+    s = known.s
     found = [(i, int(b.tells["coupling"])) for i, b in enumerate(rows.blocks) if "coupling" in b.tells]  # type: ignore[call-overload]
     info = s.model.couplings
     lengths = {i: s.take(3) for i, _ in found}
@@ -73,3 +75,13 @@ def _write(code: RowCode) -> None:
         value, rise = value * leader + terms[power], rise * leader + value
     code.write("position", [follower - value])
     code.write("lengths", [rise], 2)
+
+
+def write_errors(s: Sweeps, rows: Rows) -> None:
+    """The array `error`: how far each follower is off."""
+    start = s.places[s.prefix + "error"]
+    table = []
+    for block, places in zip(rows.blocks, rows.places, strict=True):
+        number = int(block.tells["coupling"])  # type: ignore[call-overload]
+        table.append(Row("coupling", {**places, "out": Place(start.arena, start.row + number)}))
+    s.loop("errors of couplings", table, lambda code: code.write("out", [code.read("position")]))

@@ -6,7 +6,7 @@ from kinema.model import Model
 from kinema.trace import Row, RowCode
 
 from ..sweeps.tree import Node
-from .rows import Block, HasSweeps, Law, Rows
+from .rows import Block, Known, Law, Rows
 
 
 def friction_blocks(model: Model, nodes: list[Node]) -> list[Block]:
@@ -29,9 +29,9 @@ def friction_blocks(model: Model, nodes: list[Node]) -> list[Block]:
     ]
 
 
-def fill_friction(step: HasSweeps, rows: Rows) -> None:
+def fill_friction(known: Known, rows: Rows) -> None:
     """It is never off: it only brakes."""
-    s = step.s
+    s = known.s
     table = [Row("dof", rows.places[i]) for i, block in enumerate(rows.blocks) if "friction" in block.tells]
 
     def body(code: RowCode) -> None:

@@ -13,7 +13,7 @@ from ..sweeps.tree import Node
 from .couplings import coupling_blocks, fill_couplings
 from .friction import fill_friction, friction_blocks
 from .limits import fill_limits, limit_blocks, limits_near
-from .rows import Block, HasPoses, Rows
+from .rows import Block, Known, Rows
 from .tendons import (
     fill_tendon_friction,
     fill_tendon_limits,
@@ -41,9 +41,9 @@ class ConstraintKind:
     """Whether it is asked for."""
     blocks: Callable[[Model, list[Node]], list[Block]]
     """All of them that act on some frames, known when the program is made."""
-    fill: Callable[[HasPoses, Rows], None]
+    fill: Callable[[Known, Rows], None]
     """Writes `position` and the Jacobian of its blocks."""
-    near: Callable[[HasPoses, list[Block]], Value] | None = None
+    near: Callable[[Known, list[Block]], Value] | None = None
     """How many of them act at all, by a glance; None where they always do."""
 
 

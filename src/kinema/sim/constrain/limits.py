@@ -14,7 +14,7 @@ from ..sweeps.loops import PartRow
 from ..sweeps.maths import IDENTITY, cross, dot, quaternion_matrix, rotation_vector, scale, unrotate
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
-from .rows import Block, HasSweeps, Law, Rows
+from .rows import Block, Known, Law, Rows
 
 FAR = 1e10
 """As far as an unlimited joint is from its limits."""
@@ -47,9 +47,9 @@ def _sides(model: Model, node: Node, margin: float) -> list[str]:
     return ["lower", "upper"] if upper - lower <= 2.0 * margin else ["nearer"]
 
 
-def fill_limits(step: HasSweeps, rows: Rows) -> None:
+def fill_limits(known: Known, rows: Rows) -> None:
     """How far each joint is from its limits, and which way it is pushed."""
-    s = step.s
+    s = known.s
 
     def body(code: RowCode) -> None:
         distance, levers = distance_from_limit(s, s.node(code), str(dict(code.kind)["side"]))  # type: ignore[arg-type]
@@ -59,9 +59,9 @@ def fill_limits(step: HasSweeps, rows: Rows) -> None:
     s.loop("limits", [_row(s, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.tells], body)
 
 
-def limits_near(step: HasSweeps, blocks: list[Block]) -> Value:
+def limits_near(known: Known, blocks: list[Block]) -> Value:
     """How many limits are near enough to act."""
-    s = step.s
+    s = known.s
     place = s.take_fixed(1)
     s.recorder.write(SCRATCH, [0.0], place.row)
     table = []

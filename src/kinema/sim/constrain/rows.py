@@ -11,14 +11,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Protocol
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..force.paths import HasFrames
-from ..rigid.kinematics import Moving, Twist
+from ..rigid.kinematics import Moving, Pose, Twist
+from ..sweeps.cords import Lengths
 from ..sweeps.loops import Quantity
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
@@ -36,24 +34,19 @@ class Law(enum.StrEnum):
     """Push and pull up to a bound."""
 
 
-class HasSweeps(Protocol):
-    """The step, as far as those constraints look at it that ask for nothing but arrays."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What constraints may look at: where frames are, how they move, and accelerate while no coordinate does."""
 
     s: Sweeps
-
-
-class HasPoses(HasFrames, Protocol):
-    """The step, with how frames move."""
-
-    @cached_property
-    def velocity(self) -> Quantity[Twist]:
-        """How they move."""
-        ...
-
-    @cached_property
-    def motion(self) -> Quantity[Moving]:
-        """How they accelerate while no coordinate does."""
-        ...
+    where: Quantity[Pose]
+    """In their parents."""
+    frames: Quantity[Pose]
+    """In the world."""
+    velocity: Quantity[Twist]
+    motion: Quantity[Moving]
+    lengths: Lengths
+    """Of paths."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +64,8 @@ class Block:
     margin: float = 0.0
     bound: float = 0.0
     """Of friction."""
+    hard: bool = False
+    """Whether it is to hold at the end of a step as well as a step can make it: nobody asked for softness."""
     drifts: bool = False
     """Whether its speed changes while no coordinate accelerates."""
     tells: Mapping[str, object] = field(default_factory=dict)
@@ -95,15 +90,20 @@ guess of the accelerations, what is missing (J a - aref), how that changes along
 class Rows:
     """Some blocks, in the scratch memory."""
 
-    def __init__(self, s: Sweeps, blocks: Sequence[Block]) -> None:
+    def __init__(self, s: Sweeps, blocks: Sequence[Block], places: list[dict[str, Place]] | None = None) -> None:
         self.s = s
         self.blocks = blocks
-        self.places: list[dict[str, Place]] = []
-        for block in blocks:
+        self.places: list[dict[str, Place]] = places or []
+        for block in blocks[len(self.places) :]:
             own = {name: s.take(block.n_rows) for name in OF_ROWS}
             own |= {"drift": s.take(block.n_rows)} if block.drifts else {}
             own |= {f"jacobian {r}": s.take(len(block.dofs)) for r in range(block.n_rows)}
             self.places.append(own)
+
+    def hard(self) -> Rows | None:
+        """Those that are to hold at the end of a step; None where there are none."""
+        chosen = [(b, p) for b, p in zip(self.blocks, self.places, strict=True) if b.hard]
+        return Rows(self.s, [b for b, _ in chosen], [p for _, p in chosen]) if chosen else None
 
     def entry(self, number: int, row: int, dof: int) -> Place:
         """Where an entry of a block's Jacobian is."""
@@ -187,6 +187,17 @@ class Rows:
                     rows.append(Row("next", {**places, "of": self._of_row(number, "force", r)}))
         self.s.loop(name, rows, _product)
         return result
+
+    def springs(self, name: str) -> Quantity[list[Value]]:
+        """What is missing in the joints if rows are springs of the implicit step, instead of the forces they have."""
+
+        def body(code: RowCode) -> None:
+            n = code.kind.n_rows  # type: ignore[attr-defined]
+            parts = zip(*(code.array(name, n) for name in ("stiffness", "wanted", "force")), strict=True)
+            code.write("force", [d * wanted - force for d, wanted, force in parts])
+
+        self.each(name, body)
+        return self.joint_forces(name)
 
     def add_stiffness(self, matrix: TreeMatrix) -> None:
         """J^T D J, of the rows that give way where they are."""

@@ -10,10 +10,9 @@ from kinema import trace
 from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..force.paths import lengths_of
 from ..sweeps.tree import Node
 from .limits import FAR
-from .rows import Block, HasPoses, Law, Rows
+from .rows import Block, Known, Law, Rows
 
 
 def tendon_limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
@@ -56,14 +55,14 @@ def _on(model: Model, nodes: list[Node]) -> list[tuple[int, list[int]]]:
     return [(i, dofs) for i, dofs in dofs_of if dofs and own.issuperset(dofs)]
 
 
-def fill_tendon_limits(step: HasPoses, rows: Rows) -> None:
+def fill_tendon_limits(known: Known, rows: Rows) -> None:
     """How far each tendon is from its limits, and which way it is pushed."""
     found = _told(rows, "tendon limit")
-    lengths = _lengths(step, [rows.blocks[i] for i, _ in found])
-    signs = {i: step.s.take(1) for i, _ in found}
+    lengths = _lengths(known, [rows.blocks[i] for i, _ in found])
+    signs = {i: known.s.take(1) for i, _ in found}
     table = []
     for i, tendon in found:
-        row = _distance_row(step, rows.blocks[i], lengths[tendon])
+        row = _distance_row(known, rows.blocks[i], lengths[tendon])
         row.places.update({"position": rows.places[i]["position"], "sign": signs[i]})
         table.append(row)
 
@@ -72,26 +71,26 @@ def fill_tendon_limits(step: HasPoses, rows: Rows) -> None:
         code.write("position", [distance])
         code.write("sign", [sign])
 
-    step.s.loop("limits of tendons", table, body)
-    _fill_moments(step, rows, found, signs)
+    known.s.loop("limits of tendons", table, body)
+    _fill_moments(known, rows, found, signs)
 
 
-def fill_tendon_friction(step: HasPoses, rows: Rows) -> None:
+def fill_tendon_friction(known: Known, rows: Rows) -> None:
     """It is never off: it only brakes."""
     found = _told(rows, "tendon friction")
     table = [Row("tendon", {"position": rows.places[i]["position"]}) for i, _ in found]
-    step.s.loop("friction of tendons", table, lambda code: code.write("position", [0.0]))
-    _fill_moments(step, rows, found, {})
+    known.s.loop("friction of tendons", table, lambda code: code.write("position", [0.0]))
+    _fill_moments(known, rows, found, {})
 
 
-def tendon_limits_near(step: HasPoses, blocks: list[Block]) -> Value:
+def tendon_limits_near(known: Known, blocks: list[Block]) -> Value:
     """How many limits are near enough to act."""
-    s = step.s
+    s = known.s
     place = s.take_fixed(1)
     s.recorder.write(SCRATCH, [0.0], place.row)
-    lengths, table = _lengths(step, blocks), []
+    lengths, table = _lengths(known, blocks), []
     for block in blocks:
-        row = _distance_row(step, block, lengths[int(block.tells["tendon limit"])])  # type: ignore[call-overload]
+        row = _distance_row(known, block, lengths[int(block.tells["tendon limit"])])  # type: ignore[call-overload]
         row.places["near"] = place
         table.append(row)
 
@@ -108,9 +107,9 @@ def _told(rows: Rows, word: str) -> list[tuple[int, int]]:
     return [(i, int(b.tells[word])) for i, b in enumerate(rows.blocks) if word in b.tells]  # type: ignore[call-overload]
 
 
-def _lengths(step: HasPoses, blocks: Sequence[Block]) -> dict[int, Place]:
+def _lengths(known: Known, blocks: Sequence[Block]) -> dict[int, Place]:
     """Where the lengths of these blocks' tendons are."""
-    s, info, along = step.s, step.s.model.tendons, lengths_of(step).lengths
+    s, info, along = known.s, known.s.model.tendons, known.lengths.lengths
     tendons = sorted({int(b.tells["tendon limit"]) for b in blocks})  # type: ignore[call-overload]
     lengths = {i: along[int(info.path_idx[i])] for i in tendons if info.path_idx[i] >= 0}
     sums = {i: s.take(1) for i in tendons if i not in lengths}
@@ -128,8 +127,8 @@ def _lengths(step: HasPoses, blocks: Sequence[Block]) -> dict[int, Place]:
     return lengths | sums
 
 
-def _distance_row(step: HasPoses, block: Block, length: Place) -> Row:
-    info, i = step.s.model.tendons, int(block.tells["tendon limit"])  # type: ignore[call-overload]
+def _distance_row(known: Known, block: Block, length: Place) -> Row:
+    info, i = known.s.model.tendons, int(block.tells["tendon limit"])  # type: ignore[call-overload]
     numbers = {name: [float(getattr(info, name)[i])] for name in ("lower", "upper")}
     return Row(str(block.tells["side"]), {"length": length}, {**numbers, "margin": [block.margin]})
 
@@ -145,9 +144,9 @@ def _distance(code: RowCode) -> tuple[Value, Value]:
     return trace.minimum(above, left), trace.select(above, left, 1.0, -1.0)
 
 
-def _fill_moments(step: HasPoses, rows: Rows, found: list[tuple[int, int]], signs: dict[int, Place]) -> None:
+def _fill_moments(known: Known, rows: Rows, found: list[tuple[int, int]], signs: dict[int, Place]) -> None:
     """The moments of tendons as Jacobians, times signs where there are any."""
-    info, moments, table = step.s.model.tendons, lengths_of(step).moments, []
+    info, moments, table = known.s.model.tendons, known.lengths.moments, []
     for i, tendon in found:
         for dof in rows.blocks[i].dofs:
             places = {"entry": rows.entry(i, 0, dof)}
@@ -164,4 +163,4 @@ def _fill_moments(step: HasPoses, rows: Rows, found: list[tuple[int, int]], sign
                 value = value * code.read(name)
         code.write("entry", [value])
 
-    step.s.loop("jacobian of tendons", table, body)
+    known.s.loop("jacobian of tendons", table, body)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from kinema import trace
 from kinema.model import Model
-from kinema.trace import Row, RowCode, Value
+from kinema.trace import Place, Row, RowCode, Value
 
-from ..rigid.kinematics import Moving, Pose, Twist, twist_at, twists
+from ..rigid.kinematics import Pose, Twist, twist_at, twists
 from ..rigid.links import acceleration_at
 from ..rigid.rnea import Wrench, power
 from ..sweeps.loops import Quantity
@@ -35,7 +37,7 @@ from ..sweeps.maths import (
 from ..sweeps.rows import FrameKind
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref
-from .rows import Block, HasPoses, Law, Rows
+from .rows import Block, Known, Law, Rows
 
 SIDES = ("a ", "b ")
 
@@ -151,10 +153,9 @@ def _path(model: Model, frame: int) -> Iterator[int]:
         frame = int(model.frames.parent_idx[frame])
 
 
-def fill_ties(step: HasPoses, rows: Rows) -> None:
+def fill_ties(known: Known, rows: Rows) -> None:
     """How far off each tie is, and its Jacobian."""
-    s, where, frames = step.s, step.where, step.frames
-    motions = (frames, step.velocity, step.motion)
+    s, where, frames = known.s, known.where, known.frames
     ties = [(i, int(b.tells["tie"])) for i, b in enumerate(rows.blocks) if "tie" in b.tells]  # type: ignore[call-overload]
     own = {i: {side: s.take(6 * rows.blocks[i].n_rows) for side in SIDES} | {"about": s.take(3)} for i, _ in ties}
     info, table = s.model.ties, []
@@ -167,13 +168,13 @@ def fill_ties(step: HasPoses, rows: Rows) -> None:
         }
         numbers["torque_scale"] = [float(info.torque_scale[tie])]
         table.append(s.row(tuple(info.parts[tie]), targets, {**rows.places[i], **own[i]}, numbers))
-    s.loop("ties", table, lambda code: _write_tie(code, motions))
+    s.loop("ties", table, lambda code: _write_tie(code, known))
     jacobian = [row for i, tie in ties for row in _jacobian_rows(s, rows, i, tie, own[i])]
     s.loop("jacobian of ties", jacobian, lambda code: _write_columns(s, code, where, frames))
 
 
-def _write_tie(code: RowCode, motions: tuple[Quantity[Pose], Quantity[Twist], Quantity[Moving]]) -> None:
-    a, b = (_end(code, side, motions) for side in SIDES)
+def _write_tie(code: RowCode, known: Known) -> None:
+    a, b = (_end(code, side, known) for side in SIDES)
     parts: tuple[str, ...] = code.kind  # type: ignore[assignment]
     found = [row for part in parts for row in PARTS[part][1](a, b, code.number("torque_scale"))]
     about = b.pose.position
@@ -186,9 +187,10 @@ def _write_tie(code: RowCode, motions: tuple[Quantity[Pose], Quantity[Twist], Qu
         code.write("b ", [-x for x in (*torques[1], *row.force)], 6 * r)
 
 
-def _end(code: RowCode, side: str, motions: tuple[Quantity[Pose], Quantity[Twist], Quantity[Moving]]) -> End:
+def _end(code: RowCode, side: str, known: Known) -> End:
     flat, own = code.numbers(f"rot {side.strip()}"), code.numbers(f"pos {side.strip()}")
-    frame, velocity, motion = (quantity[frame_ref(side)] for quantity in motions)
+    ref = frame_ref(side)
+    frame, velocity, motion = known.frames[ref], known.velocity[ref], known.motion[ref]
     point = add(frame.position, rotate(frame.rotation, own))
     axes = product(frame.rotation, [flat[3 * i : 3 * i + 3] for i in range(3)])
     return End(Pose(axes, point), twist_at(frame, velocity, point), acceleration_at(frame, motion, point))
@@ -212,7 +214,8 @@ def _jacobian_rows(s: Sweeps, rows: Rows, number: int, tie: int, own: dict) -> I
 
 
 def _write_columns(s: Sweeps, code: RowCode, where: Quantity[Pose], frames: Quantity[Pose]) -> None:
-    told, node = dict(code.kind), s.node(code)  # type: ignore[call-overload]
+    told: dict[str, Any] = dict(code.kind)  # type: ignore[call-overload]
+    node = s.node(code)
     about = code.array("about", 3)
     for k, twist in enumerate(twists(node, where[node.here])):
         motion = twist_at(frames[node.here], twist, about)
@@ -221,3 +224,25 @@ def _write_columns(s: Sweeps, code: RowCode, where: Quantity[Pose], frames: Quan
             entry = power(motion, Wrench(flat[:3], flat[3:]))
             before = code.read(f"entry {r} {k}") if told["again"] else 0.0
             code.write(f"entry {r} {k}", [before + entry])
+
+
+def write_gaps(s: Sweeps, rows: Rows) -> None:
+    """The arrays `gap` and `turn`: how far points and axes are off."""
+    gap, turn = (s.places[s.prefix + name] for name in ("gap", "turn"))
+    table = []
+    for block, places in zip(rows.blocks, rows.places, strict=True):
+        tie = int(block.tells["tie"])  # type: ignore[call-overload]
+        out = {"gap": Place(gap.arena, gap.row + tie), "turn": Place(turn.arena, turn.row + tie)}
+        table.append(Row(tuple(s.model.ties.parts[tie]), {**places, **out}))
+
+    def body(code: RowCode) -> None:
+        squares: dict[str, Value] = {"gap": 0.0, "turn": 0.0}
+        rest = iter(code.array("position", sum(PARTS[part][0] for part in code.kind)))  # type: ignore[attr-defined]
+        for part in code.kind:  # type: ignore[attr-defined]
+            for _ in range(PARTS[part][0]):
+                what, x = "turn" if part in IS_TURN else "gap", next(rest)
+                squares[what] = squares[what] + x * x
+        for what, square in squares.items():
+            code.write(what, [trace.sqrt(square)])
+
+    s.loop("gaps of ties", table, body)

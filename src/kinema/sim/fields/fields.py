@@ -183,6 +183,8 @@ class Fields:
         self.links_state = self.links = Space(self, "links_state")
         self.dofs_state = self.dofs = Space(self, "dofs_state")
         self.constraints = Space(self, "constraints")
+        self.ties = Space(self, "ties")
+        self.couplings = Space(self, "couplings")
         self.system = Space(self, "system")
 
     @property
@@ -216,7 +218,8 @@ class Fields:
         engine = self._engine
         n = self._count(space)
         if n == 0:
-            raise KinemaError(f"nothing moves, so there is no {space}.{info.name}")
+            what = f"there are no {space}" if space in ("ties", "couplings") else "nothing moves"
+            raise KinemaError(f"{what}, so there is no {space}.{info.name}")
         rows, refresh = self._rows(space, info)
         if space == "system":
             return Quantity(rows, (*info.item, engine.n_envs), 0 if not info.item else 1, refresh)

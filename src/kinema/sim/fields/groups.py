@@ -10,6 +10,9 @@ from kinema import trace
 from kinema.model import Motion
 from kinema.trace import Value
 
+from ..constrain.couplings import coupling_blocks, fill_couplings, write_errors
+from ..constrain.rows import Rows
+from ..constrain.ties import fill_ties, tie_blocks, write_gaps
 from ..force import cords, joints
 from ..force.links import applied, no_wrenches, spare_weight
 from ..force.rotors import rotor_energy
@@ -161,12 +164,14 @@ def forces(now: Situation) -> None:
         return joint_forces(s, name, now.where, lambda node: wrenches[node.here])
 
     lifted, pushed, moved = pulled("spared weight", spared), pulled("thrust", thrust), pulled("applied", user)
-    acceleration, force, bias, parts = now.acceleration, now.force, now.bias, now.forces
+    acceleration, force, bias, parts, held = now.acceleration, now.force, now.bias, now.forces, now.constraint_force
 
     def body(node: Node) -> None:
         passive, tendons, control_, actuators = parts[node.here]
         s.write("acc", node, acceleration[node.here])
-        s.write("force", node, force[node.here])
+        constraint = [0.0] * len(node.dofs) if held is None else held[node.here]
+        s.write("force", node, [a + b for a, b in zip(force[node.here], constraint, strict=True)])
+        s.write("qf_constraint", node, constraint)
         s.write("qf_bias", node, bias[node.here])
         s.write("qf_passive", node, _sums(passive, tendons, lifted[node.here]))
         s.write("qf_actuator", node, _sums(control_, actuators, pushed[node.here]))
@@ -313,6 +318,20 @@ def write_jacobian(
     s.each_frame("jacobian", body, only=path, beside=link)
 
 
+def ties(now: Situation) -> None:
+    """How far what is tied is apart."""
+    rows = Rows(now.s, tie_blocks(now.s.model, now.s.nodes))
+    fill_ties(now.known, rows)
+    write_gaps(now.s, rows)
+
+
+def couplings(now: Situation) -> None:
+    """How far followers are from where they should be."""
+    rows = Rows(now.s, coupling_blocks(now.s.model, now.s.nodes))
+    fill_couplings(now.known, rows)
+    write_errors(now.s, rows)
+
+
 GROUPS: dict[str, Callable[[Situation], None]] = {
     "poses": poses,
     "inertia": inertia,
@@ -323,6 +342,8 @@ GROUPS: dict[str, Callable[[Situation], None]] = {
     "control": control,
     "axes": axes,
     "mass": mass,
+    "ties": ties,
+    "couplings": couplings,
     "system": system,
 }
 """By the name that the list of fields gives them."""

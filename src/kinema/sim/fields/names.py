@@ -99,8 +99,8 @@ DOFS_STATE = [
         ("qf_actuator", (), "N m or N", "control and actuators"),
         ("qf_applied", (), "N m or N", "what the user's forces on links do to it"),
         ("qf_control", (), "N m or N", "control and actuators, but for thrusters on links"),
+        ("qf_constraint", (), "N m or N", "limits, dry friction, couplings and ties; no contacts yet"),
     ),
-    *_fields("zeros", ("qf_constraint", (), "N m or N", "contacts, limits, friction, loops: none")),
     *_fields(
         "control",
         ("ctrl_mode", (), "1", "what it is told: 0 force, 1 velocity, 2 position, 3 nothing (its actuators move it)"),
@@ -141,14 +141,32 @@ SYSTEM = [
     ),
 ]
 
-SPACES = {"links_state": LINKS_STATE, "dofs_state": DOFS_STATE, "constraints": CONSTRAINTS, "system": SYSTEM}
-"""The namespaces, by name. Items of the first two are links and degrees of freedom, of the last there is one."""
+TIES = [
+    *_fields(
+        "ties",
+        ("gap", (), "m", "how far apart the points are that are to coincide, across what may slide"),
+        ("turn", (), "1", "sine of how far the axes are off; of whole rotations, of half the angle"),
+    ),
+]
+COUPLINGS = [*_fields("couplings", ("error", (), "rad or m", "how far the follower is from where it should be"))]
+
+SPACES = {
+    "links_state": LINKS_STATE,
+    "dofs_state": DOFS_STATE,
+    "constraints": CONSTRAINTS,
+    "ties": TIES,
+    "couplings": COUPLINGS,
+    "system": SYSTEM,
+}
+"""The namespaces, by name; of the last there is one item, of others one for each of what they are called after."""
 
 
 OWNERS = {
     "links_state": Owner.LINK,
     "dofs_state": Owner.DOF,
     "constraints": Owner.DOF,
+    "ties": Owner.TIE,
+    "couplings": Owner.COUPLING,
     "system": Owner.ENVIRONMENT,
 }
 """What the items of each namespace belong to."""
@@ -156,7 +174,8 @@ OWNERS = {
 
 def n_items(model: Model, owner: Owner) -> int:
     """How many of them a model has."""
-    return {Owner.LINK: model.n_links, Owner.DOF: model.n_dofs}.get(owner, 1)
+    sizes = {Owner.LINK: model.n_links, Owner.DOF: model.n_dofs, Owner.TIE: len(model.ties.names)}
+    return {**sizes, Owner.COUPLING: len(model.couplings.names)}.get(owner, 1)
 
 
 def outputs_of(group: str, model: Model) -> dict[str, tuple[Owner, int]]:

@@ -13,6 +13,8 @@ from ..settings import Drive
 from ..sweeps.cords import Cord, Cords, Pull
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import scale
+from . import muscle
+from .activation import drive_of
 from .joints import bounded
 from .paths import HasFrames, lengths_of
 from .wrap import angle_of
@@ -36,11 +38,42 @@ def tendon_stretch(cord: Cord) -> Value:
     return trace.minimum(cord.length - lower, 0.0) + trace.maximum(cord.length - upper, 0.0)
 
 
-def _affine_actuator(cord: Cord, control: Value) -> Pull:
-    """Force = gain(l, l') control + bias(l, l'), with three terms each."""
-    gain, bias = cord.of("gain"), cord.of("bias")
-    force = _affine(gain, cord) * control + _affine(bias, cord)
-    return Pull(force, gain[2] * control + bias[2])
+def _affine_actuator(cord: Cord, drive: Value) -> Pull:
+    """Force = gain(l, l') drive + bias(l, l'), with three terms each."""
+    return _sum(_affine_gain(cord), drive, _affine_bias(cord))
+
+
+def _muscle(cord: Cord, drive: Value) -> Pull:
+    """Likewise, by the curves of muscles."""
+    return _sum(muscle.active(cord), drive, (muscle.passive(cord), 0.0))
+
+
+def _muscle_gain(cord: Cord, drive: Value) -> Pull:
+    """A muscle without the passive force of one."""
+    return _sum(muscle.active(cord), drive, _affine_bias(cord))
+
+
+def _muscle_bias(cord: Cord, drive: Value) -> Pull:
+    """A motor with the passive force of a muscle."""
+    return _sum(_affine_gain(cord), drive, (muscle.passive(cord), 0.0))
+
+
+WithSlope = tuple[Value, Value]
+"""A number, and its derivative by speed."""
+
+
+def _sum(gain: WithSlope, drive: Value, bias: WithSlope) -> Pull:
+    return Pull(gain[0] * drive + bias[0], gain[1] * drive + bias[1])
+
+
+def _affine_gain(cord: Cord) -> WithSlope:
+    terms = cord.of("gain")
+    return _affine(terms, cord), terms[2]
+
+
+def _affine_bias(cord: Cord) -> WithSlope:
+    terms = cord.of("bias")
+    return _affine(terms, cord), terms[2]
 
 
 def _affine(terms: Sequence[Value], cord: Cord) -> Value:
@@ -56,8 +89,13 @@ def _nearest(cord: Cord, control: Value) -> Cord:
     return replace(cord, length=control - turn * trace.select(s, 0.0, -angle, angle))
 
 
-ACTUATORS: dict[str, Callable[[Cord, Value], Pull]] = {"affine": _affine_actuator}
-"""The force along its length of each kind of actuator, from its control."""
+ACTUATORS: dict[str, Callable[[Cord, Value], Pull]] = {
+    "affine": _affine_actuator,
+    "muscle": _muscle,
+    "muscle gain": _muscle_gain,
+    "muscle bias": _muscle_bias,
+}
+"""The force along its length of each kind of actuator, from its control or activation."""
 
 
 def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
@@ -68,9 +106,8 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
     s = step.s
 
     def body(cord: Cord) -> Pull:
-        (lower,), (upper,) = cord.of("ctrl_lower"), cord.of("ctrl_upper")
-        control = trace.clamp(cord.of("ctrl")[0], lower, upper)
-        pull = ACTUATORS[cord.kind](_nearest(cord, control) if cord.turns else cord, control)
+        drive = drive_of(s, cord)
+        pull = ACTUATORS[cord.kind](_nearest(cord, drive) if cord.turns else cord, drive)
         (lower,), (upper,) = cord.of("force_lower"), cord.of("force_upper")
         pull = bounded(pull, lower, upper)
         if s.settings.drive is Drive.COMMANDS:

@@ -81,7 +81,7 @@ def weigh_constraints(model: Model) -> None:
     outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
     found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0, "vel": np.zeros(n)})
     found = {name: np.resize(np.concatenate([x, np.zeros(n * n)]), n * n) for name, x in found.items()}
-    inverse = np.linalg.inv(found["inertia"].reshape(n, n)) if n else np.zeros((0, 0))
+    inverse = _inverse(found["inertia"].reshape(n, n))
     own = np.diag(inverse).copy()
     for dofs in _sharing(model):
         own[dofs] = own[dofs].mean()
@@ -99,6 +99,28 @@ def weigh_constraints(model: Model) -> None:
         tendons.weight[i] = max(moment @ inverse @ moment, SMALLEST)
     for i, pair in enumerate(zip(couplings.moment_a, couplings.moment_b, strict=True)):
         couplings.weight[i] = max(sum(m @ inverse @ m for m in pair), SMALLEST)
+
+
+def weigh_muscles(model: Model) -> None:
+    """The peak forces of muscles that are given by how much a unit force accelerates the joints at the start."""
+    actuators, n = model.actuators, model.n_dofs
+    open_ = actuators.per_acceleration.any(axis=1)
+    if not n or not open_.any():
+        return
+
+    def run(s: Sweeps) -> None:
+        mass_with_rotors(Step(s)).store("inertia")
+
+    arrays = {"qpos": model.qpos0, "vel": np.zeros(n)}
+    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, arrays)["inertia"]
+    _, paths = measured(model, model.qpos0)
+    inertia = np.concatenate([found, np.zeros(n * n)])[: n * n].reshape(n, n)
+    for a in np.flatnonzero(open_):
+        path = int(actuators.path_idx[a])
+        moment = actuators.moment[a] * (paths[path] if path >= 0 else 1.0)
+        acceleration = float(np.linalg.norm(np.linalg.solve(inertia, moment)))
+        actuators.peak_force[a, actuators.per_acceleration[a]] /= max(acceleration, SMALLEST)
+    actuators.per_acceleration[:] = False
 
 
 SMALLEST = 1e-15
@@ -142,6 +164,17 @@ def _resting(model: Model) -> Array:
         own = slice(joints.q_start[i], joints.q_end[i])
         q[own] = model.qpos0[own]
     return q
+
+
+def _inverse(inertia: Array) -> Array:
+    """Where something has no inertia, which may be given it later, it counts for nothing."""
+    try:
+        found = np.linalg.inv(inertia)
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(inertia)
+    if not np.isfinite(found).all():
+        found = np.linalg.pinv(np.nan_to_num(inertia))
+    return np.asarray(found, np.float64)
 
 
 def _sharing(model: Model) -> list[list[int]]:

@@ -17,7 +17,8 @@ from kinema.trace import Place, Recorder, Row, RowCode, Value, record_loop, unro
 
 from ..arrays import ARRAYS, BY_NAME, Owner, Use
 from ..settings import Settings
-from ..step import Step, take
+from ..stages import take
+from ..step import Step
 from ..sweeps.rows import FrameKind, frame_numbers, link_numbers
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Tree

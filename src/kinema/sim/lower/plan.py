@@ -11,7 +11,8 @@ from kinema.trace import Place, Program, Recorder
 
 from ..rigid.gyroscope import lone_bodies
 from ..settings import Integrator, Settings
-from ..step import Step, count_stages, take
+from ..stages import count_stages, take
+from ..step import Step
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Tree, grow
 from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep

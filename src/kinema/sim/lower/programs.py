@@ -12,7 +12,8 @@ from kinema.trace import Place, Program, Recorder, Value, unroll
 
 from ..arrays import ARRAYS, Owner
 from ..settings import Integrator, Settings
-from ..step import Step, count_stages, take
+from ..stages import count_stages, take
+from ..step import Step
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import grow
 from .limbs import find_limbs

@@ -48,8 +48,7 @@ def runge_kutta_stage(s: Sweeps, node: Node, qacc: Quantity[list[Value]]) -> tup
     nothing = [0.0] * len(v)
     q0, v0, u = first(q, "stage_qpos"), first(v, "stage_vel"), first(nothing, "stage_shift")
     rate = shift_rate(node, u, v)
-    weight = _by_phase(phase, RK4_WEIGHT)
-    ahead = dt * _by_phase(phase, RK4_NEXT)
+    weight, ahead = weight_of(phase), ahead_of(phase, dt)
     sum_v = [x + weight * r for x, r in zip(first(nothing, "stage_sum_vel"), rate, strict=True)]
     sum_a = [x + weight * r for x, r in zip(first(nothing, "stage_sum_acc"), a, strict=True)]
 
@@ -77,6 +76,16 @@ def shift_rate(node: Node, shift: Sequence[Value], v: Sequence[Value]) -> list[V
 def next_phase(phase: Value) -> Value:
     """Which stage comes after this one."""
     return trace.select(2.5, phase, 0.0, phase + 1.0)
+
+
+def weight_of(phase: Value) -> Value:
+    """What a stage counts for in the sums of a step."""
+    return _by_phase(phase, RK4_WEIGHT)
+
+
+def ahead_of(phase: Value, dt: Value) -> Value:
+    """How far the next stage looks ahead [s]."""
+    return dt * _by_phase(phase, RK4_NEXT)
 
 
 def _by_phase(phase: Value, values: tuple[float, ...]) -> Value:

@@ -17,7 +17,7 @@ from kinema.trace import UNIFORM
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, Use, arrays_of, start_of
 from ..fields.fields import Fields
-from ..lower.condition import find_rest_lengths, weigh_constraints
+from ..lower.condition import find_rest_lengths, weigh_constraints, weigh_muscles
 from ..lower.limbs import best_roles, find_limbs
 from ..lower.plan import make_step, wants_rolling
 from ..rigid.integrate import RUNS
@@ -55,6 +55,7 @@ class Engine:
         find_rest_lengths(model)
         if (settings.limits or settings.constraints) and model.n_dofs:
             weigh_constraints(model)
+        weigh_muscles(model)
         self.model = model
         self.n_envs = n_envs
         self.device = device

@@ -14,7 +14,7 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..constrain.rows import BlockKind, Rows, pushes
 from ..sweeps.loops import Quantity
-from ..sweeps.matrix import TreeMatrix, coupled
+from ..sweeps.matrix import Factors, TreeMatrix, coupled
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
 
@@ -25,7 +25,9 @@ NEAR = 1e-2
 LARGE, SMALLEST = 1e30, 1e-30
 
 
-def newton(s: Sweeps, rows: Rows, mass: TreeMatrix, free: Quantity[list[Value]]) -> Quantity[list[Value]]:
+def newton(
+    s: Sweeps, rows: Rows, mass: TreeMatrix, factors: Factors, free: Quantity[list[Value]]
+) -> Quantity[list[Value]]:
     """What the rows do to the joints; `free` is the acceleration without them."""
     weight: Quantity[list[Value]] = s.quantity("inertia times x")
     s.each_frame("no change yet", lambda node: weight.put(node.here, [0.0] * len(node.dofs)))
@@ -45,7 +47,7 @@ def newton(s: Sweeps, rows: Rows, mass: TreeMatrix, free: Quantity[list[Value]])
             downhill.put(node.here, [a - b for a, b in pairs])
 
         s.each_frame("downhill", slope)
-        along = matrix.factorised().solve("direction", downhill)
+        along = matrix.factorised(factors).solve("direction", downhill)
         heavy = mass.times("inertia times the direction", along)
         rows.product(along, "change")
         length = _search(s, rows, along, heavy, weight, downhill)

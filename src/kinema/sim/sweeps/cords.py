@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ class Cord:
     """The frame that it pushes beside."""
     turns: bool = False
     """Whether it is a servo of an angle."""
+    dynamics: str = "none"
+    """How its activation follows its control."""
+    early: bool = False
+    """Whether it already pulls with the activation of the next step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class CordKind:
     levers: bool
     """Whether degrees of freedom change its length."""
     turns: bool = False
+    dynamics: str = "none"
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,6 +153,7 @@ class Cords:
         kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]), turns)
         own: dict[str, Place] = {"pair": self.pairs[i]}
         if self.name == "actuators":
+            kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]))
             own |= self.loops.arrays_of(Owner.ACTUATOR, i)
         constants: dict[str, list[float]] = {}
         for name in type(table).__dataclass_fields__:
@@ -161,16 +168,17 @@ class Cords:
             kind = code.kind
             assert isinstance(kind, CordKind)
             length, speed = code.array("pair", 2) if kind.levers else (0.0, 0.0)
-
-            def of(array: str) -> list[Value]:
-                held = array in code.rows[0].places
-                return [code.read(array)] if held else code.numbers(array)
-
-            frame = frame_ref("frame ") if kind.on_frame else None
-            pull = body(Cord(kind.kind, length, speed, of, frame, kind.turns))
+            pull = body(_cord(code, length, speed))
             code.write("pair", [pull.force, pull.slope])
 
         return run
+
+    def each(self, name: str, body: Callable[[Cord], None], only: Callable[[CordKind], bool]) -> None:
+        """Do something to each of them by itself, or only to some; of their lengths nothing is known any more."""
+        table = getattr(self.loops.model, self.name)
+        rows = [self._cord_row(table, i) for i in self.moments]
+        rows = [row for row in rows if isinstance(row.kind, CordKind) and only(row.kind)]
+        self.loops.loop(name, rows, lambda code: body(_cord(code, 0.0, 0.0)))
 
     def touches(self, node: Node) -> bool:
         """Whether any of them acts on a frame's degrees of freedom."""
@@ -219,3 +227,16 @@ def lever_product(code: RowCode) -> Value:
     """Of two degrees of freedom that share a cord: the product of their levers."""
     levers = code.number("levers")
     return levers * code.read("a") * code.read("b") if code.kind == "path" else levers
+
+
+def _cord(code: RowCode, length: Value, speed: Value) -> Cord:
+    """The actuator or tendon of a row, in symbols."""
+    kind = code.kind
+    assert isinstance(kind, CordKind)
+
+    def of(array: str) -> list[Value]:
+        held = array in code.rows[0].places
+        return [code.read(array)] if held else code.numbers(array)
+
+    frame = frame_ref("frame ") if kind.on_frame else None
+    return Cord(kind.kind, length, speed, of, frame, kind.turns, kind.dynamics, kind.early)

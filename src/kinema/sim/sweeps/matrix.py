@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from .cords import Cords, lever_product
@@ -211,9 +212,13 @@ class TreeMatrix:
         self.loops.loop(name, rows, body)
         return result
 
-    def factorised(self) -> Factors:
-        """As L^T D L, with ones on L's diagonal and L as sparse as the matrix."""
-        return Factors(self if self.may_go else self._copied(f"{self.name} in factors"))
+    def factorised(self, least: Factors | None = None) -> Factors:
+        """As L^T D L, with ones on L's diagonal and L as sparse as the matrix; no D below that of `least`.
+
+        What is left of a matrix to which something positive was added is never less than what is left of the matrix
+        itself: where rounding says otherwise, no factorisation can fail.
+        """
+        return Factors(self if self.may_go else self._copied(f"{self.name} in factors"), least)
 
     def store(self, array: str) -> None:
         """All of it into an array of degrees of freedom by degrees of freedom."""
@@ -247,13 +252,15 @@ def _bare(node: Node) -> FrameKind:
 class Factors:
     """L in the place of the matrix, and the inverses of D beside it."""
 
-    def __init__(self, matrix: TreeMatrix) -> None:
+    def __init__(self, matrix: TreeMatrix, least: Factors | None) -> None:
         self.matrix = matrix
         self.loops = matrix.loops
         self.inverses = {dof: self.loops.take(1) for dof in matrix.paths}
         rows: list[Row] = []
         for dof in reversed(list(matrix.paths)):
-            rows.append(Row("invert", {"diagonal": matrix.entry(dof, dof), "inverse": self.inverses[dof]}))
+            places = {"diagonal": matrix.entry(dof, dof), "inverse": self.inverses[dof]}
+            bound = {} if least is None else {"most": least.inverses[dof]}
+            rows.append(Row("invert and bound" if bound else "invert", {**places, **bound}))
             for mover in reversed(matrix.paths[dof][:-1]):
                 rows += self._elimination(dof, mover)
         self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
@@ -314,6 +321,10 @@ def _eliminate(code: RowCode) -> None:
     """Divide by a diagonal entry; take a row, times a factor, from the row of one that moves it."""
     if code.kind == "invert":
         code.write("inverse", [1.0 / code.read("diagonal")])
+        return
+    if code.kind == "invert and bound":
+        most, diagonal = code.read("most"), code.read("diagonal")
+        code.write("inverse", [trace.select(1.0, most * diagonal, 1.0 / diagonal, most)])
         return
     factor = code.read("entry") * code.read("inverse")
     if code.kind == "divide":

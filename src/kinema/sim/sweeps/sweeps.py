@@ -176,7 +176,7 @@ class Sweeps(Loops):
 
         self.recorder.repeat(name, run, [], most)  # what is carried lies in memory
 
-    def where(self, name: str, count: Value, body: Callable[[], None]) -> None:
+    def where(self, name: str, count: Value, body: Callable[[], object]) -> None:
         """Do something to quantities where a count is not zero."""
 
         def then() -> list[Value]:

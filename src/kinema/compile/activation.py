@@ -1,0 +1,131 @@
+"""What an actuator has beside its transmission: how its activation follows its control, and how a muscle pulls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinema.description import Actuator
+from kinema.foundation import Array
+from kinema.words import mjcf
+
+TINY = 1e-15
+"""What MuJoCo divides by instead of anything smaller."""
+DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
+"""How an activation may follow a control."""
+GAINS = ("fixed", "affine", "muscle")
+BIASES = ("none", "affine", "muscle")
+N_MUSCLE = 9
+"""Numbers of a muscle: range (2), force, scale, lmin, lmax, vmax, fpmax, fvmax."""
+
+
+def unsupported(actuator: Actuator) -> str:
+    """Why an actuator cannot be simulated, in words; empty where it can."""
+    if actuator.settings.get(mjcf.PLUGIN):
+        return "a plugin"
+    if actuator.dynamics_type not in DYNAMICS:
+        return f"activation dynamics ({actuator.dynamics_type})"
+    if actuator.gain_type not in GAINS:
+        return f"gain of type {actuator.gain_type}"
+    return "" if actuator.bias_type in BIASES else f"bias of type {actuator.bias_type}"
+
+
+def ignored(actuator: Actuator) -> list[str]:
+    """What of an actuator that can be simulated is not."""
+    names = (mjcf.DELAY, mjcf.DAMPING, mjcf.DAMPINGPOLY, mjcf.ARMATURE)
+    return [name for name in names if np.any(actuator.settings.get(name, 0.0))]
+
+
+def kind_of(actuator: Actuator) -> str:
+    """How force follows from what drives it."""
+    gain, bias = actuator.gain_type == "muscle", actuator.bias_type == "muscle"
+    return {(True, True): "muscle", (True, False): "muscle gain", (False, True): "muscle bias"}.get(
+        (gain, bias), "affine"
+    )
+
+
+def feels_length(actuator: Actuator) -> bool:
+    """Whether its force depends on how long it is, or how fast it changes."""
+    return (
+        kind_of(actuator) != "affine"
+        or (actuator.gain_type == "affine" and any(actuator.gain[1:3]))
+        or (actuator.bias_type == "affine" and any(actuator.bias[1:3]))
+    )
+
+
+def dynamics_of(actuator: Actuator) -> str:
+    """How its activation follows its control: a muscle's time constants may change smoothly from one to the other."""
+    smooth = actuator.dynamics_type == "muscle" and len(actuator.dynamics) > 2 and actuator.dynamics[2] >= TINY
+    return "smooth muscle" if smooth else actuator.dynamics_type
+
+
+def is_early(actuator: Actuator) -> bool:
+    """Whether it already pulls with the activation of the next step."""
+    return bool(actuator.settings.get(mjcf.ACTEARLY)) and actuator.dynamics_type != "none"
+
+
+def time_constants(actuator: Actuator) -> Array:
+    """Of a filter one; of a muscle those of activation and deactivation, and the width of the change between them."""
+    given = padded(actuator.dynamics, 3)
+    if actuator.dynamics_type in ("filter", "filterexact"):
+        given = np.array([max(TINY, given[0]), 0.0, 0.0])
+    return given if actuator.dynamics_type != "none" else np.zeros(3)
+
+
+def muscle_gain(actuator: Actuator) -> Array:
+    """What turns length and speed into the curve of the active force; see `ActuatorsInfo.muscle_gain`."""
+    if actuator.gain_type != "muscle":
+        return np.zeros(9)
+    low, high, _, _, shortest, longest, fastest, _, stretched = padded(actuator.gain, N_MUSCLE)
+    optimum = _optimum(actuator, low, high)
+    widths = [2.0 / max(2 * TINY, 1.0 - shortest), 2.0 / max(2 * TINY, longest - 1.0)]
+    beyond = stretched - 1.0
+    return np.array(
+        [
+            *_normal_length(actuator, low, optimum),
+            1.0 / max(TINY, optimum * fastest),
+            *widths,
+            stretched,
+            beyond,
+            1.0 / max(TINY, beyond),
+        ]
+    )
+
+
+def muscle_bias(actuator: Actuator) -> Array:
+    """What turns length into the curve of the passive force; see `ActuatorsInfo.muscle_bias`."""
+    if actuator.bias_type != "muscle":
+        return np.zeros(5)
+    low, high, _, _, _, longest, _, peak, _ = padded(actuator.bias, N_MUSCLE)
+    width = 2.0 / max(2 * TINY, longest - 1.0)
+    return np.array([*_normal_length(actuator, low, _optimum(actuator, low, high)), width, peak])
+
+
+def peaks(actuator: Actuator) -> tuple[list[float], list[bool]]:
+    """The peak forces of gain and bias, and whether each is still to be divided by what a unit force accelerates."""
+    forces, relative = [0.0, 0.0], [False, False]
+    for i, (kind, numbers) in enumerate(
+        ((actuator.gain_type, actuator.gain), (actuator.bias_type, actuator.bias)),
+    ):
+        if kind == "muscle":
+            force, scale = padded(numbers, N_MUSCLE)[2:4]
+            relative[i] = bool(force < 0.0)
+            forces[i] = float(scale if relative[i] else force)
+    return forces, relative
+
+
+def _optimum(actuator: Actuator, low: float, high: float) -> float:
+    """The length at which a muscle pulls most."""
+    shortest, longest = actuator.length_range
+    return (longest - shortest) / max(TINY, high - low)
+
+
+def _normal_length(actuator: Actuator, low: float, optimum: float) -> tuple[float, float, float]:
+    """The shortest length, that in optimal lengths, and what a length is multiplied by for that."""
+    return actuator.length_range[0], low, 1.0 / max(TINY, optimum)
+
+
+def padded(values: tuple[float, ...], count: int) -> Array:
+    """The first numbers, with zeros where there are fewer."""
+    result = np.zeros(count)
+    result[: min(count, len(values))] = values[:count]
+    return result

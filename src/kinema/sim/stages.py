@@ -1,0 +1,83 @@
+"""One step, from state to state: the story on one screen.
+
+A step is a list of stages; each adds to what the next ones find. What it leaves is loops over tables of parts; whether
+these stay loops, or are unrolled into a straight line, is decided in `lower/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kinema import trace
+from kinema.trace import Recorder
+
+from .force.activation import advance_activations
+from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
+from .settings import Integrator
+from .step import Step
+from .sweeps.tree import Node
+
+LARGEST = 3.0e38
+"""Beyond this a number is no longer one."""
+
+
+def position(step: Step) -> None:
+    """Where everything is."""
+    _ = step.where
+
+
+def forces(step: Step) -> None:
+    """What acts on the joints."""
+    _ = step.forces
+
+
+def constrain(step: Step) -> None:
+    """What constraints add to them."""
+    _ = step.constraint_force
+
+
+def accelerate(step: Step) -> None:
+    """What the forces do."""
+    stages = step.s.settings.integrator is Integrator.RK4
+    step.qacc = step.acceleration if stages else step.implicit_acceleration()
+
+
+def integrate(step: Step) -> None:
+    """The next state, and a flag where it is no longer made of numbers."""
+    s, qacc = step.s, step.qacc
+    assert qacc is not None
+    advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
+    health = s.health(step.limbs)
+
+    def body(node: Node) -> None:
+        q, v = advance(s, node, qacc)
+        s.write("qpos", node, q)
+        s.write("vel", node, v)
+        health.note(node, q, v)
+
+    s.each_frame("the next state", body)
+    advance_activations(s, step.actuators)
+    s.write(
+        "error",
+        None,
+        [
+            trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
+            for role, total in enumerate(health.totals())
+        ],
+    )
+
+
+Stage = Callable[[Step], None]
+STAGES: list[Stage] = [position, forces, constrain, accelerate, integrate]
+"""The step, in order. A stage of another room goes between them."""
+
+
+def take(step: Step) -> None:
+    """Take a step; a Runge-Kutta step takes four, and `count_stages` after each."""
+    for stage in STAGES:
+        stage(step)
+
+
+def count_stages(recorder: Recorder) -> None:
+    """Which of its stages a Runge-Kutta step is in next."""
+    recorder.write("phase", [next_phase(recorder.read("phase"))])
