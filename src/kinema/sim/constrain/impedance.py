@@ -9,19 +9,31 @@ from kinema.trace import Value
 
 LEAST, MOST = 1e-4, 0.9999
 """Between these an impedance is kept, so that neither it nor its complement vanishes."""
-LEAST_WIDTH = 1e-15
+LEAST_WIDTH = SMALLEST = 1e-15
+DEFAULT_SOLREF = (0.02, 1.0)
 
 
 def impedance(solimp: Sequence[Value], power: int, off: Value) -> Value:
-    """By how far a constraint is violated: d0 at none, dw a width further, a power law between."""
+    """By how far a constraint is violated: d0 at none, dw a width further, a power law between; without width, halfway.
+
+    A midpoint is kept inside as impedances are, and a power that is none of a whole number is rounded.
+    """
     start, end, width, midpoint, _ = solimp
+    midpoint = trace.clamp(midpoint, LEAST, MOST)
     x = trace.minimum(trace.absolute(off) * (1.0 / trace.maximum(width, LEAST_WIDTH)), 1.0)
     below, above = x, 1.0 - x
     for _ in range(power - 1):
         below, above = below * x * (1.0 / midpoint), above * (1.0 - x) * (1.0 / (1.0 - midpoint))
     y = trace.select(x, midpoint, below, 1.0 - above)
+    y = trace.select(LEAST_WIDTH, width, y, 0.5)
     first, last = (trace.clamp(d, LEAST, MOST) for d in (start, end))
     return first + y * (last - first)
+
+
+def sound(solref: Sequence[float]) -> Sequence[float]:
+    """Both numbers positive, or neither: what mixes the two forms is MuJoCo's default instead, as it is there."""
+    first, second = solref
+    return solref if (first > 0.0) == (second > 0.0) else DEFAULT_SOLREF
 
 
 def reference(solref: Sequence[Value], end: Value, dt: Value) -> tuple[Value, Value]:
@@ -32,7 +44,7 @@ def reference(solref: Sequence[Value], end: Value, dt: Value) -> tuple[Value, Va
     first, second = solref
     end = trace.clamp(end, LEAST, MOST)
     time = trace.maximum(first, 2.0 * dt)
-    by_time = 1.0 / (end * end * time * time * second * second), 2.0 / (end * time)
+    by_time = 1.0 / trace.maximum(end * end * time * time * second * second, SMALLEST), 2.0 / (end * time)
     direct = -first / (end * end), -second / end
     pairs = zip(by_time, direct, strict=True)
     return tuple(trace.select(0.0, first, a, b) for a, b in pairs)  # type: ignore[return-value]

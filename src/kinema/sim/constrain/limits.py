@@ -101,7 +101,7 @@ def distance_from_limit(s: Sweeps, node: Node, side: str) -> tuple[Value, list[V
         turn = rotation_vector(q)
         angle = trace.sqrt(dot(turn, turn))
         inverse = 1.0 / trace.maximum(angle, SMALLEST)
-        return upper[0] - angle, [-(x * inverse) for x in turn]
+        return trace.maximum(upper[0], 0.0) - angle, [-(x * inverse) for x in turn]
     if side.startswith("cone"):
         return _swing(q, s.of("cone", node), int(side.split()[1]))
     above, below = q[0] - trace.maximum(lower[0], -FAR), trace.minimum(upper[0], FAR) - q[0]

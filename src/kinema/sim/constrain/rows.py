@@ -20,7 +20,11 @@ from ..sweeps.cords import Lengths
 from ..sweeps.loops import Quantity
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
-from .impedance import impedance, reference
+from .impedance import impedance, reference, sound
+
+FASTEST = 2.0
+"""How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
+metre would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
 
 
 class Law(enum.StrEnum):
@@ -80,6 +84,7 @@ class BlockKind:
     n_rows: int
     power: int
     drifts: bool
+    hard: bool
 
 
 OF_ROWS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
@@ -114,10 +119,10 @@ class Rows:
         """Each block by itself, with the numbers that it has."""
         rows = []
         for block, places in zip(self.blocks, self.places, strict=True):
-            kind = BlockKind(block.law, block.n_rows, round(block.solimp[4]), block.drifts)
+            kind = BlockKind(block.law, block.n_rows, round(block.solimp[4]), block.drifts, block.hard)
             numbers = {
                 "weights": list(block.weights),
-                "solref": list(block.solref),
+                "solref": list(sound(block.solref)),
                 "solimp": list(block.solimp),
                 "margin": [block.margin],
                 "bound": [block.bound],
@@ -159,9 +164,12 @@ class Rows:
             if kind.law is Law.LIMIT:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
-            rows_ = zip(code.array("speed", n), positions, drifts, strict=True)
+            back = [spring * hard * x for x in positions]
+            if kind.hard:
+                back = [trace.clamp(x, -(damper * FASTEST), damper * FASTEST) for x in back]
+            rows_ = zip(code.array("speed", n), back, drifts, strict=True)
             code.write("stiffness", stiff)
-            code.write("wanted", [-(damper * v) - spring * hard * x - drift for v, x, drift in rows_])
+            code.write("wanted", [-(damper * v) - x - drift for v, x, drift in rows_])
 
         self.each("targets of constraints", body)
 

@@ -135,8 +135,10 @@ def tie_blocks(model: Model, nodes: list[Node]) -> list[Block]:
     ties, own = model.ties, {node.index for node in nodes}
     blocks = []
     for i, parts in enumerate(ties.parts):
-        frames = [f for f in (int(ties.frame_a[i]), int(ties.frame_b[i])) if f != WORLD]
-        if frames and own.issuperset(frames):
+        both = int(ties.frame_a[i]), int(ties.frame_b[i])
+        frames = [f for f in both if f != WORLD]
+        # what sits in one frame cannot be moved apart or together: all that would be left is rounding
+        if both[0] != both[1] and own.issuperset(frames):
             weights = [float(ties.weight[i, int(p in IS_TURN)]) for p in parts for _ in range(PARTS[p][0])]
             dofs = sorted({d for f in frames for n in _path(model, f) for d in model.dofs_of_frame(n)})
             solref, solimp = ties.solref[i].tolist(), ties.solimp[i].tolist()

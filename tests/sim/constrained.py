@@ -1,0 +1,91 @@
+"""Helpers for constraints: MuJoCo with all of them but contacts, solved to the end, and ours switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from kinema.backend import find_device
+from kinema.foundation import Array, Diagnostics
+from kinema.model import Model
+from kinema.sim import Control, Drive, Engine, Integrator, Settings
+from kit.mjcf_side import INTEGRATORS, Disable, Pair, load
+
+EMISSIONS = ("unrolled", "rolled")
+
+
+def load_constrained(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
+    """The file on both sides, with constraints but for contacts and limits of tendons, which Kinema does not have."""
+    pair = load(file, diagnostics)
+    theirs = pair.theirs
+    theirs.opt.disableflags &= ~int(Disable.mjDSBL_CONSTRAINT)
+    theirs.opt.disableflags |= int(Disable.mjDSBL_CONTACT)
+    theirs.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    theirs.opt.tolerance, theirs.opt.iterations = 0.0, 40
+    theirs.opt.ls_tolerance, theirs.opt.ls_iterations = 1e-6, 100
+    theirs.tendon_limited[:] = 0
+    theirs.tendon_frictionloss[:] = 0.0
+    return pair
+
+
+def loaded_text(folder: Path, text: str) -> Pair:
+    """The text of an MJCF file on both sides."""
+    file = folder / "model.xml"
+    file.write_text(text, encoding="utf-8")
+    return load_constrained(file)
+
+
+def constrained_engine(
+    model: Model,
+    n_envs: int = 1,
+    *,
+    dt: float = 1e-3,
+    precision: str = "double",
+    emission: str = "rolled",
+    control: Control | None = None,
+    **settings: Any,
+) -> Engine:
+    """A model with all of its constraints, told forces unless it is told otherwise."""
+    return Engine(
+        model,
+        Settings(dt=dt, limits=True, constraints=True, **settings),
+        n_envs,
+        find_device("cpu"),
+        precision=precision,
+        emission=emission,
+        control=[Control.FORCE if control is None else control] * model.n_dofs,
+    )
+
+
+def beside_mujoco(
+    pair: Pair, states: list[Any], emission: str = "rolled", integrator: Integrator = Integrator.IMPLICIT
+) -> Engine:
+    """Ours in the states of MuJoCo, an environment each, moved by the file's actuators."""
+    pair.theirs.opt.integrator = INTEGRATORS[integrator]
+    settings = Settings(
+        dt=pair.theirs.opt.timestep, integrator=integrator, drive=Drive.ACTUATORS, limits=True, constraints=True
+    )
+    engine = Engine(
+        pair.ours, settings, len(states), find_device("cpu"), precision="double", emission=emission, lanes=1
+    )
+    assign(engine, {name: pair.arrays(states)[name] for name in ("qpos", "vel", "ctrl")})
+    return engine
+
+
+def assign(engine: Engine, arrays: Mapping[str, Array]) -> None:
+    """Write some arrays, those that are not empty."""
+    for name, values in arrays.items():
+        if values.size:
+            engine.field(name).assign(values)
+
+
+def worst(ours: Array, theirs: Array) -> float:
+    """The greatest difference of velocities, relative to the greatest of each state, or to one."""
+    assert ours.shape == theirs.shape
+    assert np.isfinite(ours).all()
+    scale = np.maximum(1.0, np.abs(theirs).max(axis=0, initial=0.0))
+    return float((np.abs(ours - theirs) / scale).max(initial=0.0))
