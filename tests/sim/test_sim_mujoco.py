@@ -27,7 +27,7 @@ OWN = [Path(__file__).parent / "features.xml", *(EXAMPLES / "quadruped" / n for 
 ROBOTS = [f for f in (*OWN, *all_assets("mjcf/**/*.xml")) if f.name not in FRAGMENTS]
 N_STATES = 50
 N_STEPS = 200
-ACTUATORS_NOT_SIMULATED = {"slider_crank.xml"}
+ACTUATORS_NOT_SIMULATED: set[str] = set()
 """Files with actuators of a kind that Kinema warns about, and that are disabled in MuJoCo."""
 
 

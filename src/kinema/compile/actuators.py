@@ -1,4 +1,4 @@
-"""Actuators and tendons with constant moments; what else there is, is reported."""
+"""Actuators: on coordinates, on frames, or along paths; what else there is, is reported."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kinema.description import Actuator, Robot, Tendon, Transmission, World
-from kinema.foundation import Array, Pose
-from kinema.model import ActuatorsInfo, DofsInfo, TendonsInfo
+from kinema.description import Actuator, Tendon, Transmission
+from kinema.foundation import Array
+from kinema.model import ActuatorsInfo, DofsInfo
 
 from . import activation
-from .draft import Draft, DraftJoint
+from .draft import Draft
+from .find import all_of, find_joint, find_spot
 from .options import switches_of, working_actuators
+from .paths import NOWHERE, joint_path, new_path, path_pattern, tendon_path
+from .tendons import tendon_moment
 
 
 def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
@@ -51,6 +54,8 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         ctrl_upper=np.where(free, np.inf, bounds("control_range", 1)),
         force_lower=bounds("force_range", 0),
         force_upper=bounds("force_range", 1),
+        turn=np.array([r.turn for r in rows], dtype=np.float64),
+        path_idx=np.array([r.path for r in rows], dtype=np.int32),
         dynamics=[activation.dynamics_of(r.actuator) for r in rows],
         early=np.array([activation.is_early(r.actuator) for r in rows], dtype=np.bool_),
         time_constants=law(activation.time_constants, 3),
@@ -69,6 +74,8 @@ class _Row:
         self.actuator = actuator
         self.entity = entity
         self.moment = np.zeros(n_dofs)
+        self.path = -1
+        self.turn = 0.0
         self.frame = -1
         self.torque = np.zeros(3)
         self.force = np.zeros(3)
@@ -81,25 +88,19 @@ def _terms(values: tuple[float, ...], count: int) -> Array:
     return activation.padded(values[:count], 3)
 
 
-def all_of(description: Robot | World, name: str) -> list:
-    """What robots or the world itself have of something."""
-    own = list(getattr(description, name))
-    if isinstance(description, World):
-        own += [x for robot in description.robots for x in getattr(robot, name)]
-    return own
-
-
 def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
     row = _Row(actuator, entity, draft.n_dofs)
     reason = activation.unsupported(actuator)
     if not reason:
         match actuator.transmission:
-            case Transmission.JOINT:
+            case Transmission.JOINT | Transmission.JOINT_IN_PARENT:
                 reason = _on_joint(draft, entity, actuator, row)
             case Transmission.TENDON:
                 reason = _on_tendon(draft, entity, actuator, row)
             case Transmission.SITE:
                 reason = _on_site(draft, entity, actuator, row)
+            case Transmission.SLIDER_CRANK:
+                reason = _on_crank(draft, entity, actuator, row)
             case _:
                 reason = f"transmission {actuator.transmission.value}"
     if reason:
@@ -116,92 +117,80 @@ def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
     return row
 
 
-def find_joint(draft: Draft, entity: int, name: str) -> DraftJoint | None:
-    """The joint of that name in a part."""
-    return next((j for j in draft.joints if j.entity == entity and j.name == name), None)
+def _turn(row: _Row, gear: tuple[float, ...]) -> float:
+    """How much of its length a radian is, if it is a position servo."""
+    is_position = row.bias[1] == -row.gain[0] and row.bias[1] and not row.gain[1:].any()
+    return float(np.linalg.norm(gear)) if is_position else 0.0
+
+
+def _gear(actuator: Actuator) -> tuple[float, ...]:
+    return tuple((list(actuator.gear) + [0.0] * 6)[:6])
+
+
+def _along(draft: Draft, row: _Row, path: int, scale: float = 1.0) -> None:
+    """Pull along a path."""
+    row.path = path
+    row.moment[:] = scale * path_pattern(draft, path)
 
 
 def _on_joint(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
     joint = find_joint(draft, entity, actuator.target)
     if joint is None:
         return f'a joint "{actuator.target}" that does not move'
-    n = joint.joint.n_dofs
-    gear = list(actuator.gear) + [0.0] * 6
-    if joint.joint.n_qs != n and row.feels_length:
-        return "a servo on a quaternion"
-    row.moment[joint.dof_start : joint.dof_start + n] = gear[:n]
+    n, gear = joint.joint.n_dofs, _gear(actuator)
+    in_parent = actuator.transmission is Transmission.JOINT_IN_PARENT
+    if joint.joint.n_qs == n or not (in_parent or row.feels_length):
+        row.moment[joint.dof_start : joint.dof_start + n] = gear[:n]
+        return ""
+    path = joint_path(draft, joint, gear, in_parent=in_parent)
+    if path is None:
+        return "a servo on a quaternion that counts backwards"
+    row.turn = 0.0 if n > 3 else _turn(row, gear[:3])
+    _along(draft, row, path)
     return ""
 
 
 def _on_tendon(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
     tendons: list[Tendon] = all_of(draft.parts[entity].description, "tendons")
     tendon = next((t for t in tendons if t.name == actuator.target), None)
-    if tendon is None or not tendon.is_fixed:
-        return f'the spatial tendon "{actuator.target}"'
-    row.moment[:] = actuator.gear[0] * tendon_moment(draft, entity, tendon)
+    if tendon is None:
+        return f'the tendon "{actuator.target}"'
+    if tendon.is_fixed:
+        row.moment[:] = actuator.gear[0] * tendon_moment(draft, entity, tendon)
+        return ""
+    path = tendon_path(draft, entity, tendon)
+    if path is None:
+        return f'the path of tendon "{actuator.target}"'
+    _along(draft, row, path, actuator.gear[0])
     return ""
 
 
-def tendon_moment(draft: Draft, entity: int, tendon: Tendon) -> Array:
-    """How a fixed tendon's length changes with each coordinate."""
-    moment = np.zeros(draft.n_dofs)
-    for item in tendon.path:
-        joint = find_joint(draft, entity, item.target)
-        if joint is not None and joint.joint.n_qs == 1:
-            moment[joint.dof_start] += item.coefficient
-    return moment
+def _on_crank(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
+    ends = [find_spot(draft, entity, name) for name in (actuator.target, actuator.reference)]
+    if ends[0] is None or ends[1] is None:
+        return f'the crank "{actuator.target}"'
+    path = new_path(draft, [("crank", [ends[0], ends[1]], 1.0, (actuator.crank_length,))])
+    _along(draft, row, path, actuator.gear[0])
+    return ""
 
 
 def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
-    if actuator.reference:
-        return "a frame against a reference frame"
-    if row.feels_length:
-        return "a servo on a frame"
-    description = draft.parts[entity].description
-    frame = next((f for f in all_of(description, "frames") if f.name == actuator.target), None)
-    body = next((b for b in draft.bodies if b.entity == entity and frame and b.link.name == frame.link), None)
-    if frame is None or body is None:
+    at, gear = find_spot(draft, entity, actuator.target), _gear(actuator)
+    if at is None or (at.frame < 0 and not actuator.reference):
         return f'the frame "{actuator.target}"'
-    at: Pose = body.place @ frame.pose
-    gear = np.array((list(actuator.gear) + [0.0] * 6)[:6])
-    row.frame = body.frame
-    row.force = at.rotation @ gear[:3]
-    row.torque = at.rotation @ gear[3:] + np.cross(at.position, row.force)
+    if actuator.reference:
+        reference = find_spot(draft, entity, actuator.reference)
+        if reference is None:
+            return f'the reference frame "{actuator.reference}"'
+        _along(draft, row, new_path(draft, [("pose", [at, reference], 1.0, gear)]))
+        row.turn = 0.0 if any(gear[:3]) else _turn(row, gear[3:])
+    elif row.feels_length:
+        _along(draft, row, new_path(draft, [("thrust", [at, NOWHERE], 1.0, gear)]))
+    else:
+        row.frame = at.frame
+        row.force = at.pose.rotation @ np.array(gear[:3])
+        row.torque = at.pose.rotation @ np.array(gear[3:]) + np.cross(at.pose.position, row.force)
     return ""
-
-
-def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
-    """One row for each fixed tendon with a spring or damper."""
-    rows: list[tuple[Tendon, Array, tuple[float, float], tuple[float, float]]] = []
-    for entity, part in enumerate(draft.parts):
-        switches = switches_of(part.description)
-        for tendon in all_of(part.description, "tendons"):
-            if not ((tendon.stiffness and switches.spring) or (tendon.damping and switches.damper)):
-                continue
-            if not tendon.is_fixed:
-                draft.diagnostics.warning(
-                    "sim.tendon", f'spatial tendon "{tendon.name}" is not simulated yet', origin=tendon.origin
-                )
-                continue
-            moment = tendon_moment(draft, entity, tendon)
-            law = (tendon.stiffness * switches.spring, tendon.damping * switches.damper)
-            rows.append((tendon, moment, tendon.spring_length or _rest(moment, dofs), law))
-    n = len(rows)
-    return TendonsInfo(
-        names=[t.name for t, _, _, _ in rows],
-        kinds=["fixed"] * n,
-        moment=np.array([m for _, m, _, _ in rows], dtype=np.float64).reshape(n, draft.n_dofs),
-        stiffness=np.array([law[0] for _, _, _, law in rows], dtype=np.float64),
-        damping=np.array([law[1] for _, _, _, law in rows], dtype=np.float64),
-        rest_lower=np.array([r[0] for _, _, r, _ in rows], dtype=np.float64),
-        rest_upper=np.array([r[1] for _, _, r, _ in rows], dtype=np.float64),
-    )
-
-
-def _rest(moment: Array, dofs: DofsInfo) -> tuple[float, float]:
-    """The length at which the joints' own springs are at rest."""
-    length = float(moment @ dofs.spring_ref)
-    return length, length
 
 
 def gains_from_actuators(dofs: DofsInfo, actuators: ActuatorsInfo) -> None:
@@ -211,7 +200,7 @@ def gains_from_actuators(dofs: DofsInfo, actuators: ActuatorsInfo) -> None:
         moved = np.flatnonzero(actuators.moment[a])
         if len(moved) != 1 or pulls[moved[0]] != 1 or dofs.kp[moved[0]] or actuators.gain[a, 1:].any():
             continue
-        if actuators.kinds[a] != "affine":
+        if actuators.path_idx[a] >= 0 or actuators.kinds[a] != "affine":
             continue
         dof, lever = int(moved[0]), float(actuators.moment[a, moved[0]])
         dofs.kp[dof] = -actuators.bias[a, 1] * lever * lever

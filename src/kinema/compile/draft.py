@@ -60,6 +60,25 @@ class DraftJoint:
     dof_start: int = -1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Spot:
+    """A place on something: in a moving frame, or in the world (-1)."""
+
+    frame: int
+    pose: Pose
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A piece of a path: what `PathsInfo` has a row for."""
+
+    path: int
+    kind: str
+    ends: list[Spot]
+    factor: float = 1.0
+    numbers: tuple[float, ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Draft:
     """The whole scene."""
@@ -74,3 +93,7 @@ class Draft:
     """Number of a description's joint, by its entity (the same robot may be added twice) and its identity."""
     n_qs: int = 0
     n_dofs: int = 0
+    pieces: list[Piece] = field(default_factory=list)
+    """Of all paths."""
+    paths_of_tendons: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Number of a tendon's path, by its entity and its identity."""

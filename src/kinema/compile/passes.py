@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, keyframes, options, pack, ties
+from . import actuators, bodies, keyframes, options, pack, paths, tendons, ties
 from .draft import Draft, Part
 
 PASSES: Sequence[Callable[[Draft], None]] = (
@@ -27,7 +27,7 @@ def compile_model(
         run(draft)
     qpos0 = pack.start_coordinates(draft)
     links, dofs = pack.pack_links(draft), pack.pack_dofs(draft)
-    tendons = actuators.pack_tendons(draft, dofs)
+    lengths = tendons.pack_tendons(draft, dofs)
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
     actuators.gains_from_actuators(dofs, moved)
@@ -38,12 +38,13 @@ def compile_model(
         frames=pack.pack_frames(draft),
         dofs=dofs,
         actuators=moved,
-        tendons=tendons,
+        tendons=lengths,
         ties=ties.pack_ties(draft),
         couplings=ties.pack_couplings(draft),
         qpos0=qpos0,
         gravity=options.gravity_of(draft, gravity),
         options=options.model_options(draft),
         keyframes=keyframes.pack_keyframes(draft, qpos0, moved, owners),
+        paths=paths.pack_paths(draft),
         names_of_frames=[draft.joints[j].name for _, _, j in draft.frames],
     )

@@ -11,10 +11,11 @@ from kinema.description import Constraint, ConstraintKind, Joint, JointKind, Rob
 from kinema.foundation import Array, Pose
 from kinema.model import CouplingsInfo, TiesInfo
 
-from .actuators import all_of, find_joint, tendon_moment
 from .draft import Body, Draft, DraftJoint
+from .find import all_of, find_joint
 from .options import switches_of
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
+from .tendons import tendon_moment
 
 HARD = SolverParameters(solref=(1e-9, 1.0), solimp=(0.999, 0.999, 0.001, 0.5, 2.0))
 """As hard as a step can carry (a time constant is never below two steps): mimics and loops of formats that know

@@ -16,3 +16,4 @@ from .model import (
     TendonsInfo as TendonsInfo,
     TiesInfo as TiesInfo,
 )
+from .paths import PathsInfo as PathsInfo

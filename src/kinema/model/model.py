@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from kinema.foundation import Array
 
+from .paths import PathsInfo, no_paths
+
 Ints = npt.NDArray[np.int32]
 
 
@@ -190,6 +192,12 @@ class ActuatorsInfo:
     ctrl_upper: Array
     force_lower: Array
     force_upper: Array
+    path_idx: Ints
+    """The path that its length comes from; -1 for none. Then `moment` is what the path's own length and moment are
+    multiplied by, for each degree of freedom that changes it."""
+    turn: Array
+    """Of a position servo whose length is an angle: what its length counts for a radian. It goes the shorter way round.
+    Zero for others."""
     dynamics: list[str]
     """How its activation follows its control: `none`, `integrator`, `filter`, `filterexact`, `muscle`, and `smooth
     muscle`, whose time constants change smoothly."""
@@ -219,18 +227,33 @@ class ActuatorsInfo:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class TendonsInfo:
-    """One row for each tendon that is a weighted sum of coordinates, with a spring or damper in it."""
+    """One row for each tendon with a spring or damper in it, a limit or friction."""
 
     names: list[str]
     kinds: list[str]
-    """How the length follows from coordinates: `fixed`."""
+    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
     damping: Array
     rest_lower: Array
     rest_upper: Array
-    """The spring pulls below and above these lengths [m or rad]."""
+    """The spring pulls below and above these lengths [m or rad]; NaN for the length where joints' springs rest."""
+    path_idx: Ints
+    """As for actuators."""
+    armature: Array
+    """Inertia against changes of its length [kg or kg m2]."""
+    lower: Array
+    upper: Array
+    limit_margin: Array
+    limit_solref: Array
+    limit_solimp: Array
+    frictionloss: Array
+    friction_solref: Array
+    friction_solimp: Array
+    """As for degrees of freedom."""
+    weight: Array
+    """About the inverse of the inertia that it moves at the start."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -357,6 +380,7 @@ class Model:
     """[m/s2], (3,)."""
     options: ModelOptions = ModelOptions()
     keyframes: KeyframesInfo = field(default_factory=no_keyframes)
+    paths: PathsInfo = field(default_factory=no_paths)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 

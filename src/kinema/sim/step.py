@@ -13,11 +13,12 @@ from .constrain.kinds import CONSTRAINTS
 from .constrain.rows import Known, Rows
 from .force import cords, joints
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
+from .force.paths import lengths_of
+from .force.rotors import bias_with_rotors, mass_with_rotors
 from .rigid.aba import articulated_accelerations
-from .rigid.crba import mass_matrix
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
 from .rigid.kinematics import Moving, Pose, Twist, accelerations, poses_in_parents, poses_in_world, velocities
-from .rigid.rnea import NO_WRENCH, Wrench, bias_forces, inertial_wrench, joint_forces
+from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
 from .solve.newton import newton
 from .sweeps.cords import Cords, Pull
@@ -68,17 +69,17 @@ class Step:
     @property
     def known(self) -> Known:
         """What constraints may look at."""
-        return Known(self.s, self.where, self.frames, self.velocity, self.motion)
+        return Known(self.s, self.where, self.frames, self.velocity, self.motion, lengths_of(self))
 
     @cached_property
     def mass(self) -> TreeMatrix:
         """The joint-space inertia."""
-        return mass_matrix(self.s, self.where)
+        return mass_with_rotors(self)
 
     @cached_property
     def bias(self) -> Quantity[list[Value]]:
         """The joint forces that keep coordinates from accelerating."""
-        return bias_forces(self.s, self.where, self.motion)
+        return bias_with_rotors(self)
 
     @cached_property
     def wrenches(self) -> Quantity[Wrench] | None:
@@ -103,12 +104,12 @@ class Step:
     @cached_property
     def tendons(self) -> Cords:
         """Springs and dampers in tendons."""
-        return cords.tendons(self.s)
+        return cords.tendons(self)
 
     @cached_property
     def actuators(self) -> Cords:
         """The files' actuators; those on frames add to the wrenches."""
-        return cords.actuators(self.s, self.wrenches)
+        return cords.actuators(self, self.wrenches)
 
     @cached_property
     def pushed(self) -> Quantity[list[Value]] | None:
@@ -199,7 +200,7 @@ class Step:
                 if own:
                     kind.fill(known, rows)
             rows.set_targets()
-            inertia = mass_matrix(s, self.where) if mass is None else mass
+            inertia = mass_with_rotors(self) if mass is None else mass
             factors = inertia.factorised()
             free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
             found = newton(s, rows, inertia, factors, free)
@@ -207,7 +208,7 @@ class Step:
             return rows, factors
 
         if all(kind.near is not None for kind, own in kinds if own):
-            counts = [kind.near(s, own) for kind, own in kinds if own and kind.near is not None]
+            counts = [kind.near(known, own) for kind, own in kinds if own and kind.near is not None]
             s.where("constraints", _sum(counts), solve)
         else:
             self.rows = solve()

@@ -59,8 +59,9 @@ def fill_limits(known: Known, rows: Rows) -> None:
     s.loop("limits", [_row(s, rows, i) for i, b in enumerate(rows.blocks) if "limit" in b.tells], body)
 
 
-def limits_near(s: Sweeps, blocks: list[Block]) -> Value:
+def limits_near(known: Known, blocks: list[Block]) -> Value:
     """How many limits are near enough to act."""
+    s = known.s
     place = s.take_fixed(1)
     s.recorder.write(SCRATCH, [0.0], place.row)
     table = []

@@ -16,6 +16,7 @@ from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from ..rigid.kinematics import Moving, Pose, Twist
+from ..sweeps.cords import Lengths
 from ..sweeps.loops import Quantity
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
@@ -50,6 +51,8 @@ class Known:
     """In the world."""
     velocity: Quantity[Twist]
     motion: Quantity[Moving]
+    lengths: Lengths
+    """Of paths."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,6 +15,7 @@ from ..constrain.rows import Rows
 from ..constrain.ties import fill_ties, tie_blocks, write_gaps
 from ..force import cords, joints
 from ..force.links import applied, no_wrenches, spare_weight
+from ..force.rotors import rotor_energy
 from ..rigid import links
 from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, twist_at, twists
 from ..rigid.rnea import Wrench, joint_forces, momentum
@@ -157,7 +158,7 @@ def forces(now: Situation) -> None:
     if now.borne_weight is None:  # otherwise it is among what is passive, and what actuators do
         spare_weight(s, now.frames, spared)
     applied(s, now.frames, user)
-    cords.actuators(s, thrust)
+    cords.actuators(now, thrust)
 
     def pulled(name: str, wrenches: Quantity[Wrench]) -> Quantity[list[Value]]:
         return joint_forces(s, name, now.where, lambda node: wrenches[node.here])
@@ -267,9 +268,9 @@ def system(now: Situation) -> None:
         stretch = cords.tendon_stretch(cord)
         return Pull((0.5 * cord.of("stiffness")[0]) * (stretch * stretch), 0.0)
 
-    stretched = s.cords("tendons", range(len(s.model.tendons.names)), tendon).total_force()
+    stretched = cords.tendons(now, tendon).total_force()
     some = trace.select(0.0, sums.mass, sums.mass, 1.0)
-    s.write("kinetic_energy", None, [sums.kinetic])
+    s.write("kinetic_energy", None, [sums.kinetic + rotor_energy(now)])
     s.write("potential_energy", None, [lifted + (sums.springs + stretched)])
     s.write("mass", None, [sums.mass])
     s.write("com", None, scale(1.0 / some, sums.moment))

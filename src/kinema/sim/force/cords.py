@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kinema import trace
 from kinema.trace import Value
@@ -12,15 +13,18 @@ from ..settings import Drive
 from ..sweeps.cords import Cord, Cords, Pull
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import scale
-from ..sweeps.sweeps import Sweeps
 from . import muscle
 from .activation import drive_of
 from .joints import bounded
+from .paths import HasFrames, lengths_of
+from .wrap import angle_of
 
 
-def tendons(s: Sweeps) -> Cords:
-    """Springs and dampers in tendons."""
-    return s.cords("tendons", range(len(s.model.tendons.names)), _tendon)
+def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cords:
+    """Springs and dampers in tendons, or something else about these."""
+    info = step.s.model.tendons
+    which = [i for i in range(len(info.names)) if info.stiffness[i] or info.damping[i]]
+    return step.s.cords("tendons", which, body or _tendon, lengths_of(step))
 
 
 def _tendon(cord: Cord) -> Pull:
@@ -76,6 +80,15 @@ def _affine(terms: Sequence[Value], cord: Cord) -> Value:
     return terms[0] + terms[1] * cord.length + terms[2] * cord.speed
 
 
+def _nearest(cord: Cord, control: Value) -> Cord:
+    """A servo of an angle with its length counted so that where it is told to go is not further than a half turn."""
+    (turn,) = cord.of("turn")
+    missing = (control - cord.length) / turn
+    s, c = trace.sin(missing), trace.cos(missing)
+    angle = angle_of(c, trace.absolute(s))
+    return replace(cord, length=control - turn * trace.select(s, 0.0, -angle, angle))
+
+
 ACTUATORS: dict[str, Callable[[Cord, Value], Pull]] = {
     "affine": _affine_actuator,
     "muscle": _muscle,
@@ -85,14 +98,16 @@ ACTUATORS: dict[str, Callable[[Cord, Value], Pull]] = {
 """The force along its length of each kind of actuator, from its control or activation."""
 
 
-def actuators(s: Sweeps, wrenches: Quantity[Wrench] | None) -> Cords:
+def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
     """The actuators that the files describe; those on frames add to the wrenches there.
 
     Where the user's commands are listened to, an actuator is switched off when one of its joints is taken over.
     """
+    s = step.s
 
     def body(cord: Cord) -> Pull:
-        pull = ACTUATORS[cord.kind](cord, drive_of(s, cord))
+        drive = drive_of(s, cord)
+        pull = ACTUATORS[cord.kind](_nearest(cord, drive) if cord.turns else cord, drive)
         (lower,), (upper,) = cord.of("force_lower"), cord.of("force_upper")
         pull = bounded(pull, lower, upper)
         if s.settings.drive is Drive.COMMANDS:
@@ -107,4 +122,4 @@ def actuators(s: Sweeps, wrenches: Quantity[Wrench] | None) -> Cords:
     which = range(s.model.n_actuators)
     if s.settings.drive is Drive.MIXED:  # environments cannot differ in what actuators pull on
         which = [a for a in which if not info.moment[a].any()]
-    return s.cords("actuators", which, body)
+    return s.cords("actuators", which, body, lengths_of(step))

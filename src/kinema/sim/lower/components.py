@@ -82,6 +82,8 @@ def _labels(model: Model) -> list[int]:
         join(_touched(model, actuator))
     for moment in (*model.tendons.moment, *(model.couplings.moment_a != 0) + (model.couplings.moment_b != 0)):
         join(_pulled(model, moment))
+    for path in set(model.paths.path_idx.tolist()):
+        join([f for f in model.paths.frame_idx[model.paths.path_idx == path].ravel().tolist() if f != WORLD])
     for pair in zip(model.ties.frame_a.tolist(), model.ties.frame_b.tolist(), strict=True):
         join([f for f in pair if f != WORLD])
     return [find(f) for f in range(model.n_frames)]

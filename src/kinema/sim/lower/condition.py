@@ -9,16 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.foundation import Array
-from kinema.model import Model
+from kinema.model import Model, Motion
+from kinema.trace import Place, Row
 
 from ..arrays import Owner
 from ..fields.groups import JACOBIAN, write_jacobian
+from ..force.paths import lengths_of
+from ..force.rotors import mass_with_rotors
 from ..rigid.aba import remaining_inertias
-from ..rigid.crba import mass_matrix
 from ..rigid.integrate import advance
-from ..rigid.kinematics import poses_in_parents, poses_in_world
+from ..rigid.kinematics import poses_in_parents
 from ..rigid.links import link_bodies
 from ..settings import Settings
+from ..step import Step
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import grow
 from .programs import plain_numbers
@@ -62,21 +65,21 @@ def weigh_constraints(model: Model) -> None:
     """How easily each constraint is moved at the start: the inverse inertias that decide how hard it is.
 
     As MuJoCo has them: of a degree of freedom (those of a ball, and the translations of a free joint, share theirs), of
-    a coupling by its levers, of a tie by the links it holds, at their centres of mass.
+    a coupling or a tendon by its levers, of a tie by the links it holds, at their centres of mass.
     """
-    n, ties, couplings = model.n_dofs, model.ties, model.couplings
+    n, ties, couplings, tendons = model.n_dofs, model.ties, model.couplings, model.tendons
     links = sorted({int(x) for x in (*ties.link_a, *ties.link_b) if x >= 0})
 
     def run(s: Sweeps) -> None:
-        where = poses_in_parents(s)
-        frames = poses_in_world(s, where)
-        mass_matrix(s, where).store("inertia")
+        step = Step(s)
+        where, frames = step.where, step.frames
+        mass_with_rotors(step).store("inertia")
         bodies = link_bodies(s, frames)
         for link in links:
             write_jacobian(s, where, frames, link, lambda ref: bodies[ref].center, f"{link} ")
 
     outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
-    found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0})
+    found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0, "vel": np.zeros(n)})
     found = {name: np.resize(np.concatenate([x, np.zeros(n * n)]), n * n) for name, x in found.items()}
     inverse = _inverse(found["inertia"].reshape(n, n))
     own = np.diag(inverse).copy()
@@ -90,6 +93,10 @@ def weigh_constraints(model: Model) -> None:
         of_link[link] = np.array([diagonal[:3].mean(), diagonal[3:].mean()])
     for i, (a, b) in enumerate(zip(ties.link_a.tolist(), ties.link_b.tolist(), strict=True)):
         ties.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
+    moments = {path: measured(model, model.qpos0)[1][path] for path in {*tendons.path_idx.tolist()} - {-1}}
+    for i, (lever, path) in enumerate(zip(tendons.moment, tendons.path_idx.tolist(), strict=True)):
+        moment = lever * moments.get(path, 1.0)
+        tendons.weight[i] = max(moment @ inverse @ moment, SMALLEST)
     for i, pair in enumerate(zip(couplings.moment_a, couplings.moment_b, strict=True)):
         couplings.weight[i] = max(sum(m @ inverse @ m for m in pair), SMALLEST)
 
@@ -102,17 +109,61 @@ def weigh_muscles(model: Model) -> None:
         return
 
     def run(s: Sweeps) -> None:
-        mass_matrix(s, poses_in_parents(s)).store("inertia")
+        mass_with_rotors(Step(s)).store("inertia")
 
-    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, {"qpos": model.qpos0})["inertia"]
+    arrays = {"qpos": model.qpos0, "vel": np.zeros(n)}
+    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, arrays)["inertia"]
+    _, paths = measured(model, model.qpos0)
     inertia = np.concatenate([found, np.zeros(n * n)])[: n * n].reshape(n, n)
     for a in np.flatnonzero(open_):
-        acceleration = float(np.linalg.norm(np.linalg.solve(inertia, actuators.moment[a])))
+        path = int(actuators.path_idx[a])
+        moment = actuators.moment[a] * (paths[path] if path >= 0 else 1.0)
+        acceleration = float(np.linalg.norm(np.linalg.solve(inertia, moment)))
         actuators.peak_force[a, actuators.per_acceleration[a]] /= max(acceleration, SMALLEST)
     actuators.per_acceleration[:] = False
 
 
 SMALLEST = 1e-15
+
+
+def measured(model: Model, q: Sequence[float] | Array) -> tuple[Array, Array]:
+    """The lengths of all paths at a configuration, and their moments, (paths, dofs)."""
+    count, n = 1 + max(model.paths.path_idx.tolist(), default=-1), model.n_dofs
+    outputs = {"lengths": (Owner.ENVIRONMENT, count), "moments": (Owner.DOF, count)}
+
+    def run(s: Sweeps) -> None:
+        found = lengths_of(Step(s))
+        rows = [Row("length", {"of": x, "to": Place("lengths", i)}) for i, x in found.lengths.items()]
+        for i, moment in found.moments.items():
+            rows += [Row("moment", {"of": x, "to": Place("moments", i * n + d)}) for d, x in moment.items()]
+        s.loop("paths, stored", rows, lambda code: code.write("to", [code.read("of")]))
+
+    found = plain_numbers(model, Settings(), run, outputs, {"qpos": q})
+    lengths, moments = (np.resize(np.append(x, np.zeros(count * n + 1)), count * max(n, 1)) for x in found.values())
+    return lengths[:count], moments[: count * n].reshape(count, n)
+
+
+def find_rest_lengths(model: Model) -> None:
+    """Of springs in tendons along paths that rest where the joints' springs do."""
+    tendons = model.tendons
+    unknown = np.flatnonzero(np.isnan(tendons.rest_lower))
+    if len(unknown):
+        lengths, _ = measured(model, _resting(model))
+        tendons.rest_lower[unknown] = tendons.rest_upper[unknown] = lengths[tendons.path_idx[unknown]]
+
+
+def _resting(model: Model) -> Array:
+    """Where the springs of joints are at rest; free joints where they start."""
+    q, frames, joints = model.qpos0.copy(), model.frames, model.joints
+    single = model.dofs.q_idx >= 0
+    q[model.dofs.q_idx[single]] = model.dofs.spring_ref[single]
+    for frame in np.flatnonzero(frames.motion == Motion.BALL):
+        start = int(frames.q_start[frame])
+        q[start : start + 4] = frames.spring_quat[frame]
+    for i in (i for i, kind in enumerate(joints.kinds) if kind == "free"):
+        own = slice(joints.q_start[i], joints.q_end[i])
+        q[own] = model.qpos0[own]
+    return q
 
 
 def _inverse(inertia: Array) -> Array:

@@ -109,14 +109,14 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         key += [(number[int(links.frame_idx[link])], str(link_numbers(model, link))) for link in part.links]
     key += [_content(model.actuators, a, part, number) for a in part.actuators]
     key += [_content(model.tendons, t, part, number) for t in part.tendons]
-    if is_held(model, part):  # what ties and couplings are like is not compared
+    if is_held(model, part):  # what ties, couplings and paths are like is not compared
         key.append(part.frames[0])
     return tuple(key)
 
 
 def is_held(model: Model, part: Component) -> bool:
-    """Whether anything in a part is tied or coupled."""
-    tied = {*model.ties.frame_a.tolist(), *model.ties.frame_b.tolist()}
+    """Whether anything in a part is tied or coupled, or has a path to it."""
+    tied = {*model.ties.frame_a.tolist(), *model.ties.frame_b.tolist(), *model.paths.frame_idx.ravel().tolist()}
     coupled = (model.couplings.moment_a != 0.0) | (model.couplings.moment_b != 0.0)
     return not tied.isdisjoint(part.frames) or bool(coupled[:, part.dofs].any())
 

@@ -52,8 +52,11 @@ class Limbs:
 def best_roles(tree: Tree) -> int:
     """How many threads of a GPU should share an environment: two, where that shortens the work of each enough.
 
-    More than two halve the number of environments that run at a time, which costs more than it brings.
+    More than two halve the number of environments that run at a time, which costs more than it brings. What searches
+    for something is not a straight line, and cannot be divided.
     """
+    if any(kind.endswith(("inside", "either")) for kind in tree.model.paths.kinds):
+        return 1
     whole, halved = find_limbs(tree, 1).longest, find_limbs(tree, 2).longest
     return 2 if whole > WORTH_DIVIDING and halved < LONGEST_HALF * whole else 1
 

@@ -110,7 +110,12 @@ def rolled_step(
 
 
 def needs_matrix(model: Model, tree: Tree, settings: Settings) -> bool:
-    """Whether the step is implicit in what a tendon or actuator does between two joints that move each other."""
+    """Whether the step is implicit in what a tendon or actuator does between two joints that move each other.
+
+    Or whether tendons have inertia, which is between joints as well.
+    """
+    if model.tendons.armature.any():
+        return True
     if settings.integrator is not Integrator.IMPLICIT:
         return False
     for moment in (*model.tendons.moment, *model.actuators.moment):

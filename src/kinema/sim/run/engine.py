@@ -17,7 +17,7 @@ from kinema.trace import UNIFORM
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, Use, arrays_of, start_of
 from ..fields.fields import Fields
-from ..lower.condition import weigh_constraints, weigh_muscles
+from ..lower.condition import find_rest_lengths, weigh_constraints, weigh_muscles
 from ..lower.limbs import best_roles, find_limbs
 from ..lower.plan import make_step, wants_rolling
 from ..rigid.integrate import RUNS
@@ -52,6 +52,7 @@ class Engine:
     ) -> None:
         if n_envs < 1:
             raise KinemaError(f"a scene has at least one environment, not {n_envs}")
+        find_rest_lengths(model)
         if (settings.limits or settings.constraints) and model.n_dofs:
             weigh_constraints(model)
         weigh_muscles(model)

@@ -34,6 +34,8 @@ class Cord:
     """Its numbers, by the name of an array."""
     frame: Ref | None = None
     """The frame that it pushes beside."""
+    turns: bool = False
+    """Whether it is a servo of an angle."""
     dynamics: str = "none"
     """How its activation follows its control."""
     early: bool = False
@@ -48,17 +50,39 @@ class CordKind:
     on_frame: bool
     levers: bool
     """Whether degrees of freedom change its length."""
+    turns: bool = False
     dynamics: str = "none"
     early: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """Of each path where its length is, and its moment over each degree of freedom that changes it."""
+
+    lengths: Mapping[int, Place]
+    moments: Mapping[int, Mapping[int, Place]]
+
+
+NO_LENGTHS = Lengths({}, {})
 
 
 class Cords:
     """Some actuators or tendons of a model: of each a pair of numbers, length and speed, then force and slope."""
 
-    def __init__(self, loops: Loops, name: str, which: Sequence[int], body: Callable[[Cord], Pull]) -> None:
+    def __init__(
+        self,
+        loops: Loops,
+        kind: str,
+        which: Sequence[int],
+        body: Callable[[Cord], Pull],
+        along: Lengths = NO_LENGTHS,
+        name: str = "",
+    ) -> None:
+        """The kind is a table of the model; the name tells apart what is found out about the same parts."""
         self.loops = loops
-        self.name = name
-        table = getattr(loops.model, name)
+        self.along = along
+        self.name = name or kind
+        table = getattr(loops.model, kind)
         own_dofs = {d for node in loops.nodes for d in node.dofs}
         self.moments: dict[int, dict[int, float]] = {}
         for i in which:
@@ -66,6 +90,7 @@ class Cords:
             frame = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
             if own_dofs.issuperset(moment) and (moment or any(n.index == frame for n in loops.nodes)):
                 self.moments[i] = moment
+        self.paths = {i: int(table.path_idx[i]) for i in self.moments if table.path_idx[i] >= 0 and self.moments[i]}
         self.pairs = {i: loops.take(2) for i in self.moments}
         pulled = {d for moment in self.moments.values() for d in moment}
         self._on: dict[int, Place] = {}
@@ -79,36 +104,53 @@ class Cords:
         loops = self.loops
         clear = [Row("pair", {"pair": place}) for place in (*self.pairs.values(), *self._on.values())]
         loops.loop(f"no {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
+        loops.loop(f"paths of {self.name}", [self._path_row(i) for i in self.paths], self._begin)
         levers = [(i, dof, lever) for i, moment in self.moments.items() for dof, lever in moment.items()]
         loops.loop(f"lengths of {self.name}", [self._lever_row(*x) for x in levers], self._gather)
         loops.loop(f"forces of {self.name}", [self._cord_row(table, i) for i in self.moments], self._pull(body))
         loops.loop(f"{self.name} on joints", [self._lever_row(*x) for x in levers], self._spread)
 
+    def _path_row(self, i: int) -> Row:
+        scale = next(iter(self.moments[i].values()))
+        return Row("path", {"pair": self.pairs[i], "length": self.along.lengths[self.paths[i]]}, {"scale": [scale]})
+
+    @staticmethod
+    def _begin(code: RowCode) -> None:
+        code.write("pair", [code.number("scale") * code.read("length"), 0.0])
+
     def _lever_row(self, i: int, dof: int, lever: float) -> Row:
         dofs, arrays = self.loops.model.dofs, self.loops.arrays_of(Owner.DOF, dof)
         places = {"pair": self.pairs[i], "vel": arrays["vel"], "on": self._on[dof]}
+        if i in self.paths:
+            places["moment"] = self.along.moments[self.paths[i]][dof]
+            return Row("path", places, {"lever": [lever]})
         if dofs.q_idx[dof] < 0:
             return Row("turning", places, {"lever": [lever]})
         places["qpos"] = self.loops.arrays_of(Owner.COORDINATE, int(dofs.q_idx[dof]))["qpos"]
         return Row("along", places, {"lever": [lever]})
 
     @staticmethod
-    def _gather(code: RowCode) -> None:
-        lever = code.number("lever")
+    def _lever(code: RowCode) -> Value:
+        return code.number("lever") * (code.read("moment") if code.kind == "path" else 1.0)
+
+    @classmethod
+    def _gather(cls, code: RowCode) -> None:
+        lever = cls._lever(code)
         length, speed = code.array("pair", 2)
         if code.kind == "along":
             length = length + lever * code.read("qpos")
         code.write("pair", [length, speed + lever * code.read("vel")])
 
-    @staticmethod
-    def _spread(code: RowCode) -> None:
-        lever = code.number("lever")
+    @classmethod
+    def _spread(cls, code: RowCode) -> None:
+        lever = cls._lever(code)
         (force, slope), (push, hold) = code.array("pair", 2), code.array("on", 2)
         code.write("on", [push + lever * force, hold + (lever * lever) * slope])
 
     def _cord_row(self, table: Any, i: int) -> Row:
         frame = int(table.frame_idx[i]) if hasattr(table, "frame_idx") else WORLD
-        kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]))
+        turns = hasattr(table, "turn") and bool(table.turn[i])
+        kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]), turns)
         own: dict[str, Place] = {"pair": self.pairs[i]}
         if self.name == "actuators":
             kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]))
@@ -166,15 +208,25 @@ class Cords:
         self.loops.loop(f"total of {self.name}", rows, body)
         return self.loops.recorder.read(SCRATCH, place.row)
 
-    def couplings(self) -> list[tuple[int, int, int, float]]:
-        """Pairs of degrees of freedom that share one and move each other: it, the moved one, the mover, both levers."""
-        tree = self.loops.tree
-        found = []
+    def couplings(self, entry: Callable[[int, int], Place]) -> list[Row]:
+        """A row for each two degrees of freedom that share one and move each other; see `lever_product`."""
+        rows: list[Row] = []
         for i, moment in self.moments.items():
+            known = self.along.moments[self.paths[i]] if i in self.paths else {}
             for dof, lever in moment.items():
-                movers = set(tree.ancestors(dof))
-                found += [(i, dof, mover, lever * its) for mover, its in moment.items() if mover in movers]
-        return found
+                movers = set(self.loops.tree.ancestors(dof))
+                for mover in (m for m in moment if m in movers):
+                    places = {"entry": entry(dof, mover), "pair": self.pairs[i]}
+                    places |= {"a": known[dof], "b": known[mover]} if known else {}
+                    kind = "path" if known else "constant"
+                    rows.append(self.loops.row(kind, {}, places, {"levers": [lever * moment[mover]]}))
+        return rows
+
+
+def lever_product(code: RowCode) -> Value:
+    """Of two degrees of freedom that share a cord: the product of their levers."""
+    levers = code.number("levers")
+    return levers * code.read("a") * code.read("b") if code.kind == "path" else levers
 
 
 def _cord(code: RowCode, length: Value, speed: Value) -> Cord:
@@ -187,4 +239,4 @@ def _cord(code: RowCode, length: Value, speed: Value) -> Cord:
         return [code.read(array)] if held else code.numbers(array)
 
     frame = frame_ref("frame ") if kind.on_frame else None
-    return Cord(kind.kind, length, speed, of, frame, kind.dynamics, kind.early)
+    return Cord(kind.kind, length, speed, of, frame, kind.turns, kind.dynamics, kind.early)

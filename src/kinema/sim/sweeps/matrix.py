@@ -14,7 +14,7 @@ from typing import Any
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from .cords import Cords
+from .cords import Cords, lever_product
 from .loops import Loops, Quantity
 from .rows import FrameKind
 from .tree import WORLD, Node, frame_ref
@@ -150,16 +150,12 @@ class TreeMatrix:
         rows_of = [loops.frame_row(node) for node in loops.nodes]
         loops.loop(f"{name}, on the diagonal", rows_of, lambda code: on_diagonal(loops.node(code)))
         for made in cords:
-            rows = [
-                loops.row("coupling", {}, {"entry": copy.entry(d, m), "pair": made.pairs[i]}, {"levers": [levers]})
-                for i, d, m, levers in made.couplings()
-            ]
 
             def couple(code: RowCode) -> None:
                 slope = code.read("pair", 1)
-                code.write("entry", [code.read("entry") + times() * code.number("levers") * slope])
+                code.write("entry", [code.read("entry") + times() * lever_product(code) * slope])
 
-            loops.loop(f"{name}, {made.name} between joints", rows, couple)
+            loops.loop(f"{name}, {made.name} between joints", made.couplings(copy.entry), couple)
         return copy
 
     def _copied(self, name: str) -> TreeMatrix:

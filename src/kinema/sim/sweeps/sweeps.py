@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from kinema.model import Model, Motion
 from kinema.trace import SCRATCH, RowCode, Value
 
-from .cords import Cord, Cords, Pull
+from .cords import NO_LENGTHS, Cord, Cords, Lengths, Pull
 from .loops import Loops, PartRow, Quantity
 from .maths import Vector
 from .matrix import TreeMatrix, paths_of
@@ -135,9 +135,16 @@ class Sweeps(Loops):
         self.loop(name, rows, run)
         return like(nothing, [self.recorder.read(SCRATCH, place.row + i) for i in range(count)])
 
-    def cords(self, kind: str, which: Sequence[int], body: Callable[[Cord], Pull]) -> Cords:
+    def cords(
+        self,
+        kind: str,
+        which: Sequence[int],
+        body: Callable[[Cord], Pull],
+        along: Lengths = NO_LENGTHS,
+        name: str = "",
+    ) -> Cords:
         """Some actuators or tendons: the pull of each along its length, and what that does to degrees of freedom."""
-        made = Cords(self, kind, which, body)
+        made = Cords(self, kind, which, body, along, name)
         self.found.append(made)
         return made
 
