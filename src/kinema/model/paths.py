@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kinema.foundation import Array
 
-Ints = npt.NDArray[np.int32]
+from .bodies import Ints
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
