@@ -44,7 +44,8 @@ def main() -> None:
     steps = options.envs * round(SECONDS / scene.dt)
     print(f"{options.envs:,} grippers for {SECONDS:g} s: {steps / seconds / 1e6:.2f} million steps a second")
     print(f"loops ({', '.join(scene.tie_names)}) opened by {gap * 1e3:.4f} mm at most")
-    print(f"the mimic joint was off by {off:.1e} rad at most; {int(scene.get_error_envs_mask().sum())} copies went wrong")
+    wrong = int(scene.get_error_envs_mask().sum())
+    print(f"the mimic joint was off by {off:.1e} rad at most; {wrong} copies went wrong")
 
 
 if __name__ == "__main__":

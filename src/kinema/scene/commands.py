@@ -15,8 +15,12 @@ from .arguments import parameter
 from .batches import Index, batched, environments, items
 from .running import Running
 
-_CONSTANTS = ("kp", "kv", "armature", "damping", "force_lower", "force_upper")
+_CONSTANTS = ("kp", "kv", "armature", "damping", "force_lower", "force_upper", "lower", "upper")
 """Parameters of degrees of freedom that may be set before building."""
+
+
+_CALLED = {"force_lower": "force_range", "force_upper": "force_range", "lower": "limit", "upper": "limit"}
+"""What sets them, where that is called otherwise."""
 
 
 class Commands(ABC):
@@ -113,8 +117,27 @@ class Commands(ABC):
         self._set_dofs("force_lower", low, dofs_idx, None)
         self._set_dofs("force_upper", high, dofs_idx, None)
 
+    def set_dofs_limit(self, lower: Any, upper: Any, dofs_idx: Any = None) -> None:
+        """Where joints stop [m, rad], for all environments; after building only of joints that had limits then."""
+        what = "set_dofs_limit"
+        dofs = self._dofs(dofs_idx, what)
+        low, high = (batched(x, 1, (len(dofs),), np.float64, what) for x in (lower, upper))
+        if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
+            raise KinemaError(
+                f"{what}: expected lower limits that are not above their upper ones, not {lower!r}, {upper!r}"
+            )
+        if self._info is not None:
+            info, rows = self._running.model.dofs, self._info.dof_start + dofs
+            free = np.isinf(info.lower[rows]) & np.isinf(info.upper[rows])
+            if free.any() or not self._running.engine.settings.limits:
+                name = info.names[rows[int(np.argmax(free))]]
+                raise KinemaError(f'{what}: "{name}" was built without limits: set them before building')
+            info.lower[rows], info.upper[rows] = low[0], high[0]
+        self._set_dofs("lower", low, dofs_idx, None)
+        self._set_dofs("upper", high, dofs_idx, None)
+
     def _set_dofs(self, name: str, values: Any, dofs_idx: Any, envs_idx: Any) -> None:
-        what = f"set_dofs_{'force_range' if name.startswith('force') else name}"
+        what = f"set_dofs_{_CALLED.get(name, name)}"
         dofs = self._dofs(dofs_idx, what)
         if self._info is None:
             if envs_idx is not None:

@@ -42,6 +42,8 @@ class Scene:
         limits: whether joints stop at their limits.
         constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
             closed.
+        iterations: how many Newton steps the solver of constraints takes at most; it stops as soon as it has arrived.
+        ls_iterations: how many trials it makes at most along each of them.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         substeps: how many equal steps `dt` is divided into.
@@ -59,6 +61,8 @@ class Scene:
         contacts: bool = True,
         limits: bool = True,
         constraints: bool = True,
+        iterations: int = 30,
+        ls_iterations: int = 12,
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
         substeps: int = 1,
@@ -71,6 +75,8 @@ class Scene:
         self.contacts = flag(contacts, "contacts")
         self.limits = flag(limits, "limits")
         self.constraints = flag(constraints, "constraints")
+        self.iterations = whole(iterations, "iterations", "iteration")
+        self.ls_iterations = whole(ls_iterations, "ls_iterations", "trial")
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
         self.substeps = whole(substeps, "substeps", "substep")
@@ -195,6 +201,8 @@ class Scene:
             integrator=self.integrator,
             limits=self.limits,
             constraints=self.constraints,
+            iterations=self.iterations,
+            ls_iterations=self.ls_iterations,
             per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
             external_forces=flag(external_forces, "external_forces"),
         )

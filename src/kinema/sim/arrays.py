@@ -108,6 +108,10 @@ def _activated(model: Model) -> bool:
     return bool(model.actuators.has_activation.any())
 
 
+def _limited(settings: Settings) -> bool:
+    return settings.limits
+
+
 def _pushed(settings: Settings) -> bool:
     return settings.external_forces
 
@@ -135,6 +139,7 @@ ARRAYS = [
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("kp", "kv")),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, asked_as=("kp", "kv")) for name in GAINS),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("force_lower", "force_upper")),
+    *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name), when=_limited) for name in ("lower", "upper")),
     ArrayInfo("actuator_on", Owner.ACTUATOR, Use.INPUT, start=lambda *_: 1.0),
     *(ArrayInfo(name, Owner.DOF, Use.CONSTANT, start=_of_dofs(name)) for name in ("armature", "damping")),
     ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),

@@ -58,6 +58,10 @@ class Settings:
     """Whether joints stop at their limits."""
     constraints: bool = False
     """Whether there is dry friction, and what is tied or coupled holds."""
+    iterations: int = 30
+    """Newton steps at most, to the forces of constraints."""
+    ls_iterations: int = 12
+    """Trials at most, along each of them."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
     roles: int = 1

@@ -16,6 +16,7 @@ from kinema.model import Model
 from kinema.trace import Place, Recorder, Row, RowCode, Value, record_loop, unroll
 
 from ..arrays import ARRAYS, BY_NAME, Owner, Use
+from ..constrain.limits import limit_blocks
 from ..settings import Settings
 from ..stages import take
 from ..step import Step
@@ -105,6 +106,7 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         constants = {k: v for k, v in frame_numbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}
         ranges = (node.qs.start - part.qs[0], node.dofs.start - part.dofs[0])
         key += [number[node.parent], FrameKind.of(node), ranges, str(constants)]
+        key += [block.tells["side"] for block in limit_blocks(model, [node])] if settings.limits else []
     if links_matter:
         key += [(number[int(links.frame_idx[link])], str(link_numbers(model, link))) for link in part.links]
     key += [_content(model.actuators, a, part, number) for a in part.actuators]

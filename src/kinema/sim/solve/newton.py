@@ -18,8 +18,6 @@ from ..sweeps.matrix import Factors, TreeMatrix, coupled
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
 
-MOST_STEPS = 30
-MOST_TRIALS = 12
 NEAR = 1e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
 LARGE, SMALLEST = 1e30, 1e-30
@@ -56,7 +54,7 @@ def newton(
         _advance(s, length, weight, heavy)
         return 0.5, changed
 
-    s.repeat("Newton's method", step, MOST_STEPS)
+    s.repeat("Newton's method", step, s.settings.iterations)
     rows.each("forces of constraints in the end", _force)
     return rows.joint_forces("constraint forces")
 
@@ -132,7 +130,7 @@ def _search(
         missing = trace.absolute(slope)
         return [trace.select(near, missing, inside, length), low, high], near, missing
 
-    length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], MOST_TRIALS)
+    length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], s.settings.ls_iterations)
     s.recorder.write(SCRATCH, [length], place.row)
     return place
 
