@@ -19,7 +19,7 @@ EMISSIONS = ("unrolled", "rolled")
 
 
 def load_constrained(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
-    """The file on both sides, with constraints but for contacts and limits of tendons, which Kinema does not have."""
+    """The file on both sides, with constraints but for contacts."""
     pair = load(file, diagnostics)
     theirs = pair.theirs
     theirs.opt.disableflags &= ~int(Disable.mjDSBL_CONSTRAINT)
@@ -27,8 +27,6 @@ def load_constrained(file: Path, diagnostics: Diagnostics | None = None) -> Pair
     theirs.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
     theirs.opt.tolerance, theirs.opt.iterations = 0.0, 40
     theirs.opt.ls_tolerance, theirs.opt.ls_iterations = 1e-6, 100
-    theirs.tendon_limited[:] = 0
-    theirs.tendon_frictionloss[:] = 0.0
     return pair
 
 
