@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import Array, KinemaError
+from kinema.description import Robot, World
+from kinema.foundation import Array, ArrayLike, KinemaError, Pose
 
 from .batches import as_array
 
@@ -79,3 +80,14 @@ def parameter(name: str, array: np.ndarray, what: str) -> np.ndarray:
     if wrong.any():
         raise KinemaError(f"{what}: expected {wanted}, not {array[wrong].flat[0]:g}")
     return array
+
+
+def placed(description: Robot | World, pos: ArrayLike, quat: ArrayLike) -> Pose | None:
+    """Where a description's base frame goes; None for where its file puts it."""
+    p, q = numbers(pos, "pos", "three"), numbers(quat, "quat", "four")
+    if not q.any():
+        raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
+    pose = Pose.from_quaternion(p, q)
+    if not p.any() and np.array_equal(pose.rotation, np.eye(3)):
+        return None
+    return pose @ description.pose if isinstance(description, Robot) else pose

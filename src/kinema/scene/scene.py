@@ -12,11 +12,11 @@ import numpy as np
 from kinema.backend import find_device
 from kinema.compile import Part, compile_model
 from kinema.description import Robot, World
-from kinema.foundation import ArrayLike, Diagnostics, KinemaError, Pose, unique_name
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.model import Model
 from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
-from .arguments import choice, device_name, duration, flag, numbers, whole
+from .arguments import choice, device_name, duration, flag, numbers, placed, whole
 from .batches import environments
 from .controls import Controls
 from .entity import Entity
@@ -165,7 +165,7 @@ class Scene:
         part = Part(
             name=unique_name(name or description.name or "entity", self._names),
             description=description,
-            pose=_placed(description, pos, quat),
+            pose=placed(description, pos, quat),
             fixed=None if fixed is None else flag(fixed, "fixed"),
         )
         entity = Entity(self, part.name, description, compile_model([part]))
@@ -339,14 +339,3 @@ class Scene:
         """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""
         system = self.running.engine.fields.system
         return np.array(system.kinetic_energy.numpy()), np.array(system.potential_energy.numpy())
-
-
-def _placed(description: Robot | World, pos: ArrayLike, quat: ArrayLike) -> Pose | None:
-    """Where a description's base frame goes; None for where its file puts it."""
-    p, q = numbers(pos, "pos", "three"), numbers(quat, "quat", "four")
-    if not q.any():
-        raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
-    pose = Pose.from_quaternion(p, q)
-    if not p.any() and np.array_equal(pose.rotation, np.eye(3)):
-        return None
-    return pose @ description.pose if isinstance(description, Robot) else pose
