@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 
 from kinema.shapes import (
     MeshData,
+from kit.assets import SHARED_ASSETS
     MeshError,
     MeshLimits,
     apply_linear,
@@ -307,7 +308,7 @@ def test_dae_without_a_scene_gives_its_geometries() -> None:
 
 def test_real_robot_meshes_match_trimesh() -> None:
     """Whatever meshes the shared assets hold, where they are at hand."""
-    assets = Path("/work/shared/assets")
+    assets = SHARED_ASSETS
     paths = sorted(assets.rglob("*.dae")) + sorted(assets.rglob("*.obj"))[:8] + sorted(assets.rglob("*.stl"))[:8]
     if not paths:
         pytest.skip("no shared assets here")
