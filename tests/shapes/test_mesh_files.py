@@ -16,7 +16,6 @@ from scipy.spatial.transform import Rotation
 
 from kinema.shapes import (
     MeshData,
-from kit.assets import SHARED_ASSETS
     MeshError,
     MeshLimits,
     apply_linear,
@@ -28,6 +27,7 @@ from kit.assets import SHARED_ASSETS
     parse_mesh,
     weld,
 )
+from kit.assets import SHARED_ASSETS
 
 from . import mesh_writers as write
 
