@@ -50,12 +50,6 @@ class _Workers:
             self._all.append(worker)
             return worker
 
-    def warm_up(self) -> None:
-        """Start a process now, which will be wanted soon."""
-        worker = self._take()
-        with self._lock:
-            self._idle.append(worker)
-
     def compile(self, text: str) -> bytes:
         """Object code or PTX; an interrupt ends the process that is compiling."""
         worker = self._take()

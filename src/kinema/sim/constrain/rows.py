@@ -18,6 +18,7 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 from ..rigid.kinematics import Moving, Pose, Twist
 from ..sweeps.cords import Lengths
 from ..sweeps.loops import Quantity
+from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
 from .impedance import impedance, reference, sound
@@ -162,7 +163,7 @@ class Rows:
             kind: BlockKind = code.kind  # type: ignore[assignment]
             n, margin, solimp = kind.n_rows, code.number("margin"), code.numbers("solimp")
             positions = [x - margin for x in code.array("position", n)]
-            off = positions[0] if n == 1 else trace.sqrt(_sum([x * x for x in positions]))
+            off = positions[0] if n == 1 else trace.sqrt(dot(positions, positions))
             hard = impedance(solimp, kind.power, off)
             spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"))
             stiff = [hard / ((1.0 - hard) * weight) for weight in code.numbers("weights")]
@@ -258,10 +259,3 @@ def pushes(code: RowCode, residuals: Sequence[Value]) -> list[tuple[Value, Value
             force = trace.clamp(force, -bound, bound)
         result.append((force, slope))
     return result
-
-
-def _sum(parts: Sequence[Value]) -> Value:
-    total: Value = 0.0
-    for part in parts:
-        total = total + part
-    return total

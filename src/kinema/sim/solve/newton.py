@@ -14,6 +14,7 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..constrain.rows import BlockKind, Rows, pushes
 from ..sweeps.loops import Quantity
+from ..sweeps.maths import dot
 from ..sweeps.matrix import Factors, TreeMatrix, coupled
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
@@ -113,7 +114,7 @@ def _search(
     place = s.take_fixed(1)
 
     def products(node: Node) -> tuple[Value, Value, Value]:
-        return tuple(_dot(along[node.here], x[node.here]) for x in (weight, heavy, downhill))  # type: ignore[return-value]
+        return tuple(dot(along[node.here], x[node.here]) for x in (weight, heavy, downhill))  # type: ignore[return-value]
 
     linear, square, start = s.total("the search", Forest.FRAMES, (0.0, 0.0, 0.0), products)
     near = NEAR * trace.absolute(start)
@@ -148,10 +149,3 @@ def _advance(s: Sweeps, length: Place, quantity: Quantity[list[Value]], directio
         quantity.put(here, [x + code.read("length") * d for x, d in moved])
 
     s.loop("along the direction", rows, body)
-
-
-def _dot(a: Sequence[Value], b: Sequence[Value]) -> Value:
-    total: Value = 0.0
-    for x, y in zip(a, b, strict=True):
-        total = total + x * y
-    return total
