@@ -25,6 +25,8 @@ SCRATCH = "scratch"
 """The arena of what a run computes and the next one does not need."""
 NUMBER = "number "
 """What the names of a table's constants start with: an array may have the same name."""
+FIRST, MANY = "first of ", "many of "
+"""What the names of two whole numbers of a row start with: which rows of a loop within its code are its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,10 @@ class Loop:
     """Whether no row reads what another one writes: then they may run side by side."""
     sums: tuple[str, ...] = ()
     """Arrays that independent rows only add to."""
+    stays: bool = False
+    """Whether it is a loop also in what is a straight line otherwise."""
+    within: str = ""
+    """Of a loop in the code of rows: under which name these say which of its rows are theirs; else all are."""
 
     def case_of_row(self) -> npt.NDArray[np.int32]:
         """Which case each row is."""

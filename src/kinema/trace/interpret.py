@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Repeat, Slot
+from .blocks import FIRST, MANY, SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Repeat, Slot
 from .program import Program
 
 _RUN: dict[str, Callable[..., Any]] = {
@@ -68,10 +68,7 @@ class _Run:
                 case Line():
                     self.line(block)
                 case Loop():
-                    for ints, floats, case in zip(block.ints, block.floats, block.case_of_row(), strict=True):
-                        self.rows.append((block.cases[int(case)], ints, floats))
-                        self.run(block.cases[int(case)].blocks)
-                        self.rows.pop()
+                    self.loop(block)
                 case Count():
                     self.count(block)
                 case Repeat():
@@ -81,6 +78,22 @@ class _Run:
                     if self._narrow(self.get(block.flag) > 0.5):
                         self.run(block.body)
                     self.active = before
+
+    def loop(self, loop: Loop) -> None:
+        kinds = loop.case_of_row()
+        for i in self._rows(loop):
+            case = loop.cases[int(kinds[i])]
+            self.rows.append((case, loop.ints[i], loop.floats[i]))
+            self.run(case.blocks)
+            self.rows.pop()
+
+    def _rows(self, loop: Loop) -> range:
+        """Those of a loop that run: within the code of a row, its own."""
+        if not loop.within:
+            return range(len(loop.ints))
+        case, ints, _ = self.rows[-1]
+        first, many = (int(ints[case.arrays[word + loop.within][1]]) for word in (FIRST, MANY))
+        return range(first, first + many)
 
     def _narrow(self, mask: np.ndarray) -> bool:
         """Only these environments from now on; whether there are any."""
@@ -130,7 +143,8 @@ class _Run:
                 return floats[:, None], case.numbers[slot]
             if slot.array in case.arrays:
                 arena, column = case.arrays[slot.array]
-                return self.arrays[arena], int(ints[column]) + slot.item
+                start = self.places.get(arena, Place(arena, 0))  # a straight line calls arrays by their names
+                return self.arrays[start.arena], start.row + int(ints[column]) + slot.item
         if slot.array in self.places:
             place = self.places[slot.array]
             return self.arrays[place.arena], place.row + slot.item

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .blocks import SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot
+from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot
 from .llvm_words import LlvmWords
 from .lowering import UNIFORM, Addresses, Target, uniform_values
 from .program import Program
@@ -75,7 +75,13 @@ class LlvmBlocks(LlvmWords):
     def _loop(self, loop: Loop) -> None:
         number, at = self.addresses.number_of(loop), self.addresses.header(loop)
         count, start, first = (self._int("ints", f"{at + i}") for i in range(3))
-        rows, row = self.begin("0", count)
+        if loop.within:
+            outer, case = self.addresses.rows[-1]
+            own, many = (self._columns[outer, case.arrays[word + loop.within][1]] for word in (FIRST, MANY))
+            rows, turn = self.begin("0", many)
+            row = self.set(f"add {self.i} {own}, {turn}")
+        else:
+            rows, row = self.begin("0", count)
         for name, begin, width in (("row", start, loop.ints.shape[1]), ("number", first, loop.floats.shape[1])):
             offset = self.set(f"mul {self.i} {row}, {width}")
             index = self.set(f"add {self.i} {begin}, {offset}")

@@ -9,12 +9,13 @@ code does not grow with the model, and models that need the same kinds share it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from .blocks import NUMBER, Case, Loop, Place, Slot, lines
+from .blocks import FIRST, MANY, NUMBER, Blocks, Case, Loop, Place, Slot, inner, lines
 from .record import Recorder
 from .tape import Scalar, Value
 
@@ -32,17 +33,25 @@ class Row:
     """Array -> where its first item is for this row."""
     numbers: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Symbols only in what is going to be unrolled."""
+    inside: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    """Rows of its own, for loops in its code."""
 
 
 class RowCode:
     """What the code of a kind of rows reads and writes, while it is traced."""
 
-    def __init__(self, rows: Sequence[Row], recorder: Recorder, folded: Mapping[str, Sequence[float | None]]) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        recorder: Recorder,
+        folded: Mapping[str, Sequence[float | None]],
+        around: RowCode | None = None,
+    ) -> None:
         self.rows = rows
         """All rows that run this code; they may be given more places meanwhile."""
         self.kind = rows[0].kind
         self.recorder = recorder
-        self._folded = folded
+        self._folded = folded if around is None else {**around._folded, **folded}
 
     def read(self, array: str, item: int = 0) -> Value:
         """An item of an array of this row."""
@@ -64,6 +73,16 @@ class RowCode:
         """Store items of an array one after the other, when all of this line is computed."""
         self.recorder.write(array, values, item)
 
+    def each(self, name: str, body: Body) -> None:
+        """A loop over rows of this row's own, whose code sees what this row has as well."""
+        own: list[Row] = []
+        for row in self.rows:
+            found = row.inside.get(name, ())
+            row.places[FIRST + name] = Place("", len(own))
+            row.places[MANY + name] = Place("", len(found))
+            own.extend(found)
+        _record(self.recorder, name, own, body, within=name, around=self)
+
 
 Body = Callable[[RowCode], None]
 
@@ -76,8 +95,15 @@ def record_loop(
     *,
     independent: bool = False,
     sums: tuple[str, ...] = (),
+    stays: bool = False,
 ) -> None:
     """Trace the code of each kind of rows, pack the rows, and add the loop to what is recorded."""
+    _record(recorder, name, rows, body, independent=independent, sums=sums, stays=stays)
+
+
+def _record(
+    recorder: Recorder, name: str, rows: Sequence[Row], body: Body, around: RowCode | None = None, **how: Any
+) -> None:
     if not rows:
         return
     by_kind: dict[str, list[Row]] = {}
@@ -89,7 +115,7 @@ def record_loop(
     own_locals: dict[str, int] = {}
     for number, kind in enumerate(kinds):
         prefix = f"{recorder.prefix}{len(recorder.locals)} {number} "
-        cases[kind], needed = _trace(kind, by_kind[kind], body, several, prefix)
+        cases[kind], needed = _trace(kind, by_kind[kind], body, several, prefix, around)
         own_locals.update(needed)
     width = several + max(len(c.arrays) for c in cases.values())
     ints = np.zeros((len(rows), width), np.int32)
@@ -102,17 +128,19 @@ def record_loop(
             ints[i, column] = row.places[array].row
         for slot, column in case.numbers.items():
             floats[i, column] = row.numbers[slot.array.removeprefix(NUMBER)][slot.item]
-    recorder.loop(Loop(name, tuple(cases[k] for k in kinds), ints, floats, independent, sums), own_locals)
+    recorder.loop(Loop(name, tuple(cases[k] for k in kinds), ints, floats, **how), own_locals)
 
 
-def _trace(kind: str, rows: Sequence[Row], body: Body, first: int, prefix: str) -> tuple[Case, dict[str, int]]:
+def _trace(
+    kind: str, rows: Sequence[Row], body: Body, first: int, prefix: str, around: RowCode | None
+) -> tuple[Case, dict[str, int]]:
     """The code of one kind, and the local arrays it needs, under names that no other code has."""
     folded = {name: _fold([row.numbers[name] for row in rows]) for name in rows[0].numbers}
     recorder = Recorder(prefix)
-    body(RowCode(rows, recorder, folded))
+    body(RowCode(rows, recorder, folded, around))
     program = recorder.finish()
     slots = [slot for line in lines(program.blocks) for slot in line.slots()]
-    used = {slot.array for slot in slots}
+    used = {slot.array for slot in slots} | {word + name for name in _within(program.blocks) for word in (FIRST, MANY)}
     arrays = {a: p.arena for a, p in rows[0].places.items() if a in used}
     assert all(row.places[a].arena == arena for a, arena in arrays.items() for row in rows), "one arena for each array"
     ordered = (Slot(NUMBER + name, i) for name, values in folded.items() for i in range(len(values)))
@@ -123,6 +151,16 @@ def _trace(kind: str, rows: Sequence[Row], body: Body, first: int, prefix: str) 
         {a: (arena, i + first) for i, (a, arena) in enumerate(arrays.items())},
         {s: i for i, s in enumerate(s for s in ordered if s in wanted)},
     ), dict(program.locals)
+
+
+def _within(blocks: Blocks) -> Iterator[str]:
+    """The loops of code that rows have rows for."""
+    for block in blocks:
+        if isinstance(block, Loop) and block.within:
+            yield block.within
+        elif not isinstance(block, Loop):
+            for body in inner(block):
+                yield from _within(body)
 
 
 def _fold(values: Sequence[Sequence[Value]]) -> list[float | None]:

@@ -73,7 +73,8 @@ class Addresses:
                 return Address("", 0, (number, case.numbers[slot]))
             if slot.array in case.arrays:
                 arena, column = case.arrays[slot.array]
-                return Address(arena, slot.item, (number, column))
+                start = self._places.get(arena, Place(arena, 0))  # a straight line calls arrays by their names
+                return Address(start.arena, start.row + slot.item, (number, column))
         if slot.array in self._program.locals or slot.array == SCRATCH:
             return Address(slot.array, slot.item)
         place = self._places[slot.array]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,8 @@ class Program:
     """Arrays of a run, by name: how many numbers each has."""
     n_scratch: int = 0
     """Rows of the arena `scratch`."""
+    taken: Sequence[int] = ()
+    """Where the pieces start that these rows were taken in, in order."""
 
     @property
     def line(self) -> Line:
@@ -38,6 +40,11 @@ class Program:
     def loops(self) -> list[Loop]:
         """All loops over tables, in the order of their text."""
         return list(_loops(self.blocks))
+
+    @property
+    def keeps_loops(self) -> bool:
+        """Whether some loops stay where all else becomes a straight line."""
+        return any(loop.stays for loop in self.loops)
 
     @property
     def inputs(self) -> dict[str, int]:

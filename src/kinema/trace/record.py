@@ -145,7 +145,9 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------------------------- the end
 
-    def finish(self, outputs: Mapping[str, State] | None = None, n_scratch: int = 0) -> Program:
+    def finish(
+        self, outputs: Mapping[str, State] | None = None, n_scratch: int = 0, taken: Sequence[int] = ()
+    ) -> Program:
         """The program, without what nothing needs."""
         for array, values in (outputs or {}).items():
             self.write(array, values)
@@ -153,7 +155,7 @@ class Recorder:
         blocks = self._close(self._open[0], wanted)
         if wanted:
             self.locals[self.prefix + CARRIED] = max(wanted) + 1
-        return Program(blocks, dict(self.locals), n_scratch)
+        return Program(blocks, dict(self.locals), n_scratch, taken)
 
     def _close(self, drafts: Sequence[_Draft | _Nest | Loop], wanted: set[int]) -> Blocks:
         """From the last to the first, so that it is known which values later lines want."""

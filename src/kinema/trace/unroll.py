@@ -6,6 +6,9 @@ never computed. On plain numbers the same computes.
 
 Loops that only a run can end, and conditions, stay. What their bodies write, and someone reads later, is carried
 through them; a first run, of which nothing is kept, finds out what that is.
+
+Loops over tables that are to stay work in real memory: what they read is stored before them, and what they write is
+read again after them.
 """
 
 from __future__ import annotations
@@ -13,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot
+from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot
 from .functions import OPERATIONS
 from .program import Program
 from .record import Recorder, repeat
+from .staying import Cell, Touched, staying_loops, touched
 from .tape import Scalar, Value
 
-Cell = tuple[str, int]
-"""A number in memory: its arena or array, and which of its rows."""
 Read = Callable[[str, int], Value]
 """What an array holds before the program runs."""
 
@@ -48,17 +50,25 @@ class _UndecidedError(Exception):
 
 def unroll(program: Program, read: Read, recorder: Recorder | None = None) -> dict[Cell, Value]:
     """What a program leaves in each cell of the arrays that outlive it; without a recorder on plain numbers."""
+    staying = {} if recorder is None else {id(x): touched(program, x) for x in staying_loops(program.blocks)}
     try:
-        return _Unrolling(program, read, recorder, None).outcome()
+        return _Unrolling(program, read, recorder, None, staying).outcome()
     except _UndecidedError:
         uses = _Uses()
-        _Unrolling(program, read, recorder or Recorder(), uses, dry=True).outcome()
-        return _Unrolling(program, read, recorder, uses).outcome()
+        _Unrolling(program, read, recorder or Recorder(), uses, staying, dry=True).outcome()
+        return _Unrolling(program, read, recorder, uses, staying).outcome()
 
 
 class _Unrolling:
     def __init__(
-        self, program: Program, read: Read, recorder: Recorder | None, uses: _Uses | None, *, dry: bool = False
+        self,
+        program: Program,
+        read: Read,
+        recorder: Recorder | None,
+        uses: _Uses | None,
+        staying: Mapping[int, Touched],
+        *,
+        dry: bool = False,
     ) -> None:
         self.program = program
         self.read = read
@@ -71,9 +81,17 @@ class _Unrolling:
         self.turns: list[Value] = []
         self.arrays: dict[str, str] = {}
         """What local arrays that stay are called in the new program."""
+        self.staying = staying
+        self.shared: set[Cell] = set().union(*(x.writes for x in staying.values()))
+        """What loops that stay write: it is read from memory again whenever these may have run."""
+        self.dirty: set[Cell] = set()
+        """What of it has been computed and not been stored yet."""
+        self.stored: dict[Cell, Value] = {}
+        """What has been stored of the rest, for such loops to read."""
 
     def outcome(self) -> dict[Cell, Value]:
         self.blocks(self.program.blocks)
+        self.settle()
         inside = {SCRATCH, *self.program.locals}
         return {cell: self.get(cell) for cell in list(self.memory) if cell[0] not in inside}
 
@@ -82,6 +100,8 @@ class _Unrolling:
             match block:
                 case Line():
                     self.line(block)
+                case Loop() if id(block) in self.staying:
+                    self.keep(block)
                 case Loop():
                     self.loop(block)
                 case Count() if not isinstance(self.load(block.count), Scalar):
@@ -92,10 +112,14 @@ class _Unrolling:
     # ------------------------------------------------------------------------------------------------ what goes away
 
     def loop(self, loop: Loop) -> None:
-        for ints, floats, kind in zip(loop.ints, loop.floats, loop.case_of_row().tolist(), strict=True):
-            case = loop.cases[kind]
+        kinds, rows = loop.case_of_row().tolist(), range(len(loop.ints))
+        if loop.within:
+            first, many = (self.rows[-1][0][word + loop.within].row for word in (FIRST, MANY))
+            rows = range(first, first + many)
+        for i in rows:
+            case, ints = loop.cases[kinds[i]], loop.ints[i]
             places = {a: Place(arena, int(ints[column])) for a, (arena, column) in case.arrays.items()}
-            numbers = {slot: floats[column] for slot, column in case.numbers.items()}
+            numbers = {slot: loop.floats[i][column] for slot, column in case.numbers.items()}
             self.rows.append((places, numbers))
             self.blocks(case.blocks)
             self.rows.pop()
@@ -145,11 +169,17 @@ class _Unrolling:
                 self.recorder.write(name, [value], row, index)
                 self.recorder.new_line()
             return
-        self.memory[array, row + int(index)] = value
+        cell = (array, row + int(index))
+        self.memory[cell] = value
+        if cell in self.shared:
+            self.dirty.add(cell)
 
     def get(self, cell: Cell) -> Value:
         """What a cell holds."""
         found = self.memory.get(cell)
+        if found is None and cell in self.shared:
+            assert self.recorder is not None
+            found = self.memory[cell] = self.recorder.read(*cell)
         if isinstance(found, _Lost):
             found.needed.add(cell)
             return found.value
@@ -184,9 +214,39 @@ class _Unrolling:
 
     # ---------------------------------------------------------------------------------------------------- what stays
 
+    def keep(self, loop: Loop) -> None:
+        """A loop that stays, on what is in memory by then."""
+        assert self.recorder is not None
+        own = self.staying[id(loop)]
+        wanted = {cell: self.get(cell) for cell in sorted(own.reads - self.shared) if cell in self.memory}
+        self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
+        if not self.dry:
+            self.recorder.loop(loop, {name: self.program.locals[name] for name in own.locals})
+
+    def settle(self, more: Mapping[Cell, Value] | None = None) -> None:
+        """Store what loops that stay may read, and forget what they may write."""
+        cells = {cell: self.get(cell) for cell in sorted(self.dirty)} | dict(more or {})
+        if cells and not self.dry:
+            assert self.recorder is not None
+            for (array, row), value in cells.items():
+                self.recorder.write(array, [value], row)
+            self.recorder.new_line()
+        self.stored.update(more or {})
+        self.dirty.clear()
+        for cell in [c for c in self.memory if c in self.shared]:
+            del self.memory[cell]
+
+    def body(self, blocks: Blocks) -> None:
+        """What runs as often as only a run knows: what it stores may not be there."""
+        stored = dict(self.stored)
+        self.blocks(blocks)
+        self.settle()
+        self.stored = stored
+
     def stay(self, block: Repeat | If | Count) -> None:
         if self.uses is None and self.recorder is not None:
             raise _UndecidedError
+        self.settle()
         if self.dry:
             self._look_at(block)
             return
@@ -202,7 +262,7 @@ class _Unrolling:
     def _repeat(self, block: Repeat, cells: list[Cell]) -> None:
         def step(state: object) -> tuple[list[Value], Value, Value]:
             self.memory.update(zip(cells, state, strict=True))  # type: ignore[call-overload]
-            self.blocks(block.body)
+            self.body(block.body)
             return [self.get(c) for c in cells], 0.5, self.load(block.again)
 
         after = repeat(self.recorder, block.name, step, [self.get(c) for c in cells], block.most)
@@ -212,7 +272,7 @@ class _Unrolling:
         flag, before = self.load(block.flag), [self.get(c) for c in cells]
 
         def then() -> list[Value]:
-            self.blocks(block.body)
+            self.body(block.body)
             return [self.get(c) for c in cells]
 
         if isinstance(flag, Scalar):
@@ -231,7 +291,7 @@ class _Unrolling:
         def body(turn: Value) -> None:
             self.turns.append(turn)
             self.memory.update({c: recorder.read(state, i) for i, c in enumerate(cells)})
-            self.blocks(block.body)
+            self.body(block.body)
             recorder.write(state, [self.get(c) for c in cells])
             self.turns.pop()
 
@@ -246,10 +306,10 @@ class _Unrolling:
         unknown, carried = self.recorder.read("unknown"), self.uses.carried.setdefault(id(block), set())
         self.turns.append(unknown)
         before = dict(self.memory)
-        self.blocks(block.body)
+        self.body(block.body)
         lost = {c: _Lost(unknown, carried) for c, v in self.memory.items() if before.get(c) is not v}
         self.memory = {**before, **lost}
-        self.blocks(block.body)  # as if not for the first time
+        self.body(block.body)  # as if not for the first time
         if isinstance(block, Repeat):
             self.load(block.again)
         self.memory = {**before, **lost}

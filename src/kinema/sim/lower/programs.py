@@ -30,7 +30,7 @@ def table_program(
     recorder = Recorder()
     sweeps = Sweeps(model, settings, places, recorder, grow(model), outputs=outputs)
     run(sweeps)
-    return recorder.finish(n_scratch=sweeps.n_scratch)
+    return recorder.finish(n_scratch=sweeps.n_scratch, taken=sweeps.taken)
 
 
 def straight_program(model: Model, settings: Settings, run: Run, outputs: Outputs | None = None) -> Program:
@@ -40,7 +40,7 @@ def straight_program(model: Model, settings: Settings, run: Run, outputs: Output
     found = unroll(program, recorder.read, recorder)
     for array, item in sorted(found):
         recorder.write(array, [found[array, item]], item)
-    return recorder.finish()
+    return recorder.finish(n_scratch=program.n_scratch if program.keeps_loops else 0)
 
 
 def plain_numbers(

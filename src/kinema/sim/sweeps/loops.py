@@ -6,7 +6,8 @@ have; a row of the table says where in memory these are. What parts have lies in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -125,6 +126,9 @@ class Loops:
         """What the names of arrays that are written start with."""
         self.n_scratch = N_FIXED
         self._n_taken = 0
+        self.taken = [0]
+        """Where pieces of the scratch memory start."""
+        self._stays = False
         self.quantities: list[Quantity[Any]] = []
         self.found: list[Found] = []
         self._code: RowCode | None = None
@@ -134,6 +138,7 @@ class Loops:
     def take(self, count: int) -> Place:
         """Rows of the scratch memory that nobody has."""
         place = Place(SCRATCH, self.n_scratch)
+        self.taken.append(self.n_scratch)
         self.n_scratch += count
         return place
 
@@ -160,7 +165,14 @@ class Loops:
             body(code)
             self._code = None
 
-        record_loop(self.recorder, name, rows, run)
+        record_loop(self.recorder, name, rows, run, stays=self._stays)
+
+    @contextmanager
+    def staying(self, stays: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002  it reads as a sentence
+        """What is recorded meanwhile stays loops, also where all else becomes a straight line."""
+        before, self._stays = self._stays, stays or self._stays
+        yield
+        self._stays = before
 
     def each_dofs(self, name: str, body: Callable[[Node], None]) -> None:
         """The degrees of freedom of each frame."""
@@ -181,7 +193,7 @@ class Loops:
         for name in self.places:
             if name in self.owners and self.owners[name][0] is Owner.ENVIRONMENT:
                 found[name] = self.places[name]
-        return PartRow(kind, found, constants, targets)
+        return PartRow(kind, found, constants, targets=targets)
 
     def frame_row(self, node: Node, beside: int | None = None) -> PartRow:
         """A row of one frame, and perhaps of a link that is looked at beside it."""
