@@ -84,6 +84,7 @@ def model_options(draft: Draft) -> ModelOptions:
         eulerdamp=all(s.eulerdamp for s in every),
         contact=all(s.contact for s in every),
         equality=all(s.equality for s in every),
+        **_friction(draft),
     )
     for part, own in zip(draft.parts, every, strict=True):
         for name in ("eulerdamp", "contact", "equality"):
@@ -91,6 +92,14 @@ def model_options(draft: Draft) -> ModelOptions:
                 message = f'"{part.name}" leaves {name} on, which another file of the scene switches off for all'
                 draft.diagnostics.warning("sim.options-differ", message, origin=part.description.origin)
     return chosen
+
+
+def _friction(draft: Draft) -> dict[str, Any]:
+    """How friction is bounded: as the first file says that says it."""
+    said = [all_options(part.description) for part in draft.parts]
+    cone = next((str(own["cone"]).lower() for own in said if "cone" in own), "pyramidal")
+    impratio = next((float(own["impratio"]) for own in said if "impratio" in own), 1.0)
+    return {"elliptic": cone == "elliptic", "impratio": impratio}
 
 
 def gravity_of(draft: Draft, asked: ArrayLike | None) -> Array:

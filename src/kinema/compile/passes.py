@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, keyframes, options, pack, paths, tendons, ties
+from . import actuators, bodies, geoms, keyframes, options, pack, paths, tendons, ties
 from .draft import Draft, Part
 
 PASSES: Sequence[Callable[[Draft], None]] = (
@@ -31,6 +31,7 @@ def compile_model(
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
     actuators.gains_from_actuators(dofs, moved)
+    shapes, pairs = geoms.pack_geoms(draft)
     return Model(
         entities=pack.pack_entities(draft, owners),
         links=links,
@@ -46,5 +47,7 @@ def compile_model(
         options=options.model_options(draft),
         keyframes=keyframes.pack_keyframes(draft, qpos0, moved, owners),
         paths=paths.pack_paths(draft),
+        geoms=shapes,
+        pairs=pairs,
         names_of_frames=[draft.joints[j].name for _, _, j in draft.frames],
     )

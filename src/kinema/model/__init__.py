@@ -9,6 +9,12 @@ from .bodies import (
     Motion as Motion,
 )
 from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
+from .geoms import (
+    GeomsInfo as GeomsInfo,
+    PairsInfo as PairsInfo,
+    no_geoms as no_geoms,
+    no_pairs as no_pairs,
+)
 from .model import (
     EntityInfo as EntityInfo,
     KeyframesInfo as KeyframesInfo,

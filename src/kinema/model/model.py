@@ -15,6 +15,7 @@ from kinema.foundation import Array
 
 from .bodies import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, motion_size
 from .cords import ActuatorsInfo, TendonsInfo
+from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
 from .paths import PathsInfo, no_paths
 from .ties import CouplingsInfo, TiesInfo
 
@@ -73,6 +74,10 @@ class ModelOptions:
     """Whether things touch."""
     equality: bool = True
     """Whether equality constraints hold."""
+    elliptic: bool = False
+    """Whether friction is bounded by a cone; else by a pyramid in it."""
+    impratio: float = 1.0
+    """How much harder friction is than the normal direction."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -95,6 +100,8 @@ class Model:
     options: ModelOptions = ModelOptions()
     keyframes: KeyframesInfo = field(default_factory=no_keyframes)
     paths: PathsInfo = field(default_factory=no_paths)
+    geoms: GeomsInfo = field(default_factory=no_geoms)
+    pairs: PairsInfo = field(default_factory=no_pairs)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 

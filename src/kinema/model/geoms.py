@@ -1,0 +1,97 @@
+"""What can touch: shapes, and the pairs of them that are looked at, one table each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.foundation import Array
+
+from .bodies import Ints
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class GeomsInfo:
+    """One row for each shape that may touch another."""
+
+    names: list[str]
+    kinds: list[str]
+    """`plane`, `height field`, `sphere`, `capsule`, `ellipsoid`, `cylinder`, `cone`, `box` or `mesh`."""
+    link_idx: Ints
+    """-1 for the world."""
+    frame_idx: Ints
+    """The moving frame it sits in; -1 for the world."""
+    pos: Array
+    """Where it is there [m], (n, 3)."""
+    rot: Array
+    """Its axes there, (n, 3, 3)."""
+    size: Array
+    """By its kind [m], (n, 3): radius; radius and half length; half extents; half axes."""
+    center: Array
+    """Of a sphere around it, in its own axes [m], (n, 3)."""
+    radius: Array
+    """Of that sphere [m], infinite for planes."""
+    first_corner: Ints
+    """Where the numbers of a mesh, or the heights of a height field, begin in `corners`."""
+    n_corners: Ints
+    corners: Array
+    """What meshes and height fields are made of: one array for all."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class PairsInfo:
+    """One row for each two shapes that may touch, in the order in which their contacts are kept."""
+
+    geom_a: Ints
+    geom_b: Ints
+    dimension: Ints
+    """Of the contact force: 1 without friction, 3 sliding, 4 spinning too, 6 rolling too."""
+    friction: Array
+    """In two directions, about the normal [m], and rolling in two directions [m], (n, 5)."""
+    solref: Array
+    solref_friction: Array
+    """Of the directions of friction; zeros for as `solref`, (n, 2)."""
+    solimp: Array
+    margin: Array
+    """Distance below which there is a contact [m]."""
+    gap: Array
+    """How much of the margin makes no force [m]."""
+    weight: Array
+    """About the inverse of the inertia that a contact moves at the start: of translation and of rotation, (n, 2)."""
+
+
+def no_geoms() -> GeomsInfo:
+    """The table of a model in which nothing touches."""
+    none = np.zeros(0, np.int32)
+    return GeomsInfo(
+        names=[],
+        kinds=[],
+        link_idx=none,
+        frame_idx=none,
+        pos=np.zeros((0, 3)),
+        rot=np.zeros((0, 3, 3)),
+        size=np.zeros((0, 3)),
+        center=np.zeros((0, 3)),
+        radius=np.zeros(0),
+        first_corner=none,
+        n_corners=none,
+        corners=np.zeros(0),
+    )
+
+
+def no_pairs() -> PairsInfo:
+    """Likewise."""
+    none = np.zeros(0, np.int32)
+    return PairsInfo(
+        geom_a=none,
+        geom_b=none,
+        dimension=none,
+        friction=np.zeros((0, 5)),
+        solref=np.zeros((0, 2)),
+        solref_friction=np.zeros((0, 2)),
+        solimp=np.zeros((0, 5)),
+        margin=np.zeros(0),
+        gap=np.zeros(0),
+        weight=np.zeros((0, 2)),
+    )

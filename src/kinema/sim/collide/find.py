@@ -1,0 +1,266 @@
+"""Finding contacts: where shapes are, which may be near each other, and where those touch.
+
+All positions are about the first robot's own, wherever that is in the world: far from the origin nothing gets coarser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kinema import trace
+from kinema.trace import Place, RowCode, Value
+
+from ..constrain.impedance import impedance, reference, sound
+from ..rigid.kinematics import Pose
+from ..sweeps.loops import PartRow, Quantity
+from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import WORLD, frame_ref
+from .frame import tangents
+from .pairs import PAIRS
+from .solid import Solid, Work
+from .touches import Layout, Touches, TouchSet, where
+
+UNLIMITED = 1e15
+"""Instead of the infinite radius of a plane, which no arithmetic survives."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeomKind:
+    """What decides how a shape is placed."""
+
+    on_world: bool
+    round: bool
+    """Whether it matters not how it is turned."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookKind:
+    """What decides how a pair is looked at."""
+
+    kinds: tuple[str, str]
+    dimension: int
+    elliptic: bool
+    power: int
+    own_sliding: bool
+    """Whether friction has a law of its own."""
+    culled: bool
+    """Whether it was looked at the frames first."""
+    full: bool
+    """Whether there may be more points than there is room."""
+
+
+def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
+    """Fill the sets with what touches; `frames` are about the origin of all contacts."""
+    with s.staying():
+        places = _place_geoms(s, frames)
+        _look_at_frames(s, touches, frames)
+        rows = [row for touch in touches.sets for row in _rows(s, touches, touch, places)]
+        s.loop("pairs of shapes", rows, lambda code: _look(s, code))
+
+
+def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:
+    """Where all shapes are: position and rotation of each."""
+    geoms = s.model.geoms
+    places = [s.take(12) for _ in geoms.names]
+    rows = []
+    for i, kind in enumerate(geoms.kinds):
+        frame = int(geoms.frame_idx[i])
+        own = GeomKind(frame == WORLD, kind == "sphere")
+        numbers = {"position": geoms.pos[i].tolist(), "rotation": geoms.rot[i].ravel().tolist()}
+        rows.append(s.row(own, {"frame ": frame_ref(frame)}, {"geom": places[i]}, numbers))
+
+    def body(code: RowCode) -> None:
+        kind = code.kind
+        assert isinstance(kind, GeomKind)
+        at = frames[frame_ref("frame ")]
+        flat = code.numbers("rotation")
+        own = [flat[3 * i : 3 * i + 3] for i in range(3)]
+        offset = code.numbers("position") if kind.on_world else rotate(at.rotation, code.numbers("position"))
+        rotation = own if kind.on_world else product(at.rotation, own)
+        code.write("geom", add(at.position, offset))
+        if not kind.round:
+            code.write("geom", [x for row in rotation for x in row], 3)
+
+    s.loop("where shapes are", rows, body)
+    return places
+
+
+def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
+    """Which frames are near each other, by spheres around all of their shapes."""
+    rows = []
+    for touch in touches.sets:
+        row = touches.row(touch)
+        numbers = {}
+        if is_culled(touch):
+            spheres = [_sphere_of(s, touch, frame) for frame in touch.frames]
+            for word, (center, radius) in zip(("a ", "b "), spheres, strict=True):
+                numbers |= {f"{word}center": center, f"{word}radius": [min(radius, UNLIMITED)]}
+            numbers["margin"] = [float(max(s.model.pairs.margin[touch.pairs]))]
+        rows.append(PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets))
+
+    def body(code: RowCode) -> None:
+        code.write("count", [0.0])
+        how, on_world = code.kind  # type: ignore[misc]
+        if how == "always":
+            return
+        ends = []
+        for word in ("a ", "b "):
+            at, center = frames[frame_ref(word)], code.numbers(f"{word}center")
+            ends.append(add(at.position, center if on_world and word == "a " else rotate(at.rotation, center)))
+        apart = sub(ends[1], ends[0])
+        reach = code.number("a radius") + code.number("b radius") + code.number("margin")
+        code.write("near", [trace.select(dot(apart, apart), reach * reach, 1.0, 0.0)])
+
+    s.loop("frames that are near each other", rows, body)
+
+
+def is_culled(touch: TouchSet) -> bool:
+    """Whether it pays to look at the frames before their shapes."""
+    return len(touch.pairs) > 2
+
+
+def _sphere_of(s: Sweeps, touch: TouchSet, frame: int) -> tuple[list[float], float]:
+    """A sphere around the shapes of a frame that a set speaks of."""
+    geoms, pairs = s.model.geoms, s.model.pairs
+    own = {int(g) for p in touch.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
+    centers = {g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in own}
+    middle = sum(centers.values()) / len(centers)
+    radius = max(float(geoms.radius[g]) + float(((centers[g] - middle) ** 2).sum() ** 0.5) for g in own)
+    return middle.tolist(), radius
+
+
+def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> list[PartRow]:
+    """A row for each pair of a set."""
+    geoms, pairs, options = s.model.geoms, s.model.pairs, s.model.options
+    rows = []
+    for p in touch.pairs:
+        a, b = int(pairs.geom_a[p]), int(pairs.geom_b[p])
+        kind = LookKind(
+            (geoms.kinds[a], geoms.kinds[b]),
+            touch.kind.dimension,
+            touch.kind.elliptic,
+            round(float(pairs.solimp[p, 4])),
+            bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
+            is_culled(touch),
+            touch.capacity < sum(PAIRS[geoms.kinds[pairs.geom_a[x]], geoms.kinds[pairs.geom_b[x]]].most for x in touch.pairs),
+        )
+        friction = pairs.friction[p]
+        bound = float(friction[0]) / options.impratio**0.5
+        numbers = {
+            "a size": geoms.size[a].tolist(),
+            "b size": geoms.size[b].tolist(),
+            "a center": geoms.center[a].tolist(),
+            "b center": geoms.center[b].tolist(),
+            "a radius": [min(float(geoms.radius[a]), UNLIMITED)],
+            "b radius": [min(float(geoms.radius[b]), UNLIMITED)],
+            "margin": [float(pairs.margin[p])],
+            "force margin": [float(pairs.margin[p] - pairs.gap[p])],
+            "friction": friction[: touch.kind.dimension - 1].tolist() or [0.0],
+            "bound": [bound],
+            "weight": [_weight(s, p, touch)],
+            "solref": list(sound(pairs.solref[p].tolist())),
+            "solref of sliding": list(sound(pairs.solref_friction[p].tolist())),
+            "solimp": pairs.solimp[p].tolist(),
+            "sign": [1.0 if int(geoms.frame_idx[a]) == touch.frames[0] else -1.0],
+            "pair": [float(p)],
+            "capacity": [float(touch.capacity)],
+        }
+        own = {"a": places[a], "b": places[b], "contacts": touch.contacts, "count": touch.count, "near": touch.near}
+        rows.append(s.row(kind, {}, own, numbers))
+    return rows
+
+
+def _weight(s: Sweeps, pair: int, touch: TouchSet) -> float:
+    """What the inverse stiffness is proportional to, in the directions that are scaled by friction."""
+    pairs, kind = s.model.pairs, touch.kind
+    own = float(pairs.weight[pair, 0])
+    bound = float(pairs.friction[pair, 0]) ** 2 / s.model.options.impratio
+    if kind.dimension == 1:
+        return own
+    return own * bound if kind.elliptic else 2.0 * bound * own * (1.0 + float(pairs.friction[pair, 0]) ** 2)
+
+
+def _look(s: Sweeps, code: RowCode) -> None:
+    """A pair: by what is around both, then closely."""
+    kind, recorder = code.kind, code.recorder
+    assert isinstance(kind, LookKind)
+
+    def by_spheres() -> None:
+        centers = [_center(code, word, name) for word, name in zip(("a", "b"), kind.kinds, strict=True)]
+        apart, margin = sub(centers[1], centers[0]), code.number("margin")
+        if kind.kinds[0] == "plane":
+            normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
+            where(recorder, "near", dot(apart, normal), code.number("b radius") + margin, lambda: _touch(code, kind))
+            return
+        reach = code.number("a radius") + code.number("b radius") + margin
+        where(recorder, "near", dot(apart, apart), reach * reach, lambda: _touch(code, kind))
+
+    if kind.culled:
+        where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
+    else:
+        by_spheres()
+
+
+def _center(code: RowCode, word: str, name: str) -> Vector:
+    """Of the sphere around a shape."""
+    position = code.array(word, 3)
+    if name not in ("mesh", "height field"):
+        return position
+    return add(position, rotate(_solid(code, word, name).rotation, code.numbers(f"{word} center")))
+
+
+def _solid(code: RowCode, word: str, name: str) -> Solid:
+    flat = code.array(word, 12)
+    rotation = [flat[3 * i : 3 * i + 3] for i in range(1, 4)]
+    return Solid(flat[:3], rotation, code.numbers(f"{word} size"))
+
+
+def _touch(code: RowCode, kind: LookKind) -> None:
+    """Where two shapes touch, into their set."""
+    recorder, margin = code.recorder, code.number("margin")
+
+    def emit(distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
+        def keep() -> None:
+            if kind.full:
+                where(recorder, "room", code.read("count"), code.number("capacity"), lambda: _keep(code, kind, distance, point, normal, along))
+            else:
+                _keep(code, kind, distance, point, normal, along)
+
+        where(recorder, "touching", distance, margin, keep)
+
+    a, b = (_solid(code, word, name) for word, name in zip(("a", "b"), kind.kinds, strict=True))
+    PAIRS[kind.kinds].find(Work(recorder, margin, emit), a, b)
+
+
+def _keep(
+    code: RowCode, kind: LookKind, distance: Value, point: Vector, normal: Vector, along: Vector | None
+) -> None:
+    """A contact at the end of its set, with all that its force is made of."""
+    layout, recorder = Layout(kind.dimension), code.recorder
+    number = code.read("count")
+    at, sign = number * float(layout.width), code.number("sign")
+    axes = [scale(sign, axis) for axis in (normal, *tangents(normal, along))]
+    solimp, bound = code.numbers("solimp"), code.number("bound")
+    off = distance - code.number("force margin")
+    hard = impedance(solimp, kind.power, off)
+    spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"))
+    sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"))[1] if kind.own_sliding else damper
+    first = bound if kind.elliptic else 1.0
+    stiffness = trace.select(off, 0.0, hard / ((1.0 - hard) * code.number("weight")), 0.0)
+    friction = code.numbers("friction") if kind.dimension > 1 else []
+    record = [
+        *point,
+        *(x for axis in axes for x in axis),
+        distance,
+        code.number("pair"),
+        stiffness,
+        bound,
+        first * spring * hard * off,
+        damper,
+        sliding,
+        first,
+        *friction,
+    ]
+    recorder.write("contacts", record, 0, at)
+    recorder.write("count", [number + 1.0])

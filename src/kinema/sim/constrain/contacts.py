@@ -1,0 +1,380 @@
+"""Contacts as constraints: what they miss, what they do to frames, and how stiff that makes the joints.
+
+There is no Jacobian. What contacts see of accelerations is how the two frames move at the point; what they do is a
+wrench on each frame, which joints feel by their axes. Contacts with the world make each frame stiffer against it, and
+what a frame carries adds up on the way inwards as masses do, so that stiffness is as sparse as inertia. Only contacts
+between two moving frames couple others: the joints that move one of them and not the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+
+from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
+from ..rigid.kinematics import RESTING, Pose, Twist, twists
+from ..rigid.rnea import Wrench, power
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import ZERO, Vector, add, cross, dot, rotate, scale
+from ..sweeps.matrix import TreeMatrix
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import WORLD, Node, frame_ref
+from .cones import along, cost, differs, push
+
+ENDS = ("a ", "b ")
+N_STIFFNESS = 21
+"""Of a symmetric matrix of six rows: the lower half, by rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """How a frame's degrees of freedom move what is rigid with it: twists about the origin, along the world's axes."""
+
+    twists: Sequence[Twist]
+
+
+class Contacts:
+    """All contacts of a state."""
+
+    def __init__(self, s: Sweeps, touches: Touches, where: Quantity[Pose], frames: Quantity[Pose]) -> None:
+        self.s = s
+        self.touches = touches
+        self.axes: Quantity[Axes] = s.quantity("axes")
+
+        def body(node: Node) -> None:
+            at = frames[node.here]
+            self.axes.put(node.here, Axes([_about_origin(at, x) for x in twists(node, where[node.here])]))
+
+        s.each_frame("axes of joints", body)
+
+    # ------------------------------------------------------------------------------------------- motion to contacts
+
+    def moved(self, name: str, x: Quantity[list[Value]] | None = None) -> Quantity[Twist]:
+        """How frames move, or accelerate, with their coordinates; without any given, with their velocities."""
+        s = self.s
+
+        def body(node: Node, above: Twist) -> Twist:
+            angular, linear = above.angular, above.linear
+            numbers = s.of("vel", node) if x is None else x[node.here]
+            for number, axis in zip(numbers, self.axes[node.here].twists, strict=True):
+                angular = add(angular, scale(number, axis.angular))
+                linear = add(linear, scale(number, axis.linear))
+            return Twist(angular, linear)
+
+        return s.outward(name, RESTING, body)
+
+    def set_targets(self, velocity: Quantity[Twist], free: Quantity[Twist]) -> None:
+        """What is missing while nothing pushes."""
+
+        def body(code: RowCode, kind: SetKind) -> None:
+            speed, gained = _between(velocity, kind), _between(free, kind)
+
+            def one(contact: Contact) -> None:
+                damping = [*contact.read(Layout.DAMPING), *contact.read(Layout.SLIDING) * (kind.dimension - 1)]
+                pairs = zip(_in(contact, gained), _in(contact, speed), damping, strict=True)
+                first, *rest = [a + d * v for a, v, d in pairs]
+                contact.write(contact.layout.residual, [first + contact.read(Layout.BACK)[0], *rest])
+
+            each_contact(code, kind.dimension, one)
+
+        self.touches.each("what contacts miss", body)
+
+    def product(self, motion: Quantity[Twist]) -> None:
+        """How what is missing changes with a motion."""
+
+        def body(code: RowCode, kind: SetKind) -> None:
+            between = _between(motion, kind)
+
+            def one(contact: Contact) -> None:
+                contact.write(contact.layout.change, _in(contact, between))
+
+            each_contact(code, kind.dimension, one)
+
+        self.touches.each("what contacts see of a motion", body)
+
+    def advance(self, length: Place) -> None:
+        """Go along the direction."""
+
+        def body(code: RowCode, kind: SetKind) -> None:
+            far = code.read("length")
+
+            def one(contact: Contact) -> None:
+                pairs = zip(contact.residual, contact.change, strict=True)
+                contact.write(contact.layout.residual, [x + far * v for x, v in pairs])
+
+            each_contact(code, kind.dimension, one)
+
+        self._each("what contacts miss then", body, {"length": length})
+
+    # -------------------------------------------------------------------------------------------------------- sums
+
+    def slopes(self, length: Place, total: Place) -> None:
+        """Add the slope and the curvature of the cost along the direction."""
+
+        def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
+            stiffness, bound = contact.law
+            change = contact.change
+            moved = [x + code.read("length") * v for x, v in zip(contact.residual, change, strict=True)]
+            return list(along(moved, change, stiffness, bound, elliptic=kind.elliptic))
+
+        self._total("slopes of contacts", one, total, 2, {"length": length})
+
+    def changed(self, length: Place, total: Place) -> None:
+        """Add how many contacts would be on another part of their law."""
+
+        def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
+            before = contact.residual
+            after = [x + code.read("length") * v for x, v in zip(before, contact.change, strict=True)]
+            return [differs(before, after, *contact.law, elliptic=kind.elliptic)]
+
+        self._total("contacts that change", one, total, 1, {"length": length})
+
+    def costs(self, length: Place, total: Place) -> None:
+        """Add what contacts cost somewhere along the direction."""
+
+        def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
+            moved = [x + code.read("length") * v for x, v in zip(contact.residual, contact.change, strict=True)]
+            return [cost(moved, *contact.law, elliptic=kind.elliptic)]
+
+        self._total("costs of contacts", one, total, 1, {"length": length})
+
+    def _total(self, name: str, one, total: Place, n: int, more: dict[str, Place]) -> None:  # noqa: ANN001
+        def body(code: RowCode, kind: SetKind) -> None:
+            sums = code.recorder.local(n)
+            code.recorder.write(sums, [0.0] * n)
+
+            def add_up(contact: Contact) -> None:
+                found = one(contact, kind, code)
+                before = [code.recorder.read(sums, i) for i in range(n)]
+                code.recorder.write(sums, [a + b for a, b in zip(before, found, strict=True)])
+
+            each_contact(code, kind.dimension, add_up)
+            pairs = zip(code.array("total", n), (code.recorder.read(sums, i) for i in range(n)), strict=True)
+            code.write("total", [a + b for a, b in pairs])
+
+        self._each(name, body, {**more, "total": total})
+
+    def _each(self, name: str, body, more: dict[str, Place]) -> None:  # noqa: ANN001
+        self.touches.each(name, body, [self.touches.row(x, more) for x in self.touches.sets])
+
+    def number(self, *, between_frames: bool = False) -> Value:
+        """How many there are, of all or only between moving frames."""
+        s, total = self.s, self.s.take_fixed(1)
+        s.recorder.write(SCRATCH, [0.0], total.row)
+        rows = [
+            Row("set", {"count": x.count, "total": total})
+            for x in self.touches.sets
+            if not (between_frames and x.kind.on_world)
+        ]
+        with s.staying():
+            s.loop("number of contacts", rows, lambda c: c.write("total", [c.read("total") + c.read("count")]))
+        return s.recorder.read(SCRATCH, total.row)
+
+    # ------------------------------------------------------------------------------------------- contacts to joints
+
+    def joint_forces(self, name: str) -> Quantity[list[Value]]:
+        """What contacts do to joints."""
+        s = self.s
+        wrenches: Quantity[Wrench] = s.quantity(f"{name}, on frames")
+        s.each_frame(f"{name}, none yet", lambda node: wrenches.put(node.here, Wrench(ZERO, ZERO)))
+
+        def body(code: RowCode, kind: SetKind) -> None:
+            sums = code.recorder.local(6)
+            code.recorder.write(sums, [0.0] * 6)
+
+            def one(contact: Contact) -> None:
+                stiffness, bound = contact.law
+                slope = push(contact.residual, stiffness, bound, elliptic=kind.elliptic).slope
+                for i, own in enumerate(zip(*_levers(contact), strict=True)):
+                    code.recorder.write(sums, [code.recorder.read(sums, i) - dot(slope, own)], i)
+
+            each_contact(code, kind.dimension, one)
+            total = [code.recorder.read(sums, i) for i in range(6)]
+            wrenches.add(frame_ref("b "), Wrench(total[:3], total[3:]))
+            if not kind.on_world:
+                wrenches.add(frame_ref("a "), Wrench([-x for x in total[:3]], [-x for x in total[3:]]))
+
+        self.touches.each(f"{name}, of contacts", body)
+        carried = s.inward(f"{name}, carried", lambda node: wrenches[node.here], lambda _, total: total)
+        result: Quantity[list[Value]] = s.quantity(name)
+
+        def felt(node: Node) -> None:
+            result.put(node.here, [power(axis, carried[node.here]) for axis in self.axes[node.here].twists])
+
+        s.each_frame(name, felt)
+        return result
+
+    # ------------------------------------------------------------------------------------------------------ stiffness
+
+    def add_stiffness_on_world(self, matrix: TreeMatrix) -> None:
+        """What contacts with the world add to a matrix over degrees of freedom."""
+        s = self.s
+        stiff: Quantity[list[Value]] = s.quantity("stiffness of frames")
+        s.each_frame("no stiffness yet", lambda node: stiff.put(node.here, [0.0] * N_STIFFNESS))
+        on_world = [self.touches.row(x) for x in self.touches.sets if x.kind.on_world]
+
+        def body(code: RowCode, kind: SetKind) -> None:
+            stiff.add(frame_ref("b "), _read(code, _stiffness_of_set(code, kind)))
+
+        self.touches.each("stiffness of contacts with the world", body, on_world)
+        carried = s.inward("stiffness carried", lambda node: stiff[node.here], lambda _, total: total)
+
+        def own(node: Node) -> tuple[list[Wrench], list[list[Value]]]:
+            axes = self.axes[node.here].twists
+            wrenches = [_times(carried[node.here], axis) for axis in axes]
+            return wrenches, [[power(x, w) for x in axes[: k + 1]] for k, w in enumerate(wrenches)]
+
+        def up(below: Node, above: Node, wrenches: list[Wrench]) -> tuple[list[Wrench], list[list[Value]]]:
+            return wrenches, [[power(x, w) for x in self.axes[above.here].twists] for w in wrenches]
+
+        matrix.fill(own, up, adding=True)
+
+    def couplings(self) -> list[list[int]]:
+        """Degrees of freedom that contacts between frames couple: those that move one of two and not the other."""
+        return [[d for d, _ in self._apart(x)] for x in self.touches.sets if not x.kind.on_world]
+
+    def _apart(self, touch: TouchSet) -> list[tuple[int, float]]:
+        first, second = (set(self._path(frame)) for frame in touch.frames)
+        return sorted([(d, -1.0) for d in first - second] + [(d, 1.0) for d in second - first])
+
+    def _path(self, frame: int) -> list[int]:
+        nodes, path = self.s.tree.nodes, []
+        while frame != WORLD:
+            path += nodes[frame].dofs
+            frame = nodes[frame].parent
+        return path
+
+    def add_stiffness_between(self, matrix: TreeMatrix) -> None:
+        """What contacts between moving frames add."""
+        axes = self._places_of_axes()
+        rows = []
+        for touch in self.touches.sets:
+            if touch.kind.on_world:
+                continue
+            row = self.touches.row(touch)
+            inside = []
+            apart = self._apart(touch)
+            for i, (dof, sign) in enumerate(apart):
+                own = [
+                    Row("entry", {"other": axes[d], "entry": matrix.between(dof, d)}, {"other sign": [x]})
+                    for d, x in apart[: i + 1]
+                ]
+                inside.append(Row("dof", {"axis": axes[dof]}, {"sign": [sign]}, {"with": own}))
+            rows.append(_with(row, {"dofs": inside}))
+
+        def body(code: RowCode, kind: SetKind) -> None:
+            made = _stiffness_of_set(code, kind)
+
+            def of_dof(inner: RowCode) -> None:
+                axis = _twist(inner.array("axis", 6))
+                wrench = _times([inner.recorder.read(made, i) for i in range(N_STIFFNESS)], axis)
+                passed = inner.recorder.local(6)
+                inner.recorder.write(passed, scale(inner.number("sign"), [*wrench.torque, *wrench.force]))
+
+                def of_entry(entry: RowCode) -> None:
+                    felt = dot(entry.array("other", 6), [entry.recorder.read(passed, i) for i in range(6)])
+                    entry.write("entry", [entry.read("entry") + entry.number("other sign") * felt])
+
+                inner.each("with", of_entry)
+
+            code.each("dofs", of_dof)
+
+        self.touches.each("stiffness of contacts between frames", body, rows)
+
+    def _places_of_axes(self) -> dict[int, Place]:
+        starts = {node.index: self.axes.places[node.here].row for node in self.s.nodes}
+        return {d: Place(SCRATCH, starts[n.index] + 6 * k) for n in self.s.nodes for k, d in enumerate(n.dofs)}
+
+
+def _with(row: Row, inside: dict[str, list[Row]]) -> Row:
+    from dataclasses import replace
+
+    return replace(row, inside=inside)
+
+
+def _about_origin(at: Pose, motion: Twist) -> Twist:
+    """A frame's motion along the world's axes, as that of what is at the origin."""
+    angular = rotate(at.rotation, motion.angular)
+    return Twist(angular, add(rotate(at.rotation, motion.linear), cross(at.position, angular)))
+
+
+def _between(motion: Quantity[Twist], kind: SetKind) -> Twist:
+    """How the second frame of a set moves against the first."""
+    b = motion[frame_ref("b ")]
+    if kind.on_world:
+        return b
+    a = motion[frame_ref("a ")]
+    return Twist(_minus(b.angular, a.angular), _minus(b.linear, a.linear))
+
+
+def _minus(a: Vector, b: Vector) -> Vector:
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def _levers(contact: Contact) -> list[list[Value]]:
+    """Of each direction what a unit along it does to a frame: torque about the origin, and force; scaled."""
+    dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
+    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3)]
+    result = []
+    for j, factor in enumerate(contact.read(Layout.SCALE, dimension)):
+        if j < 3:
+            axis = scale(factor, axes[j])
+            result.append([*cross(point, axis), *axis])
+        else:
+            result.append([*scale(factor, axes[j - 3]), 0.0, 0.0, 0.0])
+    return result
+
+
+def _in(contact: Contact, between: Twist) -> list[Value]:
+    """A motion in the directions of a contact."""
+    dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
+    at = add(between.linear, cross(between.angular, point))
+    scales = contact.read(Layout.SCALE, dimension)
+    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3 if dimension > 1 else 1)]
+    return [
+        factor * (dot(axes[j], at) if j < 3 else dot(axes[j - 3], between.angular)) for j, factor in enumerate(scales)
+    ]
+
+
+def _stiffness_of_set(code: RowCode, kind: SetKind) -> str:
+    """The stiffness of all contacts of a set against a motion of one frame: a local array."""
+    sums = code.recorder.local(N_STIFFNESS)
+    code.recorder.write(sums, [0.0] * N_STIFFNESS)
+
+    def one(contact: Contact) -> None:
+        curve = push(contact.residual, *contact.law, elliptic=kind.elliptic).curve
+        levers, n = _levers(contact), kind.dimension
+        full = [[curve[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
+        pulled = [[dot(row, [lever[k] for lever in levers]) for k in range(6)] for row in full]
+        entry = 0
+        for i in range(6):
+            for j in range(i + 1):
+                more = dot([lever[i] for lever in levers], [row[j] for row in pulled])
+                code.recorder.write(sums, [code.recorder.read(sums, entry) + more], entry)
+                entry += 1
+
+    each_contact(code, kind.dimension, one)
+    return sums
+
+
+def _read(code: RowCode, array: str) -> list[Value]:
+    return [code.recorder.read(array, i) for i in range(N_STIFFNESS)]
+
+
+def _times(stiffness: Sequence[Value], motion: Twist) -> Wrench:
+    """The wrench against a motion."""
+    x = [*motion.angular, *motion.linear]
+    found: list[Value] = []
+    for i in range(6):
+        total: Value = 0.0
+        for j in range(6):
+            low, high = min(i, j), max(i, j)
+            total = total + stiffness[high * (high + 1) // 2 + low] * x[j]
+        found.append(total)
+    return Wrench(found[:3], found[3:])
+
+
+def _twist(flat: Sequence[Value]) -> Twist:
+    return Twist(flat[:3], flat[3:])
