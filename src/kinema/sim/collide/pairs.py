@@ -1,0 +1,38 @@
+"""Which kinds of shapes touch, and how that is found out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .boxes import sphere_box
+from .capsules import capsule_capsule, sphere_capsule
+from .cylinders import sphere_cylinder
+from .plane import plane_box, plane_capsule, plane_cone, plane_cylinder, plane_ellipsoid, plane_sphere
+from .solid import Pair
+from .spheres import sphere_sphere
+
+
+@dataclass(frozen=True, slots=True)
+class PairKind:
+    """Two kinds of shapes."""
+
+    touch: Pair
+    """Says where they touch."""
+    most: int
+    """Points at most."""
+
+
+PAIRS: dict[tuple[str, str], PairKind] = {
+    ("plane", "sphere"): PairKind(plane_sphere, 1),
+    ("plane", "capsule"): PairKind(plane_capsule, 2),
+    ("plane", "ellipsoid"): PairKind(plane_ellipsoid, 1),
+    ("plane", "cylinder"): PairKind(plane_cylinder, 4),
+    ("plane", "cone"): PairKind(plane_cone, 4),
+    ("plane", "box"): PairKind(plane_box, 4),
+    ("sphere", "sphere"): PairKind(sphere_sphere, 1),
+    ("sphere", "capsule"): PairKind(sphere_capsule, 1),
+    ("sphere", "cylinder"): PairKind(sphere_cylinder, 1),
+    ("sphere", "box"): PairKind(sphere_box, 1),
+    ("capsule", "capsule"): PairKind(capsule_capsule, 2),
+}
+"""By their kinds, in the order of `KINDS`."""

@@ -1,0 +1,112 @@
+"""Pairs of shapes by themselves: many poses at once, as our programs see them and as MuJoCo does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from kinema.foundation import Array
+from kinema.sim.collide.frame import tangents
+from kinema.sim.collide.pairs import PAIRS
+from kinema.sim.collide.solid import Solid, Work
+from kinema.sim.sweeps.maths import Vector
+from kinema.trace import Program, Recorder, Value, interpret, select
+
+WIDTH = 13
+"""Numbers of a point: distance, point, normal and two tangents, as MuJoCo has them."""
+SPARE = 2
+"""Points more than a pair says that it makes at most, so that it is seen if it makes more."""
+INPUTS = {"position": 3, "rotation": 9, "size": 3}
+
+
+@dataclass(frozen=True)
+class Poses:
+    """Two solids each: positions (n, 3), rotations (n, 3, 3), sizes (n, 3); and the reach (n,)."""
+
+    a: tuple[Array, Array, Array]
+    b: tuple[Array, Array, Array]
+    reach: Array
+
+    def __len__(self) -> int:
+        return len(self.reach)
+
+    def rows(self) -> dict[str, Array]:
+        """The arrays of a program."""
+        arrays = {"reach": self.reach[None]}
+        for name, solid in (("a", self.a), ("b", self.b)):
+            for part, values in zip(INPUTS, solid, strict=True):
+                arrays[f"{name} {part}"] = values.reshape(len(self), -1).T
+        return arrays
+
+
+def program(kinds: tuple[str, str], prefix: str = "") -> Program:
+    """Writes the number of points, and the points."""
+    recorder = Recorder(prefix)
+    found, reach = recorder.local(1), recorder.read("reach")
+    recorder.write(found, [0.0])
+
+    def emit(distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
+        def keep() -> list[Value]:
+            number = recorder.read(found)
+            first, second = tangents(normal, along)
+            recorder.write("points", [distance, *point, *normal, *first, *second], 0, float(WIDTH) * number)
+            recorder.write(found, [number + 1.0])
+            return []
+
+        recorder.where("near", 0.5, select(reach, distance, 0.0, 1.0), keep, [])
+
+    def solid(name: str) -> Solid:
+        position, rotation, size = (
+            [recorder.read(f"{name} {part}", i) for i in range(count)] for part, count in INPUTS.items()
+        )
+        return Solid(position, [rotation[i : i + 3] for i in (0, 3, 6)], size)
+
+    recorder.write("points", [0.0] * (WIDTH * (PAIRS[kinds].most + SPARE)))
+    recorder.new_line()
+    PAIRS[kinds].touch(Work(recorder, reach, emit), solid("a"), solid("b"))
+    return recorder.finish({"count": [recorder.read(found)]})
+
+
+def points_of(count: Array, points: Array) -> list[Array]:
+    """For each pose (its points, WIDTH) from rows of a program."""
+    numbers = points.T.reshape(len(count), -1, WIDTH)
+    return [numbers[i, : int(n)] for i, n in enumerate(count)]
+
+
+def ours(kinds: tuple[str, str], poses: Poses, dtype: Any = np.float64) -> list[Array]:
+    """The points of each pose, by the interpreter."""
+    arrays = {name: values.astype(dtype) for name, values in poses.rows().items()}
+    with np.errstate(all="ignore"):  # environments that take no part may compute anything
+        found = interpret(program(kinds), arrays)
+    return points_of(found["count"][0], found["points"])
+
+
+class Theirs:
+    """MuJoCo with two shapes of these kinds."""
+
+    def __init__(self, kinds: tuple[str, str]) -> None:
+        shapes = [f'<geom type="{kind}" size="1 1 1"/>' for kind in kinds]
+        bodies = [shapes[0] if kinds[0] == "plane" else f"<body><freejoint/>{shapes[0]}</body>"]
+        bodies.append(f"<body><freejoint/>{shapes[1]}</body>")
+        self.model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{''.join(bodies)}</worldbody></mujoco>")
+        self.data = mujoco.MjData(self.model)
+        mujoco.mj_forward(self.model, self.data)
+        self.model.geom_rbound[:] = [0.0 if kind == "plane" else 1e6 for kind in kinds]
+        self.model.geom_aabb[:] = (0.0, 0.0, 0.0, 1e6, 1e6, 1e6)
+
+    def points(self, poses: Poses) -> Iterator[Array]:
+        """The points of each pose."""
+        model, data = self.model, self.data
+        for i in range(len(poses)):
+            for number, (position, rotation, size) in enumerate((poses.a, poses.b)):
+                data.geom_xpos[number], data.geom_xmat[number] = position[i], rotation[i].ravel()
+                model.geom_size[number] = size[i]
+            model.geom_margin[:] = (poses.reach[i], 0.0)
+            mujoco.mj_collision(model, data)
+            found = data.contact
+            parts = (np.reshape(found.dist, (-1, 1)), found.pos.reshape(-1, 3), found.frame.reshape(-1, 9))
+            yield np.concatenate(parts, axis=1)

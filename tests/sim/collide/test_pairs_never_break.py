@@ -1,0 +1,68 @@
+"""Shapes of any size, or of none, anywhere: points on both surfaces, never NaN, in single precision too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kinema.foundation import Array
+from kinema.sim.collide.pairs import PAIRS
+
+from .driver import Poses, ours
+from .poses import on_a_grid, somewhere
+from .surfaces import beyond_surface
+
+KINDS = list(PAIRS)
+
+
+def without_sizes(seed: int, count: int) -> Poses:
+    """On a grid, with sizes that are zero."""
+    poses, generator = on_a_grid(seed, count), np.random.default_rng(seed)
+    thin = [solid[2] * (generator.uniform(size=(count, 3)) < 0.5) for solid in (poses.a, poses.b)]
+    return replace(poses, a=(*poses.a[:2], thin[0]), b=(*poses.b[:2], thin[1]))
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_whatever_coincides_or_has_no_size(kinds: tuple[str, str]) -> None:
+    """Points are finite and their axes at right angles."""
+    for dtype, close in ((np.float64, 1e-12), (np.float32, 1e-5)):
+        points = np.concatenate(ours(kinds, without_sizes(3, 1000), dtype))
+        assert np.isfinite(points).all()
+        frames = points[:, 4:].reshape(-1, 3, 3)
+        np.testing.assert_allclose(frames @ np.swapaxes(frames, 1, 2) - np.eye(3), 0.0, rtol=0, atol=close)
+
+
+def gaps(kinds: tuple[str, str], poses: Poses, i: int, points: Array) -> list[Array]:
+    """How far the ends of the stretch at each point are from the surfaces that they should be on."""
+    result = []
+    for side, (position, rotation, size), kind in ((-0.5, poses.a, kinds[0]), (0.5, poses.b, kinds[1])):
+        ends = points[:, 1:4] + side * points[:, :1] * points[:, 4:7]
+        result.append(beyond_surface(kind, size[i], (ends - position[i]) @ rotation[i]))
+    return result
+
+
+@pytest.mark.parametrize("kinds", [k for k in KINDS if "ellipsoid" not in k], ids="-".join)
+def test_points_are_on_both_surfaces(kinds: tuple[str, str]) -> None:
+    """Half the distance away to both sides; points beside the deepest one may be inside a capsule that stands."""
+    poses = somewhere(5, 400)
+    for i, points in enumerate(ours(kinds, poses)):
+        for off in gaps(kinds, poses, i, points):
+            assert (off < 1e-12).all(), i
+            assert len(points) == 0 or abs(off[points[:, 0].argmin()]) < 1e-12, i
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e3])
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_single_precision(kinds: tuple[str, str], size: float) -> None:
+    """Small and large shapes: the same points as in double precision, to the rounding of their places."""
+    poses = somewhere(7, 600, size)
+    rounded = [tuple(part.astype(np.float32).astype(float) for part in solid) for solid in (poses.a, poses.b)]
+    poses = Poses(rounded[0], rounded[1], poses.reach.astype(np.float32).astype(float))  # type: ignore[arg-type]
+    errors = []
+    for single, double in zip(ours(kinds, poses, np.float32), ours(kinds, poses), strict=True):
+        if len(single) == len(double):
+            errors.append(np.abs(single - double)[:, :4].max(initial=0.0) / size)
+    assert len(errors) > 595
+    assert np.sort(errors)[-6] < 1e-5
