@@ -201,6 +201,7 @@ class Scene:
             integrator=self.integrator,
             limits=self.limits,
             constraints=self.constraints,
+            contacts=self.contacts,
             iterations=self.iterations,
             ls_iterations=self.ls_iterations,
             per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),

@@ -58,10 +58,14 @@ class Settings:
     """Whether joints stop at their limits."""
     constraints: bool = False
     """Whether there is dry friction, and what is tied or coupled holds."""
+    contacts: bool = False
+    """Whether things touch."""
     iterations: int = 30
     """Newton steps at most, to the forces of constraints."""
     ls_iterations: int = 12
     """Trials at most, along each of them."""
+    tolerance: float = 1e-11
+    """How small the slope of their cost has to be against the forces, where it has no other way to arrive."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
     roles: int = 1

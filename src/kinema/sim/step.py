@@ -9,6 +9,9 @@ from typing import Any
 
 from kinema.trace import Value
 
+from .collide.find import find_contacts
+from .collide.touches import Touches, anything_touches
+from .constrain.contacts import Contacts
 from .constrain.kinds import CONSTRAINTS
 from .constrain.rows import Known, Rows
 from .force import cords, joints
@@ -17,12 +20,22 @@ from .force.paths import lengths_of
 from .force.rotors import bias_with_rotors, mass_with_rotors
 from .rigid.aba import articulated_accelerations
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
-from .rigid.kinematics import Moving, Pose, Twist, accelerations, poses_in_parents, poses_in_world, velocities
+from .rigid.kinematics import (
+    Moving,
+    Pose,
+    Twist,
+    accelerations,
+    origin_of,
+    poses_in_parents,
+    poses_in_world,
+    velocities,
+)
 from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
-from .solve.newton import newton
+from .solve.newton import Newton
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
+from .sweeps.maths import scale
 from .sweeps.matrix import Factors, TreeMatrix, coupled
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
@@ -55,6 +68,22 @@ class Step:
     def frames(self) -> Quantity[Pose]:
         """Where each frame is in the world."""
         return poses_in_world(self.s, self.where)
+
+    @cached_property
+    def near_frames(self) -> Quantity[Pose]:
+        """Likewise, about where the first free robot is: as exact far away as at the origin."""
+        return poses_in_world(self.s, self.where, scale(-1.0, origin_of(self.s)))
+
+    @cached_property
+    def touches(self) -> Touches | None:
+        """What touches; None where nothing ever does."""
+        if not anything_touches(self.s.model, self.s.settings):
+            return None
+        found = Touches(self.s)
+        if not found.sets:
+            return None
+        find_contacts(self.s, found, self.near_frames)
+        return found
 
     @cached_property
     def velocity(self) -> Quantity[Twist]:
@@ -185,7 +214,8 @@ class Step:
         s = self.s
         kinds = [(kind, kind.blocks(s.model, s.nodes)) for kind in CONSTRAINTS if kind.applies(s.settings)]
         blocks = [block for _, own in kinds for block in own]
-        if not blocks:
+        touches = self.touches
+        if not blocks and touches is None:
             return None
         force = None if self.articulated else self.force
         mass, known, _ = None if self.articulated else self.mass, self.known, self.forces
@@ -203,12 +233,14 @@ class Step:
             inertia = mass_with_rotors(self) if mass is None else mass
             factors = inertia.factorised()
             free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
-            found = newton(s, rows, inertia, factors, free)
+            contacts = None if touches is None else Contacts(s, touches, self.where, self.near_frames)
+            found = Newton(s, rows, contacts, inertia, factors, free).solve()
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
             return rows, factors
 
         if all(kind.near is not None for kind, own in kinds if own):
             counts = [kind.near(known, own) for kind, own in kinds if own and kind.near is not None]
+            counts += [] if touches is None else [touches.number()]
             s.where("constraints", _sum(counts), solve)
         else:
             self.rows = solve()

@@ -230,7 +230,7 @@ def _touch(code: RowCode, kind: LookKind) -> None:
         where(recorder, "touching", distance, margin, keep)
 
     a, b = (_solid(code, word, name) for word, name in zip(("a", "b"), kind.kinds, strict=True))
-    PAIRS[kind.kinds].find(Work(recorder, margin, emit), a, b)
+    PAIRS[kind.kinds].touch(Work(recorder, margin, emit), a, b)
 
 
 def _keep(

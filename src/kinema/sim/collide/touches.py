@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinema.model import Model
-from kinema.trace import Place, Recorder, RowCode, Value
+from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value
 
 from ..settings import Settings
 from ..sweeps.loops import PartRow
@@ -69,7 +69,8 @@ class Touches:
         grouped: dict[tuple[int, int, int], list[int]] = {}
         for number, (a, b) in enumerate(zip(pairs.geom_a.tolist(), pairs.geom_b.tolist(), strict=True)):
             frames = sorted((int(geoms.frame_idx[a]), int(geoms.frame_idx[b])))
-            if own.issuperset(frames):
+            known = (geoms.kinds[a], geoms.kinds[b]) in PAIRS
+            if own.issuperset(frames) and known:
                 grouped.setdefault((*frames, int(pairs.dimension[number])), []).append(number)
         for (first, second, dimension), chosen in sorted(grouped.items()):
             kind = SetKind(dimension, bool(s.model.options.elliptic and dimension > 1), first == WORLD)
@@ -81,6 +82,19 @@ class Touches:
                     (first, second), kind, chosen, capacity, s.take(capacity * width), s.take(1), s.take(1)
                 )
             )
+
+    def number(self, *, between_frames: bool = False) -> Value:
+        """How many contacts there are, of all or only between moving frames."""
+        s, total = self.s, self.s.take_fixed(1)
+        s.recorder.write(SCRATCH, [0.0], total.row)
+        rows = [
+            Row("set", {"count": x.count, "total": total})
+            for x in self.sets
+            if not (between_frames and x.kind.on_world)
+        ]
+        with s.staying():
+            s.loop("number of contacts", rows, lambda c: c.write("total", [c.read("total") + c.read("count")]))
+        return s.recorder.read(SCRATCH, total.row)
 
     def row(self, touch: TouchSet, more: Mapping[str, Place] | None = None) -> PartRow:
         """A row of a set, whose code knows its frames as `a ` and `b `."""

@@ -9,7 +9,7 @@ between two moving frames couple others: the joints that move one of them and no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
@@ -159,19 +159,6 @@ class Contacts:
     def _each(self, name: str, body, more: dict[str, Place]) -> None:  # noqa: ANN001
         self.touches.each(name, body, [self.touches.row(x, more) for x in self.touches.sets])
 
-    def number(self, *, between_frames: bool = False) -> Value:
-        """How many there are, of all or only between moving frames."""
-        s, total = self.s, self.s.take_fixed(1)
-        s.recorder.write(SCRATCH, [0.0], total.row)
-        rows = [
-            Row("set", {"count": x.count, "total": total})
-            for x in self.touches.sets
-            if not (between_frames and x.kind.on_world)
-        ]
-        with s.staying():
-            s.loop("number of contacts", rows, lambda c: c.write("total", [c.read("total") + c.read("count")]))
-        return s.recorder.read(SCRATCH, total.row)
-
     # ------------------------------------------------------------------------------------------- contacts to joints
 
     def joint_forces(self, name: str) -> Quantity[list[Value]]:
@@ -262,7 +249,7 @@ class Contacts:
                     for d, x in apart[: i + 1]
                 ]
                 inside.append(Row("dof", {"axis": axes[dof]}, {"sign": [sign]}, {"with": own}))
-            rows.append(_with(row, {"dofs": inside}))
+            rows.append(replace(row, inside={"dofs": inside}))
 
         def body(code: RowCode, kind: SetKind) -> None:
             made = _stiffness_of_set(code, kind)
@@ -286,12 +273,6 @@ class Contacts:
     def _places_of_axes(self) -> dict[int, Place]:
         starts = {node.index: self.axes.places[node.here].row for node in self.s.nodes}
         return {d: Place(SCRATCH, starts[n.index] + 6 * k) for n in self.s.nodes for k, d in enumerate(n.dofs)}
-
-
-def _with(row: Row, inside: dict[str, list[Row]]) -> Row:
-    from dataclasses import replace
-
-    return replace(row, inside=inside)
 
 
 def _about_origin(at: Pose, motion: Twist) -> Twist:

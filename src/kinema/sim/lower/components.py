@@ -84,9 +84,16 @@ def _labels(model: Model) -> list[int]:
         join(_pulled(model, moment))
     for path in set(model.paths.path_idx.tolist()):
         join([f for f in model.paths.frame_idx[model.paths.path_idx == path].ravel().tolist() if f != WORLD])
-    for pair in zip(model.ties.frame_a.tolist(), model.ties.frame_b.tolist(), strict=True):
+    for pair in (*zip(model.ties.frame_a.tolist(), model.ties.frame_b.tolist(), strict=True), *touching(model)):
         join([f for f in pair if f != WORLD])
     return [find(f) for f in range(model.n_frames)]
+
+
+def touching(model: Model) -> list[tuple[int, int]]:
+    """Frames that may touch."""
+    geoms, pairs = model.geoms, model.pairs
+    own = (geoms.frame_idx[geom].tolist() for geom in (pairs.geom_a, pairs.geom_b))
+    return sorted(set(zip(*own, strict=True)))
 
 
 def _pulled(model: Model, moment: np.ndarray) -> list[int]:

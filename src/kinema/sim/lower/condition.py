@@ -65,10 +65,11 @@ def weigh_constraints(model: Model) -> None:
     """How easily each constraint is moved at the start: the inverse inertias that decide how hard it is.
 
     As MuJoCo has them: of a degree of freedom (those of a ball, and the translations of a free joint, share theirs), of
-    a coupling or a tendon by its levers, of a tie by the links it holds, at their centres of mass.
+    a coupling or a tendon by its levers, of a tie or a contact by the links it is between, at their centres of mass.
     """
     n, ties, couplings, tendons = model.n_dofs, model.ties, model.couplings, model.tendons
-    links = sorted({int(x) for x in (*ties.link_a, *ties.link_b) if x >= 0})
+    touching = [model.geoms.link_idx[own] for own in (model.pairs.geom_a, model.pairs.geom_b)]
+    links = sorted({int(x) for x in (*ties.link_a, *ties.link_b, *touching[0], *touching[1]) if x >= 0})
 
     def run(s: Sweeps) -> None:
         step = Step(s)
@@ -93,6 +94,8 @@ def weigh_constraints(model: Model) -> None:
         of_link[link] = np.array([diagonal[:3].mean(), diagonal[3:].mean()])
     for i, (a, b) in enumerate(zip(ties.link_a.tolist(), ties.link_b.tolist(), strict=True)):
         ties.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
+    for i, (a, b) in enumerate(zip(*(x.tolist() for x in touching), strict=True)):
+        model.pairs.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
     moments = {path: measured(model, model.qpos0)[1][path] for path in {*tendons.path_idx.tolist()} - {-1}}
     for i, (lever, path) in enumerate(zip(tendons.moment, tendons.path_idx.tolist(), strict=True)):
         moment = lever * moments.get(path, 1.0)

@@ -15,7 +15,7 @@ from ..stages import count_stages, take
 from ..step import Step
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Tree, grow
-from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep
+from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep, touching
 from .copies import record_copies, signature
 from .programs import Outputs, step_program, straight_program, table_program
 
@@ -56,12 +56,13 @@ def _saved_by_copying(model: Model, settings: Settings) -> int:
 
 
 def _groups(model: Model, settings: Settings) -> tuple[list[list[Component]], list[Component]]:
-    """Parts by their signature, and those that cannot be copied because their numbers are scattered."""
+    """Parts by their signature, and those that cannot be copied: their numbers are scattered, or they may touch."""
     groups: dict[object, list[Component]] = {}
     scattered: list[Component] = []
     tree = grow(model)
+    may_touch = {frame for pair in touching(model) for frame in pair}
     for part in components(model):
-        if part.is_contiguous:
+        if part.is_contiguous and may_touch.isdisjoint(part.frames):
             groups.setdefault(signature(model, tree, part, settings), []).append(part)
         else:
             scattered.append(part)

@@ -29,7 +29,7 @@ from ..sweeps.maths import (
     unrotate,
 )
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import Link, Node
+from ..sweeps.tree import WORLD, Link, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,26 @@ def poses_in_parents(s: Sweeps) -> Quantity[Pose]:
     return where
 
 
-def poses_in_world(s: Sweeps, where: Quantity[Pose]) -> Quantity[Pose]:
-    """Where each frame is in the world."""
+def poses_in_world(s: Sweeps, where: Quantity[Pose], start: Vector = ZERO) -> Quantity[Pose]:
+    """Where each frame is in the world, whose origin is put somewhere."""
 
     def body(node: Node, above: Pose) -> Pose:
         own = where[node.here]
         return Pose(product(above.rotation, own.rotation), add(above.position, rotate(above.rotation, own.position)))
 
-    return s.outward("poses in the world", HERE, body)
+    return s.outward("poses in the world", Pose(HERE.rotation, start), body)
+
+
+def origin_of(s: Sweeps) -> Vector:
+    """Where the first free body is; nowhere if there is none."""
+    for x, y, z in zip(s.nodes, s.nodes[1:], s.nodes[2:], strict=False):
+        held = (x.parent, y.parent, z.parent) == (WORLD, x.index, y.index)
+        if held and all(node.motion == Motion.SLIDE for node in (x, y, z)):
+            starts = [node.reference for node in (x, y, z)]
+            told = [s.recorder.read("qpos", node.qs.start) for node in (x, y, z)]
+            axes = zip((x, y, z), told, starts, strict=True)
+            return add(*(scale(q - start, node.axis) for node, q, start in axes))
+    return ZERO
 
 
 def velocities(s: Sweeps, where: Quantity[Pose]) -> Quantity[Twist]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, captured, padded
 from kinema.foundation import KinemaError
-from kinema.model import Model
+from kinema.model import Model, no_geoms, no_pairs
 from kinema.trace import UNIFORM
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, Use, arrays_of, start_of
@@ -26,6 +26,10 @@ from ..sweeps.tree import grow
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with what is being done: entered before anything that takes its time, left after it."""
+
+
+COARSE = 5e-6
+"""The tolerance of what is solved in single precision, at least."""
 
 
 def _silent(_: str) -> AbstractContextManager[None]:
@@ -53,7 +57,10 @@ class Engine:
         if n_envs < 1:
             raise KinemaError(f"a scene has at least one environment, not {n_envs}")
         find_rest_lengths(model)
-        if (settings.limits or settings.constraints) and model.n_dofs:
+        settings = replace(settings, contacts=settings.contacts and model.options.contact)
+        if not settings.contacts:
+            model.geoms, model.pairs = no_geoms(), no_pairs()
+        if (settings.limits or settings.constraints or settings.contacts) and model.n_dofs:
             weigh_constraints(model)
         weigh_muscles(model)
         self.model = model
@@ -66,10 +73,12 @@ class Engine:
         self.is_rolled = wants_rolling(model, settings, emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
-            roles = 1 if device.is_cpu or self.is_rolled else best_roles(grow(model))
+            alone = device.is_cpu or self.is_rolled or settings.contacts
+            roles = 1 if alone else best_roles(grow(model))
         if roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
-        self.settings = settings = replace(settings, roles=roles)
+        tolerance = settings.tolerance if precision == "double" else max(settings.tolerance, COARSE)
+        self.settings = settings = replace(settings, roles=roles, tolerance=tolerance)
         self.time = 0
         """Steps taken."""
         self.seconds = 0.0

@@ -1,8 +1,9 @@
-"""The forces of constraints: Newton's method on a convex cost, with an exact search along each step.
+"""The forces of constraints and contacts: Newton's method on a convex cost, with an exact search along each step.
 
 With x = a - a0, the change of the accelerations from those without constraints, the cost is 1/2 x^T M x and, of each
 row, half its stiffness times the square of what is missing where it pushes. That is quadratic as long as no row starts
-or stops to push: once a step leaves all of them as they were, it has arrived.
+or stops to push: once a step leaves all of them as they were, it has arrived. Along the cones of contacts it is not;
+there it has arrived when the slope is small against the forces.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
+from ..constrain.contacts import Contacts
 from ..constrain.rows import BlockKind, Rows, pushes
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot
@@ -22,42 +24,188 @@ from ..sweeps.tree import Forest, Node
 NEAR = 1e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
 LARGE, SMALLEST = 1e30, 1e-30
+OfDofs = Quantity[list[Value]]
 
 
-def newton(
-    s: Sweeps, rows: Rows, mass: TreeMatrix, factors: Factors, free: Quantity[list[Value]]
-) -> Quantity[list[Value]]:
-    """What the rows do to the joints; `free` is the acceleration without them."""
-    weight: Quantity[list[Value]] = s.quantity("inertia times x")
-    s.each_frame("no change yet", lambda node: weight.put(node.here, [0.0] * len(node.dofs)))
-    rows.product(free, "residual")
-    rows.each("what is missing", _missing)
-    pattern = coupled(mass.paths, [block.dofs for block in rows.blocks])
+class Newton:
+    """One solution: `free` are the accelerations without constraints, `factors` those of the inertia."""
 
-    def step() -> tuple[Value, Value]:
-        rows.each("forces of constraints", _force)
-        pushed = rows.joint_forces("what constraints do to joints")
-        matrix = mass.widened("inertia with constraints", pattern)
-        rows.add_stiffness(matrix)
-        downhill: Quantity[list[Value]] = s.quantity("downhill")
+    def __init__(
+        self, s: Sweeps, rows: Rows, contacts: Contacts | None, mass: TreeMatrix, factors: Factors, free: OfDofs
+    ) -> None:
+        self.s = s
+        self.rows = rows
+        self.contacts = contacts
+        self.mass = mass
+        self.factors = factors
+        self.free = free
+        self.pattern = coupled(mass.paths, [block.dofs for block in rows.blocks])
+        self.length = s.take_fixed(1)
+        """How far along a direction."""
+        self.sums = s.take_fixed(2)
+        self.weight: OfDofs = s.quantity("inertia times x")
+        self.downhill: OfDofs = s.quantity("downhill")
+
+    def solve(self) -> OfDofs:
+        """What constraints and contacts do to joints."""
+        s, rows, contacts = self.s, self.rows, self.contacts
+        s.each_frame("no change yet", lambda node: self.weight.put(node.here, [0.0] * len(node.dofs)))
+        rows.product(self.free, "residual")
+        rows.each("what is missing", _missing)
+        if contacts is not None:
+            contacts.set_targets(contacts.moved("velocities of frames"), contacts.moved("free frames", self.free))
+        self._look_downhill()
+        s.repeat("Newton's method", self._step, s.settings.iterations)
+        return self._forces("constraint forces")
+
+    def _forces(self, name: str) -> OfDofs:
+        """What all that pushes does to joints."""
+        s = self.s
+        self.rows.each(f"{name} of rows", _force)
+        result = self.rows.joint_forces(f"{name}, by rows")
+        if self.contacts is None:
+            return result
+        more = self.contacts.joint_forces(f"{name}, by contacts")
+        total: OfDofs = s.quantity(name)
+
+        def body(node: Node) -> None:
+            total.put(node.here, [a + b for a, b in zip(result[node.here], more[node.here], strict=True)])
+
+        s.each_frame(name, body)
+        return total
+
+    def _look_downhill(self) -> None:
+        """The negative slope of the cost."""
+        pushed = self._forces("what pushes")
 
         def slope(node: Node) -> None:
-            pairs = zip(pushed[node.here], weight[node.here], strict=True)
-            downhill.put(node.here, [a - b for a, b in pairs])
+            pairs = zip(pushed[node.here], self.weight[node.here], strict=True)
+            self.downhill.put(node.here, [a - b for a, b in pairs])
 
-        s.each_frame("downhill", slope)
-        along = matrix.factorised(factors).solve("direction", downhill)
-        heavy = mass.times("inertia times the direction", along)
+        self.s.each_frame("downhill", slope)
+
+    def _step(self) -> tuple[Value, Value]:
+        s, rows, contacts = self.s, self.rows, self.contacts
+        along = self._direction()
+        heavy = self.mass.times("inertia times the direction", along)
         rows.product(along, "change")
-        length = _search(s, rows, along, heavy, weight, downhill)
-        changed = rows.total("rows that start or stop to push", _changed, {"length": length})[0]
-        rows.each("what is missing then", _advance_rows, {"length": length})
-        _advance(s, length, weight, heavy)
-        return 0.5, changed
+        if contacts is not None:
+            contacts.product(contacts.moved("along the direction", along))
+        self._search(along, heavy)
+        changed = self._changed()
+        rows.each("what is missing then", _advance_rows, {"length": self.length})
+        if contacts is not None:
+            contacts.advance(self.length)
+        self._advance(heavy)
+        self._look_downhill()
+        return 0.5, trace.select(0.5, changed, self._far_off(), 0.0)
 
-    s.repeat("Newton's method", step, s.settings.iterations)
-    rows.each("forces of constraints in the end", _force)
-    return rows.joint_forces("constraint forces")
+    def _far_off(self) -> Value:
+        """1 unless the slope of the cost is nothing against the forces."""
+
+        def squares(node: Node) -> tuple[Value, Value]:
+            return dot(self.downhill[node.here], self.downhill[node.here]), dot(
+                self.weight[node.here], self.weight[node.here]
+            )
+
+        left, forces = self.s.total("what is left", Forest.FRAMES, (0.0, 0.0), squares)
+        return trace.select(self.s.settings.tolerance**2 * forces, left, 1.0, 0.0)
+
+    # ------------------------------------------------------------------------------------------------- the direction
+
+    def _direction(self) -> OfDofs:
+        """From the slope and the curvature; what touches couples branches only where it does."""
+        s, contacts = self.s, self.contacts
+        coupled_by_touch = contacts.couplings() if contacts is not None else []
+        wide = coupled(self.pattern, coupled_by_touch) if coupled_by_touch else self.pattern
+        matrix = self.mass.widened("inertia with constraints", wide)
+        self.rows.add_stiffness(matrix)
+        if contacts is None:
+            return matrix.factorised(self.factors).solve("direction", self.downhill)
+        contacts.add_stiffness_on_world(matrix)
+        if not coupled_by_touch:
+            return matrix.factorised(self.factors).solve("direction", self.downhill)
+        along: OfDofs = s.quantity("direction")
+        s.each_frame("no direction", lambda node: along.put(node.here, [0.0] * len(node.dofs)))
+        touching = contacts.touches.number(between_frames=True)
+
+        def apart() -> None:
+            found = matrix.seen(self.pattern).factorised(self.factors).solve("direction, apart", self.downhill)
+            s.each_frame("direction, apart, found", lambda node: along.put(node.here, found[node.here]))
+
+        def together() -> None:
+            with s.staying():
+                contacts.add_stiffness_between(matrix)
+                found = matrix.factorised(self.factors).solve("direction, together", self.downhill)
+                s.each_frame("direction, together, found", lambda node: along.put(node.here, found[node.here]))
+
+        s.where("branches are apart", trace.select(touching, 0.5, 1.0, 0.0), apart)
+        s.where("branches touch", touching, together)
+        return along
+
+    # ---------------------------------------------------------------------------------------------------- the search
+
+    def _search(self, along: OfDofs, heavy: OfDofs) -> None:
+        """Where along the direction the cost is least: Newton's method within brackets. Most often that is at 1."""
+        s = self.s
+
+        def products(node: Node) -> tuple[Value, Value, Value]:
+            others = (self.weight, heavy, self.downhill)
+            return tuple(dot(along[node.here], x[node.here]) for x in others)  # type: ignore[return-value]
+
+        linear, square, start = s.total("the search", Forest.FRAMES, (0.0, 0.0, 0.0), products)
+        near = NEAR * trace.absolute(start)
+
+        def trial(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+            length, low, high = state
+            s.recorder.write(SCRATCH, [length], self.length.row)
+            slope, curve = self._slopes()
+            slope, curve = slope + linear + length * square, curve + square
+            low, high = trace.select(slope, 0.0, length, low), trace.select(slope, 0.0, high, length)
+            middle = trace.select(high, LARGE, 0.5 * (low + high), 2.0 * length)
+            better = length - slope / trace.maximum(curve, SMALLEST)
+            inside = trace.select(low, better, trace.select(better, high, better, middle), middle)
+            missing = trace.absolute(slope)
+            return [trace.select(near, missing, inside, length), low, high], near, missing
+
+        length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], s.settings.ls_iterations)
+        s.recorder.write(SCRATCH, [length], self.length.row)
+
+    def _slopes(self) -> tuple[Value, Value]:
+        """Of all that pushes, along the direction."""
+        slope, curve = self.rows.total("slope along the direction", _along_direction, {"length": self.length})
+        if self.contacts is None:
+            return slope, curve
+        more = self._of_contacts(self.contacts.slopes, 2)
+        return slope + more[0], curve + more[1]
+
+    def _changed(self) -> Value:
+        """How many rows and contacts start or stop to push, or slide."""
+        changed = self.rows.total("rows that start or stop to push", _changed, {"length": self.length})[0]
+        return changed if self.contacts is None else changed + self._of_contacts(self.contacts.changed, 1)[0]
+
+    def _of_contacts(self, add_up, count: int) -> list[Value]:  # noqa: ANN001
+        recorder = self.s.recorder
+        recorder.write(SCRATCH, [0.0] * count, self.sums.row)
+        add_up(self.length, self.sums)
+        return [recorder.read(SCRATCH, self.sums.row + i) for i in range(count)]
+
+    def _advance(self, direction: OfDofs) -> None:
+        """Go along a direction."""
+        s, rows = self.s, []
+        for node in s.nodes:
+            rows.append(s.frame_row(node))
+            rows[-1].places["length"] = self.length
+
+        def body(code: RowCode) -> None:
+            here = s.node(code).here
+            moved = zip(self.weight[here], direction[here], strict=True)
+            self.weight.put(here, [x + code.read("length") * d for x, d in moved])
+
+        s.loop("along the direction", rows, body)
+
+
+# ------------------------------------------------------------------------------------------------------------- of rows
 
 
 def _missing(code: RowCode) -> None:
@@ -100,52 +248,3 @@ def _along_direction(code: RowCode) -> list[Value]:
     for (force, stiff), v in zip(pushes(code, _moved(code)), code.array("change", kind.n_rows), strict=True):
         slope, curve = slope - force * v, curve + stiff * (v * v)
     return [slope, curve]
-
-
-def _search(
-    s: Sweeps,
-    rows: Rows,
-    along: Quantity[list[Value]],
-    heavy: Quantity[list[Value]],
-    weight: Quantity[list[Value]],
-    downhill: Quantity[list[Value]],
-) -> Place:
-    """Where along the direction the cost is least: Newton's method within brackets. Most often that is at 1."""
-    place = s.take_fixed(1)
-
-    def products(node: Node) -> tuple[Value, Value, Value]:
-        return tuple(dot(along[node.here], x[node.here]) for x in (weight, heavy, downhill))  # type: ignore[return-value]
-
-    linear, square, start = s.total("the search", Forest.FRAMES, (0.0, 0.0, 0.0), products)
-    near = NEAR * trace.absolute(start)
-
-    def trial(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
-        length, low, high = state
-        s.recorder.write(SCRATCH, [length], place.row)
-        slope, curve = rows.total("slope along the direction", _along_direction, {"length": place})
-        slope, curve = slope + linear + length * square, curve + square
-        low, high = trace.select(slope, 0.0, length, low), trace.select(slope, 0.0, high, length)
-        middle = trace.select(high, LARGE, 0.5 * (low + high), 2.0 * length)
-        better = length - slope / trace.maximum(curve, SMALLEST)
-        inside = trace.select(low, better, trace.select(better, high, better, middle), middle)
-        missing = trace.absolute(slope)
-        return [trace.select(near, missing, inside, length), low, high], near, missing
-
-    length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], s.settings.ls_iterations)
-    s.recorder.write(SCRATCH, [length], place.row)
-    return place
-
-
-def _advance(s: Sweeps, length: Place, quantity: Quantity[list[Value]], direction: Quantity[list[Value]]) -> None:
-    """Go along a direction."""
-    rows = []
-    for node in s.nodes:
-        rows.append(s.frame_row(node))
-        rows[-1].places["length"] = length
-
-    def body(code: RowCode) -> None:
-        here = s.node(code).here
-        moved = zip(quantity[here], direction[here], strict=True)
-        quantity.put(here, [x + code.read("length") * d for x, d in moved])
-
-    s.loop("along the direction", rows, body)

@@ -9,6 +9,7 @@ elimination fills in; all that is known when the program is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy as copy_of
 from typing import Any
 
 from kinema import trace
@@ -67,23 +68,31 @@ class TreeMatrix:
 
     def starts_like(self, mover: int, dof: int) -> bool:
         """Whether the row of one begins as all of the other's."""
-        return self.paths[dof][: len(self.paths[mover])] == self.paths[mover]
+        path = self.paths[mover]
+        places = ([self.columns[x][y] for y in path] for x in (dof, mover))
+        return self.paths[dof][: len(path)] == path and all(p == list(range(len(path))) for p in places)
 
     def fill(
         self,
         own: Callable[[Node], tuple[Any, list[list[Value]]]],
         up: Callable[[Node, Node, Any], tuple[Any, list[list[Value]]]],
+        *,
+        adding: bool = False,
     ) -> None:
-        """Compute all entries; see `Sweeps.matrix`."""
+        """Compute all entries, or add to them; see `Sweeps.matrix`."""
         loops = self.loops
         carried = loops.quantity(f"{self.name} on its way")
+
+        def put(code: RowCode, rows: list[list[Value]]) -> None:
+            for k, row in enumerate(rows):
+                before = code.array(f"row {k}", len(row)) if adding else []
+                code.write(f"row {k}", [a + b for a, b in zip(before, row, strict=True)] if adding else row)
 
         def begin(code: RowCode) -> None:
             node = loops.node(code)
             on, rows = own(node)
             carried.put(node.here, on)
-            for k, row in enumerate(rows):
-                code.write(f"row {k}", row)
+            put(code, rows)
 
         loops.loop(f"{self.name}, by itself", [self._own_row(node) for node in loops.nodes], begin)
 
@@ -92,8 +101,7 @@ class TreeMatrix:
             here = frame_ref("")
             on, rows = up(below, above, carried[here])
             carried.put(here, on)
-            for k, row in enumerate(rows):
-                code.write(f"row {k}", row)
+            put(code, rows)
 
         loops.loop(f"{self.name}, on the way up", list(self._way_up()), climb)
 
@@ -168,6 +176,12 @@ class TreeMatrix:
         self.loops.found.append(copy)
         copy._take(self)
         return copy
+
+    def seen(self, paths: Mapping[int, list[int]]) -> TreeMatrix:
+        """The same matrix where all other entries are zero."""
+        view = copy_of(self)
+        view.paths = paths
+        return view
 
     def _take(self, other: TreeMatrix) -> None:
         """All entries of another matrix."""
