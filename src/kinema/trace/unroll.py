@@ -14,6 +14,7 @@ read again after them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot
@@ -51,12 +52,12 @@ class _UndecidedError(Exception):
 def unroll(program: Program, read: Read, recorder: Recorder | None = None) -> dict[Cell, Value]:
     """What a program leaves in each cell of the arrays that outlive it; without a recorder on plain numbers."""
     staying = {} if recorder is None else {id(x): touched(program, x) for x in staying_loops(program.blocks)}
-    try:
-        return _Unrolling(program, read, recorder, None, staying).outcome()
-    except _UndecidedError:
-        uses = _Uses()
-        _Unrolling(program, read, recorder or Recorder(), uses, staying, dry=True).outcome()
-        return _Unrolling(program, read, recorder, uses, staying).outcome()
+    if not staying:  # what these record cannot be taken back
+        with suppress(_UndecidedError):
+            return _Unrolling(program, read, recorder, None, staying).outcome()
+    uses = _Uses()
+    _Unrolling(program, read, recorder or Recorder(), uses, staying, dry=True).outcome()
+    return _Unrolling(program, read, recorder, uses, staying).outcome()
 
 
 class _Unrolling:
