@@ -87,6 +87,8 @@ class _Unrolling:
         """What loops that stay write: it is read from memory again whenever these may have run."""
         self.dirty: set[Cell] = set()
         """What of it has been computed and not been stored yet."""
+        self.written: set[Cell] = set()
+        """What a body has written."""
         self.stored: dict[Cell, Value] = {}
         """What has been stored of the rest, for such loops to read."""
 
@@ -141,10 +143,15 @@ class _Unrolling:
                 values[i.target] = self.turns[-1]
             else:
                 args = [values[a] if isinstance(a, int) else a for a in i.args]
-                values[i.target] = OPERATIONS[i.op](*args)
+                values[i.target] = self._unknown(i.op, args) if self.dry else OPERATIONS[i.op](*args)
         stores = [(s.slot, values[s.value] if isinstance(s.value, int) else s.value) for s in line.stores]
         for slot, value in stores:
             self.store(slot, value, values)
+
+    def _unknown(self, op: str, args: list[Value]) -> Value:
+        """A value of a run of which nothing is kept: only plain numbers matter, which may be indices and counts."""
+        symbol = next((a for a in args if isinstance(a, Scalar)), None)
+        return OPERATIONS[op](*args) if symbol is None else symbol
 
     # ------------------------------------------------------------------------------------------------------ memory
 
@@ -172,6 +179,8 @@ class _Unrolling:
             return
         cell = (array, row + int(index))
         self.memory[cell] = value
+        if self.dry:
+            self.written.add(cell)
         if cell in self.shared:
             self.dirty.add(cell)
 
@@ -306,12 +315,14 @@ class _Unrolling:
         assert self.recorder is not None
         unknown, carried = self.recorder.read("unknown"), self.uses.carried.setdefault(id(block), set())
         self.turns.append(unknown)
-        before = dict(self.memory)
+        before, outside = dict(self.memory), self.written
+        self.written = set()
         self.body(block.body)
-        lost = {c: _Lost(unknown, carried) for c, v in self.memory.items() if before.get(c) is not v}
+        lost = {c: _Lost(unknown, carried) for c in self.written - self.shared}
         self.memory = {**before, **lost}
         self.body(block.body)  # as if not for the first time
         if isinstance(block, Repeat):
             self.load(block.again)
         self.memory = {**before, **lost}
+        self.written |= outside
         self.turns.pop()
