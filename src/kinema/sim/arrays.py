@@ -112,6 +112,10 @@ def _limited(settings: Settings) -> bool:
     return settings.limits
 
 
+def _touching(settings: Settings) -> bool:
+    return settings.contacts
+
+
 def _pushed(settings: Settings) -> bool:
     return settings.external_forces
 
@@ -131,6 +135,8 @@ ARRAYS = [
         ArrayInfo(f"stage_{x}", Owner.ACTUATOR, Use.STATE, when=_in_stages, needed=_activated)
         for x in ("act", "sum_act")
     ),
+    ArrayInfo("push", Owner.DOF, Use.STATE, when=_touching),
+    *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in ("n_contacts", "n_iterations")),
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),

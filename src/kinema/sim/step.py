@@ -221,6 +221,9 @@ class Step:
         mass, known, _ = None if self.articulated else self.mass, self.known, self.forces
         result: Quantity[list[Value]] = s.quantity("constraint forces")
         s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
+        if touches is not None and s.keeps("n_contacts"):
+            s.write("n_contacts", None, [touches.number()])
+            s.write("n_iterations", None, [0.0])
 
         def solve() -> tuple[
             Rows, Factors

@@ -43,20 +43,66 @@ class Newton:
         self.length = s.take_fixed(1)
         """How far along a direction."""
         self.sums = s.take_fixed(2)
+        self.taken = s.take_fixed(1)
+        """Steps that were taken."""
+        self.x: OfDofs = s.quantity("x")
         self.weight: OfDofs = s.quantity("inertia times x")
         self.downhill: OfDofs = s.quantity("downhill")
 
     def solve(self) -> OfDofs:
         """What constraints and contacts do to joints."""
         s, rows, contacts = self.s, self.rows, self.contacts
-        s.each_frame("no change yet", lambda node: self.weight.put(node.here, [0.0] * len(node.dofs)))
+        s.recorder.write(SCRATCH, [0.0], self.taken.row)
+        for quantity in (self.x, self.weight):
+            s.each_frame("no change yet", lambda node, q=quantity: q.put(node.here, [0.0] * len(node.dofs)))
         rows.product(self.free, "residual")
         rows.each("what is missing", _missing)
         if contacts is not None:
             contacts.set_targets(contacts.moved("velocities of frames"), contacts.moved("free frames", self.free))
+            self._start_as_before()
         self._look_downhill()
         s.repeat("Newton's method", self._step, s.settings.iterations)
+        if s.keeps("push"):
+            s.each_frame("to begin with next time", lambda node: s.write("push", node, self.x[node.here]))
+            s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
         return self._forces("constraint forces")
+
+    def _start_as_before(self) -> None:
+        """Begin with what was added to the accelerations last time, where that costs less than nothing."""
+        s, contacts = self.s, self.contacts
+        assert contacts is not None
+        before: OfDofs = s.quantity("what was added before")
+        s.each_frame("what was added before", lambda node: before.put(node.here, s.of("push", node)))
+        heavy = self._go_along(before)
+
+        def products(node: Node) -> tuple[Value]:
+            return (dot(before[node.here], heavy[node.here]),)
+
+        (square,) = s.total("cost of what was added before", Forest.FRAMES, (0.0,), products)
+        costs = []
+        for length in (0.0, 1.0):
+            s.recorder.write(SCRATCH, [length], self.length.row)
+            own = self.rows.total(f"costs at {length:g}", _costs, {"length": self.length})[0]
+            costs.append(own + self._of_contacts(contacts.costs, 1)[0])
+        s.recorder.write(SCRATCH, [trace.select(costs[1] + 0.5 * square, costs[0], 1.0, 0.0)], self.length.row)
+        self._go(before, heavy)
+
+    def _go_along(self, along: OfDofs) -> OfDofs:
+        """What a direction changes; with the inertia times it."""
+        heavy = self.mass.times("inertia times the direction", along)
+        self.rows.product(along, "change")
+        if self.contacts is not None:
+            self.contacts.product(self.contacts.moved("along the direction", along))
+        return heavy
+
+    def _go(self, along: OfDofs, heavy: OfDofs) -> None:
+        """Go as far as was found best."""
+        self.rows.each("what is missing then", _advance_rows, {"length": self.length})
+        if self.contacts is not None:
+            self.contacts.advance(self.length)
+        self._advance(self.weight, heavy)
+        if self.contacts is not None:
+            self._advance(self.x, along)
 
     def _forces(self, name: str) -> OfDofs:
         """What all that pushes does to joints."""
@@ -85,19 +131,14 @@ class Newton:
         self.s.each_frame("downhill", slope)
 
     def _step(self) -> tuple[Value, Value]:
-        s, rows, contacts = self.s, self.rows, self.contacts
         along = self._direction()
-        heavy = self.mass.times("inertia times the direction", along)
-        rows.product(along, "change")
-        if contacts is not None:
-            contacts.product(contacts.moved("along the direction", along))
+        heavy = self._go_along(along)
         self._search(along, heavy)
         changed = self._changed()
-        rows.each("what is missing then", _advance_rows, {"length": self.length})
-        if contacts is not None:
-            contacts.advance(self.length)
-        self._advance(heavy)
+        self._go(along, heavy)
         self._look_downhill()
+        recorder = self.s.recorder
+        recorder.write(SCRATCH, [recorder.read(SCRATCH, self.taken.row) + 1.0], self.taken.row)
         return 0.5, trace.select(0.5, changed, self._far_off(), 0.0)
 
     def _far_off(self) -> Value:
@@ -190,7 +231,7 @@ class Newton:
         add_up(self.length, self.sums)
         return [recorder.read(SCRATCH, self.sums.row + i) for i in range(count)]
 
-    def _advance(self, direction: OfDofs) -> None:
+    def _advance(self, quantity: OfDofs, direction: OfDofs) -> None:
         """Go along a direction."""
         s, rows = self.s, []
         for node in s.nodes:
@@ -199,8 +240,8 @@ class Newton:
 
         def body(code: RowCode) -> None:
             here = s.node(code).here
-            moved = zip(self.weight[here], direction[here], strict=True)
-            self.weight.put(here, [x + code.read("length") * d for x, d in moved])
+            moved = zip(quantity[here], direction[here], strict=True)
+            quantity.put(here, [x + code.read("length") * d for x, d in moved])
 
         s.loop("along the direction", rows, body)
 
@@ -237,6 +278,16 @@ def _changed(code: RowCode) -> list[Value]:
     for (force, a), (other, b) in zip(before, after, strict=True):
         held = trace.select(0.0, a + b, 0.0, trace.absolute(force - other))  # friction at its other bound
         total = total + trace.select(0.0, trace.absolute(a - b) + held, 1.0, 0.0)
+    return [total, 0.0]
+
+
+def _costs(code: RowCode) -> list[Value]:
+    """What the rows of a block cost somewhere along the direction."""
+    kind: BlockKind = code.kind  # type: ignore[assignment]
+    total: Value = 0.0
+    for x, d, (force, _) in zip(_moved(code), code.array("stiffness", kind.n_rows), pushes(code, _moved(code)), strict=True):
+        within = force / trace.maximum(d, SMALLEST)  # where friction slips its cost grows no faster than its bound
+        total = total - force * (x + 0.5 * within)
     return [total, 0.0]
 
 

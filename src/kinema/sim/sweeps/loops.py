@@ -321,6 +321,10 @@ class Loops:
         items = part.qs if info.owner is Owner.COORDINATE else part.dofs
         return self.code.array(array, info.width * len(items))
 
+    def keeps(self, array: str) -> bool:
+        """Whether there is such an array to write to."""
+        return self.prefix + array in self.places
+
     def write(self, array: str, part: Part | None, values: Sequence[Value]) -> None:
         """Store the numbers of an array that belong to a part, or to the environment as a whole."""
         if part is None:
