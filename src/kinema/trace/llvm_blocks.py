@@ -6,9 +6,9 @@ Item `i` of an array that starts at row `r` of an arena is the number `(r + i) *
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot
+from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Instruction, Line, Loop, Operand, Place, Repeat, Slot, inner
 from .llvm_words import LlvmWords
 from .lowering import UNIFORM, Addresses, Target, uniform_values
 from .program import Program
@@ -29,6 +29,8 @@ class LlvmBlocks(LlvmWords):
 
     addresses: Addresses
     locals: dict[str, str]
+    shared_counts: set[str]
+    """Local arrays that hold how often environments turn together: also those hold it that take no part."""
 
     def __init__(self, places: Mapping[str, Place], target: Target) -> None:
         super().__init__(target)
@@ -37,6 +39,10 @@ class LlvmBlocks(LlvmWords):
         """The environments of a vector that take part; None for all."""
         self.uniform: set[int] = set()
         """The values of a line that environments share."""
+        self.made_by: dict[int, Instruction] = {}
+        """The instructions of a line."""
+        self.counters: list[str] = []
+        """Whole numbers of the turns that the text is in."""
         self.pointer = "ptr addrspace(1)" if target.gpu else "ptr"
         """The type of pointers to arenas: a GPU has several kinds of memory."""
         self.fixed = ", !invariant.load !0" if target.gpu else ""
@@ -54,6 +60,7 @@ class LlvmBlocks(LlvmWords):
         """What is written from here on is of that program."""
         self.addresses = Addresses(program, self.places)
         self.locals = local_arrays
+        self.shared_counts = {block.count.array for block in counted(program.blocks) if block.uniform}
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -151,6 +158,9 @@ class LlvmBlocks(LlvmWords):
         self.mask = outer
 
     def _counted(self, block: Count) -> None:
+        if block.uniform:
+            self._counted_together(block)
+            return
         outer, before = self.mask, self.label
         number = self._load(block.count, {})
         head, body, done = self.fresh("count"), self.fresh("body"), self.fresh("done")
@@ -163,20 +173,33 @@ class LlvmBlocks(LlvmWords):
         mask = self.both(below, outer)  # others may hold anything
         self.put(f"br i1 {self.any_of(mask)}, label %{body}, label %{done}")
         self.open(body)
-        self.mask = outer if block.uniform else self._narrowed(mask)
-        self.turns.append(turn)
-        self.blocks(block.body)
-        self.turns.pop()
+        self.mask = self._narrowed(mask)
+        self._turn(block.body, turn, f"%{head}.i")
         after = self.set(f"add {self.i} %{head}.i, 1")
         self.lines[place] = f"  %{head}.i = phi {self.i} [ 0, %{before} ], [ {after}, %{self.label} ]"
         self.put(f"br label %{head}")
         self.open(done)
         self.mask = outer
 
+    def _counted_together(self, block: Count) -> None:
+        """All environments turn as often."""
+        limit = self._whole_number(self._load(block.count, {}), 0, shared=True)
+        loop, counter = self.begin("0", limit)
+        self._turn(block.body, self.splat(self.set(f"sitofp {self.i} {counter} to {self.n}")), counter)
+        self.end(loop)
+
+    def _turn(self, body: Blocks, turn: str, counter: str) -> None:
+        self.turns.append(turn)
+        self.counters.append(counter)
+        self.blocks(body)
+        self.turns.pop()
+        self.counters.pop()
+
     # ----------------------------------------------------------------------------------------------------- lines
 
     def _line(self, line: Line) -> None:
         """Instructions, then stores; sine and cosine of one angle are computed together."""
+        self.made_by = {i.target: i for i in line.instructions}
         self.uniform = uniform_values(line.instructions, self.addresses)
         names: dict[int, str] = {}
         pairs = _sine_pairs(line)
@@ -209,7 +232,7 @@ class LlvmBlocks(LlvmWords):
             return self._load_at(slot, None)
         index = names[slot.index]
         if slot.index in self.uniform or self.target.lanes == 1:
-            return self._load_at(slot, self._whole_number(index, 0, shared=True))
+            return self._load_at(slot, self._shared_index(slot.index, index))
         result = "poison"
         for lane in range(self.target.lanes):
             at = self._pointer(slot, self._whole_number(index, lane))
@@ -225,6 +248,22 @@ class LlvmBlocks(LlvmWords):
         if arena in ("", UNIFORM):
             return self.splat(self.set(f"load {self.n}, {at}{fixed}"))
         return self.set(f"load {self.kn}, {at}, align {self.size}{fixed}")
+
+    def _shared_index(self, value: int, name: str) -> str:
+        """An index that is the same for all: of turns alone it is computed in whole numbers."""
+        return self._of_turns(value) or self._whole_number(name, 0, shared=True)
+
+    def _of_turns(self, value: Operand) -> str | None:
+        """A whole number that is made of turns and constants; None for others."""
+        if isinstance(value, float):
+            return str(int(value)) if value.is_integer() else None
+        maker = self.made_by[value]
+        if maker.op == "turn":
+            return self.counters[-1]
+        if maker.op not in ("add", "sub", "mul"):
+            return None
+        a, b = (self._of_turns(x) for x in maker.args)
+        return None if a is None or b is None else self.set(f"{maker.op} {self.i} {a}, {b}")
 
     def _whole_number(self, index: str, lane: int, *, shared: bool = False) -> str:
         """The index of one environment, or of all; one that takes no part may have any, and gets none."""
@@ -248,9 +287,9 @@ class LlvmBlocks(LlvmWords):
                     new = self.set(f"select i1 {active}, {self.n} {new}, {self.n} {old}")
                 self.put(f"store {self.n} {new}, {one}, align {self.size}")
             return
-        index = None if slot.index is None else self._whole_number(names[slot.index], 0, shared=True)
+        index = None if slot.index is None else self._shared_index(slot.index, names[slot.index])
         at = self._pointer(slot, index)
-        if self.mask is not None:
+        if self.mask is not None and slot.array not in self.shared_counts:
             old = self.set(f"load {self.kn}, {at}, align {self.size}")
             value = self.set(f"select {self.i1} {self.mask}, {self.kn} {value}, {self.kn} {old}")
         self.put(f"store {self.kn} {value}, {at}, align {self.size}")
@@ -289,6 +328,15 @@ class LlvmBlocks(LlvmWords):
         if self.target.gpu:
             return self.set(f"call {self.pointer} {WIDE}(i32 {rows}, i32 %pitch, {self.pointer} {base})")
         return self.set(f"getelementptr i8, ptr {base}, i64 {self.set(f'mul i64 %pitch, {rows}')}")
+
+
+def counted(blocks: Blocks) -> Iterator[Count]:
+    """All counted loops."""
+    for block in blocks:
+        if isinstance(block, Count):
+            yield block
+        for body in inner(block):
+            yield from counted(body)
 
 
 def _sine_pairs(line: Line) -> dict[Operand, tuple[int, int]]:
