@@ -39,10 +39,10 @@ def sphere_ellipsoid(work: Work, sphere: Solid, ellipsoid: Solid) -> None:
 def _nearest(recorder: Recorder, point: Vector, half: Vector) -> list[Value]:
     """The nearest point of an ellipsoid in parts of its half axes: a vector as long as one.
 
-    The nearest point x has the point y on its normal: y = x + t x / e² for a number t, in each direction. With u = 1 +
-    t over the least e² that is x / e = r (y / e) / (u + r - 1), where r is e² over the least of them, and u is the number
-    above zero for which this vector has the length one. One over its length is nearly a straight line in u, and bends
-    one way: Newton's method from below never goes too far.
+    The nearest point x has the point y on its normal: y = x + t x / e² for a number t, in each direction. With
+    u = 1 + t / (the least e)² that is x / e = r (y / e) / (u + r - 1), where r is e² over the least of them, and u is
+    the number above zero for which this vector has the length one. One over its length is nearly a straight line in u,
+    and bends one way: Newton's method from below never goes too far.
     """
     least = trace.minimum(trace.minimum(*half[:2]), half[2])
     parts = [trace.maximum(y / e, MIDDLE) for y, e in zip(point, half, strict=True)]

@@ -10,6 +10,7 @@ from ..sweeps.maths import Matrix, Vector, add, cross, dot, scale
 SHORTEST = 1e-15
 """Vectors that are shorter [m] have no direction. Its square is a number in single precision, too."""
 X: Vector = (1.0, 0.0, 0.0)
+Z: Vector = (0.0, 0.0, 1.0)
 
 
 def column(rotation: Matrix, i: int) -> Vector:
