@@ -68,10 +68,10 @@ def on_a_grid(seed: int, count: int) -> Poses:
     return Poses((first, a, sizes[0]), (first + apart, b, sizes[1]), reach)
 
 
-def nearly_on_a_grid(seed: int, count: int) -> Poses:
-    """The same, with the second shape moved and turned a little: from 1e-8 to 0.1."""
+def nearly_on_a_grid(seed: int, count: int, least: float = 1e-8) -> Poses:
+    """The same, with the second shape moved and turned a little, up to 0.1."""
     poses, generator = on_a_grid(seed, count), np.random.default_rng(seed)
-    a_little = 10.0 ** generator.uniform(-8.0, -1.0, (count, 1))
+    a_little = 10.0 ** generator.uniform(np.log10(least), -1.0, (count, 1))
     axes = a_little * generator.normal(size=(count, 3))
     half = np.concatenate([np.ones((count, 1)), 0.5 * axes], axis=1)
     turned = rotation_matrices(half) @ poses.b[1]

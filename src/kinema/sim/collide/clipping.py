@@ -13,8 +13,13 @@ from .solid import Work
 MOST = 8
 """Corners of four that are cut along four lines."""
 WIDTH = 3
-SAME = 1e-10
-"""The square of the distance of two points, as a part of the rectangle's size squared, below which they are one."""
+SAME = 1e-12
+"""The square of the distance of two points, as a part of the rectangle's size squared, below which they are one. MuJoCo
+has 1e-14 here, which rounding in single precision exceeds: a point that counts twice is twice as stiff."""
+
+ON_LINE = 1e-6
+"""Corners that are nearer to a line, as a part of the rectangle's size, are on it. Not in MuJoCo: of boxes of one size
+on top of each other, rounding would say where edges cross, and points would wander along them."""
 
 
 def cut_to_rectangle(
@@ -42,7 +47,7 @@ def _cut(recorder: Recorder, cut: str, state: str, side: Value) -> None:
     """Leave away what is beyond +x, then turn: the next side is at +x then."""
     n_corners, start, width, next_width = (recorder.read(state, i) for i in range(4))
     odd = trace.select(trace.absolute(side - 2.0), 1.5, trace.select(trace.absolute(side - 2.0), 0.5, 0.0, 1.0), 0.0)
-    end = MOST * WIDTH - start
+    end, near = MOST * WIDTH - start, ON_LINE * (width + next_width)
     left = recorder.local(1)
     recorder.write(left, [0.0])
 
@@ -55,7 +60,7 @@ def _cut(recorder: Recorder, cut: str, state: str, side: Value) -> None:
         x, y, z = (recorder.read(cut, i, start + WIDTH * k) for i in range(WIDTH))
         u, v, w = (recorder.read(cut, i, start + WIDTH * after) for i in range(WIDTH))
         number = recorder.read(left)
-        beyond, beyond_after = x - width, u - width
+        beyond, beyond_after = (trace.select(trace.absolute(d), near, 0.0, d) for d in (x - width, u - width))
         stays = trace.select(0.0, beyond, 0.0, trace.select(number, MOST - 0.5, 1.0, 0.0))
         opposite = trace.minimum(trace.maximum(beyond, beyond_after), -trace.minimum(beyond, beyond_after))
         crosses = trace.select(0.0, opposite, trace.select(number + stays, MOST - 0.5, 1.0, 0.0), 0.0)
