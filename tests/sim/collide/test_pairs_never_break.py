@@ -72,3 +72,21 @@ def test_single_precision(kinds: tuple[str, str], size: float) -> None:
             errors.append(np.abs(single - double)[:, :4].max(initial=0.0) / size)
     assert len(errors) > 595
     assert np.sort(errors)[-6] < 1e-5
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_needles_and_walls(kinds: tuple[str, str]) -> None:
+    """Sizes from 1e-4 to 1e3 m side by side: finite, and the deepest point is that of double precision."""
+    poses, generator = somewhere(8, 600), np.random.default_rng(8)
+    sizes = 10.0 ** generator.uniform(-4.0, 3.0, (2, 600, 3))
+    apart = poses.b[0] - poses.a[0]
+    apart *= np.minimum(sizes[0].max(axis=1), sizes[1].max(axis=1))[:, None]
+    solids = (np.zeros((600, 3)), poses.a[1], sizes[0]), (apart, poses.b[1], sizes[1])
+    rounded = [tuple(part.astype(np.float32).astype(float) for part in solid) for solid in solids]
+    poses = Poses(rounded[0], rounded[1], np.zeros(600))  # type: ignore[arg-type]
+    for i, (single, double) in enumerate(zip(ours(kinds, poses, np.float32), ours(kinds, poses), strict=True)):
+        assert np.isfinite(single).all(), i
+        assert np.isfinite(double).all(), i
+        if len(single) and len(double):
+            largest = max(sizes[0][i].max(), sizes[1][i].max())
+            assert abs(single[:, 0].min() - double[:, 0].min()) < 1e-5 * largest, i
