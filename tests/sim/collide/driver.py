@@ -78,7 +78,10 @@ def points_of(count: Array, points: Array) -> list[Array]:
 
 
 def ours(kinds: tuple[str, str], poses: Poses, dtype: Any = np.float64) -> list[Array]:
-    """The points of each pose, by the interpreter."""
+    """The points of each pose, by the interpreter; how spheres are turned is not told."""
+    solids = zip(kinds, (poses.a, poses.b), strict=True)
+    untold = [(s[0], np.full_like(s[1], np.nan), s[2]) if kind == "sphere" else s for kind, s in solids]
+    poses = Poses(untold[0], untold[1], poses.reach)
     arrays = {name: values.astype(dtype) for name, values in poses.rows().items()}
     with np.errstate(all="ignore"):  # environments that take no part may compute anything
         found = interpret(program(kinds), arrays)
@@ -89,6 +92,7 @@ class Theirs:
     """MuJoCo with two shapes of these kinds."""
 
     def __init__(self, kinds: tuple[str, str]) -> None:
+        self.kinds = kinds
         shapes = [f'<geom type="{kind}" size="1 1 1"/>' for kind in kinds]
         bodies = [shapes[0] if kinds[0] == "plane" else f"<body><freejoint/>{shapes[0]}</body>"]
         bodies.append(f"<body><freejoint/>{shapes[1]}</body>")
@@ -99,11 +103,12 @@ class Theirs:
         self.model.geom_aabb[:] = (0.0, 0.0, 0.0, 1e6, 1e6, 1e6)
 
     def points(self, poses: Poses) -> Iterator[Array]:
-        """The points of each pose."""
+        """The points of each pose; spheres are not turned."""
         model, data = self.model, self.data
         for i in range(len(poses)):
             for number, (position, rotation, size) in enumerate((poses.a, poses.b)):
-                data.geom_xpos[number], data.geom_xmat[number] = position[i], rotation[i].ravel()
+                turned = np.eye(3) if self.kinds[number] == "sphere" else rotation[i]
+                data.geom_xpos[number], data.geom_xmat[number] = position[i], turned.ravel()
                 model.geom_size[number] = size[i]
             model.geom_margin[:] = (poses.reach[i], 0.0)
             mujoco.mj_collision(model, data)

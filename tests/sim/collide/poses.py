@@ -22,7 +22,11 @@ QUARTER_TURNS = np.array(
 
 def rotations(generator: np.random.Generator, count: int) -> Array:
     """Any, each as likely."""
-    quaternions = generator.normal(size=(count, 4))
+    return rotation_matrices(generator.normal(size=(count, 4)))
+
+
+def rotation_matrices(quaternions: Array) -> Array:
+    """Of quaternions (w, x, y, z) of any length."""
     w, x, y, z = (quaternions / np.linalg.norm(quaternions, axis=1, keepdims=True)).T
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
@@ -62,3 +66,14 @@ def on_a_grid(seed: int, count: int) -> Poses:
     b = np.where(generator.uniform(size=(count, 1, 1)) < 0.15, turned, b)
     reach = generator.choice([0.0, 0.125, 1.0], count)
     return Poses((first, a, sizes[0]), (first + apart, b, sizes[1]), reach)
+
+
+def nearly_on_a_grid(seed: int, count: int, least: float = 1e-8) -> Poses:
+    """The same, with the second shape moved and turned a little, up to 0.1."""
+    poses, generator = on_a_grid(seed, count), np.random.default_rng(seed)
+    a_little = 10.0 ** generator.uniform(np.log10(least), -1.0, (count, 1))
+    axes = a_little * generator.normal(size=(count, 3))
+    half = np.concatenate([np.ones((count, 1)), 0.5 * axes], axis=1)
+    turned = rotation_matrices(half) @ poses.b[1]
+    moved = poses.b[0] + 0.1 * a_little * generator.normal(size=(count, 3))
+    return Poses(poses.a, (moved, turned, poses.b[2]), poses.reach)

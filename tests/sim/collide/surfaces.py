@@ -22,6 +22,8 @@ def beyond_surface(kind: str, size: Array, points: Array) -> Array:
             return _beyond_edges(np.array([out - size[0], np.abs(points[:, 2]) - size[1]]))
         case "box":
             return _beyond_edges((np.abs(points) - size).T)
+        case "ellipsoid":  # no distance, but zero where that is, and of its sign
+            return np.linalg.norm(points / size, axis=1) - 1.0
         case "cone":
             return _beyond_cone(size, out, points[:, 2])
     raise AssertionError(kind)

@@ -43,14 +43,20 @@ def gaps(kinds: tuple[str, str], poses: Poses, i: int, points: Array) -> list[Ar
     return result
 
 
-@pytest.mark.parametrize("kinds", [k for k in KINDS if "ellipsoid" not in k], ids="-".join)
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
 def test_points_are_on_both_surfaces(kinds: tuple[str, str]) -> None:
-    """Half the distance away to both sides; points beside the deepest one may be inside a capsule that stands."""
+    """Half the distance away to both sides; points beside the deepest one may be inside a capsule that stands.
+
+    Where two edges of boxes are nearest at an end of one, the point is between them, and only so near to both; where
+    the axis of a capsule goes through a box, the point is on the axis.
+    """
     poses = somewhere(5, 400)
     for i, points in enumerate(ours(kinds, poses)):
-        for off in gaps(kinds, poses, i, points):
-            assert (off < 1e-12).all(), i
-            assert len(points) == 0 or abs(off[points[:, 0].argmin()]) < 1e-12, i
+        ends = gaps(kinds, poses, i, points)
+        off = np.max(ends, axis=0)
+        assert (off < 1e-12 + (abs(points[:, 0]) if kinds == ("box", "box") else 0.0)).all(), i
+        if len(points) and "box" not in kinds[1:]:
+            assert max(abs(end[points[:, 0].argmin()]) for end in ends) < 1e-12, i
 
 
 @pytest.mark.parametrize("size", [1e-4, 1e3])
@@ -66,3 +72,21 @@ def test_single_precision(kinds: tuple[str, str], size: float) -> None:
             errors.append(np.abs(single - double)[:, :4].max(initial=0.0) / size)
     assert len(errors) > 595
     assert np.sort(errors)[-6] < 1e-5
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids="-".join)
+def test_needles_and_walls(kinds: tuple[str, str]) -> None:
+    """Sizes from 1e-4 to 1e3 m side by side: finite, and the deepest point is that of double precision."""
+    poses, generator = somewhere(8, 600), np.random.default_rng(8)
+    sizes = 10.0 ** generator.uniform(-4.0, 3.0, (2, 600, 3))
+    apart = poses.b[0] - poses.a[0]
+    apart *= np.minimum(sizes[0].max(axis=1), sizes[1].max(axis=1))[:, None]
+    solids = (np.zeros((600, 3)), poses.a[1], sizes[0]), (apart, poses.b[1], sizes[1])
+    rounded = [tuple(part.astype(np.float32).astype(float) for part in solid) for solid in solids]
+    poses = Poses(rounded[0], rounded[1], np.zeros(600))  # type: ignore[arg-type]
+    for i, (single, double) in enumerate(zip(ours(kinds, poses, np.float32), ours(kinds, poses), strict=True)):
+        assert np.isfinite(single).all(), i
+        assert np.isfinite(double).all(), i
+        if len(single) and len(double):
+            largest = max(sizes[0][i].max(), sizes[1][i].max())
+            assert abs(single[:, 0].min() - double[:, 0].min()) < 1e-5 * largest, i

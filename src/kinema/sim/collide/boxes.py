@@ -5,7 +5,7 @@ from __future__ import annotations
 from kinema import trace
 from kinema.trace import Value
 
-from ..sweeps.maths import Vector, rotate, scale, sub, unrotate
+from ..sweeps.maths import Vector, add, rotate, scale, sub, unrotate
 from .solid import Solid, Work
 from .vectors import SHORTEST, along, direction, either, length
 
@@ -17,15 +17,19 @@ INWARDS: tuple[Vector, ...] = tuple(
 
 def sphere_box(work: Work, sphere: Solid, box: Solid) -> None:
     """One point, at the nearest of the box; from inside, at the nearest of its faces."""
-    centre = unrotate(box.rotation, sub(sphere.position, box.position))
+    sphere_and_box(work, unrotate(box.rotation, sub(sphere.position, box.position)), sphere.size[0], box)
+
+
+def sphere_and_box(work: Work, centre: Vector, radius: Value, box: Solid) -> None:
+    """The same with the sphere's centre in the axes of the box."""
     nearest = [trace.clamp(x, -half, half) for x, half in zip(centre, box.size, strict=True)]
     there = sub(nearest, centre)
     outside = length(there)
     depth, inwards = _nearest_face(centre, box.size)
     way = direction(there, outside, inwards)
-    gap = trace.select(outside, SHORTEST, -depth, outside) - sphere.size[0]
-    normal = rotate(box.rotation, way)
-    work.emit(gap, along(sphere.position, sphere.size[0] + 0.5 * gap, normal), normal)
+    gap = trace.select(outside, SHORTEST, -depth, outside) - radius
+    point = along(centre, radius + 0.5 * gap, way)
+    work.emit(gap, add(box.position, rotate(box.rotation, point)), rotate(box.rotation, way))
 
 
 def _nearest_face(centre: Vector, half: Vector) -> tuple[Value, Vector]:

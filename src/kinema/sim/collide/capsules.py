@@ -8,7 +8,7 @@ from kinema.trace import Value
 from ..sweeps.maths import Vector, cross, dot, sub
 from .solid import Solid, Work
 from .spheres import spare_normal, two_spheres
-from .vectors import along, column
+from .vectors import across, along, column
 
 PARALLEL = 1e-8
 """The square of the sine below which MuJoCo takes the axes of two capsules for parallel."""
@@ -21,7 +21,7 @@ def sphere_capsule(work: Work, sphere: Solid, capsule: Solid) -> None:
     axis = column(capsule.rotation, 2)
     where = trace.clamp(dot(axis, sub(sphere.position, capsule.position)), -capsule.size[1], capsule.size[1])
     nearest = along(capsule.position, where, axis)
-    two_spheres(work, sphere.position, sphere.size[0], nearest, capsule.size[0], spare_normal(sphere, capsule))
+    two_spheres(work, sphere.position, sphere.size[0], nearest, capsule.size[0], spare_normal(capsule))
 
 
 def capsule_capsule(work: Work, a: Solid, b: Solid) -> None:
@@ -32,7 +32,7 @@ def capsule_capsule(work: Work, a: Solid, b: Solid) -> None:
     nearest, second, two = both.nearest()
     kept = recorder.local(5)
     recorder.write(kept, [*nearest, *second, two])
-    spare = spare_normal(a, b)
+    spare = across(way_a, way_b)
 
     def tell(turn: Value) -> None:
         on_a, on_b = (recorder.read(kept, i, 2.0 * turn) for i in range(2))

@@ -19,7 +19,7 @@ def sphere_cylinder(work: Work, sphere: Solid, cylinder: Solid) -> None:
     x, y, z = unrotate(cylinder.rotation, sub(sphere.position, cylinder.position))
     out = length([x, y])
     beyond_side, beyond_end = out - radius, trace.absolute(z) - half
-    outwards = unrotate(cylinder.rotation, scale(-1.0, spare_normal(sphere, cylinder)))
+    outwards = unrotate(cylinder.rotation, scale(-1.0, spare_normal(cylinder)))
     side = direction([x, y, 0.0], out, outwards)
     end = [0.0, 0.0, sign(z)]
     corner = add(scale(beyond_side, side), scale(beyond_end, end))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .box_box import box_box
 from .boxes import sphere_box
+from .capsule_box import capsule_box
 from .capsules import capsule_capsule, sphere_capsule
 from .cylinders import sphere_cylinder
+from .ellipsoids import sphere_ellipsoid
 from .plane import plane_box, plane_capsule, plane_cone, plane_cylinder, plane_ellipsoid, plane_sphere
 from .solid import Pair
 from .spheres import sphere_sphere
@@ -31,8 +34,11 @@ PAIRS: dict[tuple[str, str], PairKind] = {
     ("plane", "box"): PairKind(plane_box, 4),
     ("sphere", "sphere"): PairKind(sphere_sphere, 1),
     ("sphere", "capsule"): PairKind(sphere_capsule, 1),
+    ("sphere", "ellipsoid"): PairKind(sphere_ellipsoid, 1),
     ("sphere", "cylinder"): PairKind(sphere_cylinder, 1),
     ("sphere", "box"): PairKind(sphere_box, 1),
     ("capsule", "capsule"): PairKind(capsule_capsule, 2),
+    ("capsule", "box"): PairKind(capsule_box, 2),
+    ("box", "box"): PairKind(box_box, 8),
 }
 """By their kinds, in the order of `KINDS`."""

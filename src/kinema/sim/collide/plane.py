@@ -10,10 +10,10 @@ from kinema.trace import Value
 from ..sweeps.maths import Vector, add, dot, rotate, scale, sub, unrotate
 from .points import emit_each
 from .solid import Solid, Work
-from .vectors import along, column, either, sign
+from .vectors import SHORTEST, along, column, either, sign
 
-STANDING = 1e-12
-"""The square of the sine of a tilt below which MuJoCo takes a cylinder for standing."""
+STANDING = SHORTEST * SHORTEST
+"""The square of the sine of a tilt below which a cylinder stands."""
 THIRD = math.sqrt(0.75)
 """The sine of a third of a turn; the cosine is minus a half."""
 MOST_CORNERS = 4.0

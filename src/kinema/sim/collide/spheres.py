@@ -6,12 +6,15 @@ from kinema.trace import Value
 
 from ..sweeps.maths import Vector, sub
 from .solid import Solid, Work
-from .vectors import across, along, column, direction, length
+from .vectors import X, Z, across, along, column, direction, length
 
 
-def spare_normal(a: Solid, b: Solid) -> Vector:
-    """What is taken for the normal where centres coincide: across the z axes of both, as MuJoCo has it."""
-    return across(column(a.rotation, 2), column(b.rotation, 2))
+def spare_normal(b: Solid) -> Vector:
+    """What is taken for the normal where the centre of a sphere is on the axis of another solid: across that axis.
+
+    It is MuJoCo's for a sphere that is not turned; how spheres are turned is not known here.
+    """
+    return across(Z, column(b.rotation, 2))
 
 
 def two_spheres(work: Work, a: Vector, radius_a: Value, b: Vector, radius_b: Value, spare: Vector) -> None:
@@ -25,4 +28,4 @@ def two_spheres(work: Work, a: Vector, radius_a: Value, b: Vector, radius_b: Val
 
 def sphere_sphere(work: Work, a: Solid, b: Solid) -> None:
     """One point on the line between their centres."""
-    two_spheres(work, a.position, a.size[0], b.position, b.size[0], spare_normal(a, b))
+    two_spheres(work, a.position, a.size[0], b.position, b.size[0], X)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from kinema import trace
 from kinema.trace import Value
 
-from ..sweeps.maths import Matrix, Vector, add, cross, dot, scale, sub
+from ..sweeps.maths import Matrix, Vector, add, cross, dot, scale
 
 SHORTEST = 1e-15
 """Vectors that are shorter [m] have no direction. Its square is a number in single precision, too."""
 X: Vector = (1.0, 0.0, 0.0)
+Z: Vector = (0.0, 0.0, 1.0)
 
 
 def column(rotation: Matrix, i: int) -> Vector:
@@ -41,11 +42,6 @@ def across(a: Vector, b: Vector) -> Vector:
 def along(start: Vector, distance: Value, way: Vector) -> Vector:
     """The point that is so far from another one."""
     return add(start, scale(distance, way))
-
-
-def between(a: Vector, b: Vector) -> Vector:
-    """The point in the middle."""
-    return add(a, scale(0.5, sub(b, a)))
 
 
 def sign(x: Value) -> Value:
