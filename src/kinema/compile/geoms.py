@@ -154,4 +154,3 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
             weight=np.ones((len(rows), 2)),
         ),
     )
-

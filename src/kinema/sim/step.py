@@ -36,7 +36,8 @@ from .solve.newton import Newton
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
 from .sweeps.maths import scale
-from .sweeps.matrix import Factors, TreeMatrix, coupled
+from .sweeps.matrix import Factors, TreeMatrix
+from .sweeps.patterns import coupled
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from .blocks import SCRATCH, Block, Count, If, Line, Loop, Place, Repeat, inner
-from .llvm_blocks import WARP, LlvmBlocks
+from .llvm_blocks import LlvmBlocks
+from .llvm_memory import WARP
 from .lowering import UNIFORM, Target
 from .program import Program
 from .split import n_exchanged
@@ -33,7 +34,7 @@ def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, run
     vectors, vector = text.begin("%first", "%last")
     text.put(f"%e = mul i64 {vector}, {target.lanes}")
     if target.lanes > 1 and any(_depends(block) for block in program.blocks):
-        text.mask = _present(text)
+        text.mask = text.present = _present(text)
     _runs(text, ("state", "out"), runs_per_step, lambda: text.blocks(program.blocks))
     text.end(vectors)
     arguments = [f"ptr noalias %{name}" for name in POINTERS] + [f"i64 %{name}" for name in NUMBERS]

@@ -45,8 +45,11 @@ class Emit(Protocol):
     """Told of each point."""
 
     def __call__(self, distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
-        """Distance [m], negative inside; the point half-way between the surfaces; a unit normal from the first solid
-        to the second; a direction for the first tangent, where it matters which."""
+        """Take a point.
+
+        Distance [m], negative inside; the point half-way between the surfaces; a unit normal from the first solid to
+        the second; a direction for the first tangent, where it matters which.
+        """
         ...
 
 

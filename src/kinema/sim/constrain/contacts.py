@@ -8,7 +8,7 @@ between two moving frames couple others: the joints that move one of them and no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
@@ -17,15 +17,25 @@ from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_
 from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
 from ..sweeps.loops import Quantity
-from ..sweeps.maths import ZERO, Vector, add, cross, dot, rotate, scale
+from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref
 from .cones import along, cost, differs, push
+from .levers import (
+    N_STIFFNESS,
+    about_origin,
+    between,
+    levers_of,
+    read_all,
+    resistance,
+    seen_by,
+    stiffness_of_set,
+    twist_of,
+)
 
-ENDS = ("a ", "b ")
-N_STIFFNESS = 21
-"""Of a symmetric matrix of six rows: the lower half, by rows."""
+OfContact = Callable[[Contact, SetKind, RowCode], list[Value]]
+"""Numbers that are added up over contacts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Contacts:
 
         def body(node: Node) -> None:
             at = frames[node.here]
-            self.axes.put(node.here, Axes([_about_origin(at, x) for x in twists(node, where[node.here])]))
+            self.axes.put(node.here, Axes([about_origin(at, x) for x in twists(node, where[node.here])]))
 
         s.each_frame("axes of joints", body)
 
@@ -69,11 +79,11 @@ class Contacts:
         """What is missing while nothing pushes."""
 
         def body(code: RowCode, kind: SetKind) -> None:
-            speed, gained = _between(velocity, kind), _between(free, kind)
+            speed, gained = between(velocity, kind), between(free, kind)
 
             def one(contact: Contact) -> None:
                 damping = [*contact.read(Layout.DAMPING), *contact.read(Layout.SLIDING) * (kind.dimension - 1)]
-                pairs = zip(_in(contact, gained), _in(contact, speed), damping, strict=True)
+                pairs = zip(seen_by(contact, gained), seen_by(contact, speed), damping, strict=True)
                 first, *rest = [a + d * v for a, v, d in pairs]
                 contact.write(contact.layout.residual, [first + contact.read(Layout.BACK)[0], *rest])
 
@@ -85,10 +95,10 @@ class Contacts:
         """How what is missing changes with a motion."""
 
         def body(code: RowCode, kind: SetKind) -> None:
-            between = _between(motion, kind)
+            moving = between(motion, kind)
 
             def one(contact: Contact) -> None:
-                contact.write(contact.layout.change, _in(contact, between))
+                contact.write(contact.layout.change, seen_by(contact, moving))
 
             each_contact(code, kind.dimension, one)
 
@@ -140,7 +150,7 @@ class Contacts:
 
         self._total("costs of contacts", one, total, 1, {"length": length})
 
-    def _total(self, name: str, one, total: Place, n: int, more: dict[str, Place]) -> None:  # noqa: ANN001
+    def _total(self, name: str, one: OfContact, total: Place, n: int, more: dict[str, Place]) -> None:
         def body(code: RowCode, kind: SetKind) -> None:
             sums = code.recorder.local(n)
             code.recorder.write(sums, [0.0] * n)
@@ -156,7 +166,7 @@ class Contacts:
 
         self._each(name, body, {**more, "total": total})
 
-    def _each(self, name: str, body, more: dict[str, Place]) -> None:  # noqa: ANN001
+    def _each(self, name: str, body: Callable[[RowCode, SetKind], None], more: dict[str, Place]) -> None:
         self.touches.each(name, body, [self.touches.row(x, more) for x in self.touches.sets])
 
     # ------------------------------------------------------------------------------------------- contacts to joints
@@ -174,7 +184,7 @@ class Contacts:
             def one(contact: Contact) -> None:
                 stiffness, bound = contact.law
                 slope = push(contact.residual, stiffness, bound, elliptic=kind.elliptic).slope
-                for i, own in enumerate(zip(*_levers(contact), strict=True)):
+                for i, own in enumerate(zip(*levers_of(contact), strict=True)):
                     code.recorder.write(sums, [code.recorder.read(sums, i) - dot(slope, own)], i)
 
             each_contact(code, kind.dimension, one)
@@ -203,14 +213,14 @@ class Contacts:
         on_world = [self.touches.row(x) for x in self.touches.sets if x.kind.on_world]
 
         def body(code: RowCode, kind: SetKind) -> None:
-            stiff.add(frame_ref("b "), _read(code, _stiffness_of_set(code, kind)))
+            stiff.add(frame_ref("b "), read_all(code, stiffness_of_set(code, kind)))
 
         self.touches.each("stiffness of contacts with the world", body, on_world)
         carried = s.inward("stiffness carried", lambda node: stiff[node.here], lambda _, total: total)
 
         def own(node: Node) -> tuple[list[Wrench], list[list[Value]]]:
             axes = self.axes[node.here].twists
-            wrenches = [_times(carried[node.here], axis) for axis in axes]
+            wrenches = [resistance(carried[node.here], axis) for axis in axes]
             return wrenches, [[power(x, w) for x in axes[: k + 1]] for k, w in enumerate(wrenches)]
 
         def up(below: Node, above: Node, wrenches: list[Wrench]) -> tuple[list[Wrench], list[list[Value]]]:
@@ -252,11 +262,11 @@ class Contacts:
             rows.append(replace(row, inside={"dofs": inside}))
 
         def body(code: RowCode, kind: SetKind) -> None:
-            made = _stiffness_of_set(code, kind)
+            made = stiffness_of_set(code, kind)
 
             def of_dof(inner: RowCode) -> None:
-                axis = _twist(inner.array("axis", 6))
-                wrench = _times([inner.recorder.read(made, i) for i in range(N_STIFFNESS)], axis)
+                axis = twist_of(inner.array("axis", 6))
+                wrench = resistance([inner.recorder.read(made, i) for i in range(N_STIFFNESS)], axis)
                 passed = inner.recorder.local(6)
                 inner.recorder.write(passed, scale(inner.number("sign"), [*wrench.torque, *wrench.force]))
 
@@ -273,89 +283,3 @@ class Contacts:
     def _places_of_axes(self) -> dict[int, Place]:
         starts = {node.index: self.axes.places[node.here].row for node in self.s.nodes}
         return {d: Place(SCRATCH, starts[n.index] + 6 * k) for n in self.s.nodes for k, d in enumerate(n.dofs)}
-
-
-def _about_origin(at: Pose, motion: Twist) -> Twist:
-    """A frame's motion along the world's axes, as that of what is at the origin."""
-    angular = rotate(at.rotation, motion.angular)
-    return Twist(angular, add(rotate(at.rotation, motion.linear), cross(at.position, angular)))
-
-
-def _between(motion: Quantity[Twist], kind: SetKind) -> Twist:
-    """How the second frame of a set moves against the first."""
-    b = motion[frame_ref("b ")]
-    if kind.on_world:
-        return b
-    a = motion[frame_ref("a ")]
-    return Twist(_minus(b.angular, a.angular), _minus(b.linear, a.linear))
-
-
-def _minus(a: Vector, b: Vector) -> Vector:
-    return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def _levers(contact: Contact) -> list[list[Value]]:
-    """Of each direction what a unit along it does to a frame: torque about the origin, and force; scaled."""
-    dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
-    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3)]
-    result = []
-    for j, factor in enumerate(contact.read(Layout.SCALE, dimension)):
-        if j < 3:
-            axis = scale(factor, axes[j])
-            result.append([*cross(point, axis), *axis])
-        else:
-            result.append([*scale(factor, axes[j - 3]), 0.0, 0.0, 0.0])
-    return result
-
-
-def _in(contact: Contact, between: Twist) -> list[Value]:
-    """A motion in the directions of a contact."""
-    dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
-    at = add(between.linear, cross(between.angular, point))
-    scales = contact.read(Layout.SCALE, dimension)
-    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3 if dimension > 1 else 1)]
-    return [
-        factor * (dot(axes[j], at) if j < 3 else dot(axes[j - 3], between.angular)) for j, factor in enumerate(scales)
-    ]
-
-
-def _stiffness_of_set(code: RowCode, kind: SetKind) -> str:
-    """The stiffness of all contacts of a set against a motion of one frame: a local array."""
-    sums = code.recorder.local(N_STIFFNESS)
-    code.recorder.write(sums, [0.0] * N_STIFFNESS)
-
-    def one(contact: Contact) -> None:
-        curve = push(contact.residual, *contact.law, elliptic=kind.elliptic).curve
-        levers, n = _levers(contact), kind.dimension
-        full = [[curve[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
-        pulled = [[dot(row, [lever[k] for lever in levers]) for k in range(6)] for row in full]
-        entry = 0
-        for i in range(6):
-            for j in range(i + 1):
-                more = dot([lever[i] for lever in levers], [row[j] for row in pulled])
-                code.recorder.write(sums, [code.recorder.read(sums, entry) + more], entry)
-                entry += 1
-
-    each_contact(code, kind.dimension, one)
-    return sums
-
-
-def _read(code: RowCode, array: str) -> list[Value]:
-    return [code.recorder.read(array, i) for i in range(N_STIFFNESS)]
-
-
-def _times(stiffness: Sequence[Value], motion: Twist) -> Wrench:
-    """The wrench against a motion."""
-    x = [*motion.angular, *motion.linear]
-    found: list[Value] = []
-    for i in range(6):
-        total: Value = 0.0
-        for j in range(6):
-            low, high = min(i, j), max(i, j)
-            total = total + stiffness[high * (high + 1) // 2 + low] * x[j]
-        found.append(total)
-    return Wrench(found[:3], found[3:])
-
-
-def _twist(flat: Sequence[Value]) -> Twist:
-    return Twist(flat[:3], flat[3:])

@@ -8,7 +8,7 @@ there it has arrived when the slope is small against the forces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
@@ -17,7 +17,8 @@ from ..constrain.contacts import Contacts
 from ..constrain.rows import BlockKind, Rows, pushes
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot
-from ..sweeps.matrix import Factors, TreeMatrix, coupled
+from ..sweeps.matrix import Factors, TreeMatrix
+from ..sweeps.patterns import coupled
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
 
@@ -226,7 +227,7 @@ class Newton:
         changed = self.rows.total("rows that start or stop to push", _changed, {"length": self.length})[0]
         return changed if self.contacts is None else changed + self._of_contacts(self.contacts.changed, 1)[0]
 
-    def _of_contacts(self, add_up, count: int) -> list[Value]:  # noqa: ANN001
+    def _of_contacts(self, add_up: Callable[[Place, Place], None], count: int) -> list[Value]:
         recorder = self.s.recorder
         recorder.write(SCRATCH, [0.0] * count, self.sums.row)
         add_up(self.length, self.sums)
@@ -286,7 +287,9 @@ def _costs(code: RowCode) -> list[Value]:
     """What the rows of a block cost somewhere along the direction."""
     kind: BlockKind = code.kind  # type: ignore[assignment]
     total: Value = 0.0
-    for x, d, (force, _) in zip(_moved(code), code.array("stiffness", kind.n_rows), pushes(code, _moved(code)), strict=True):
+    for x, d, (force, _) in zip(
+        _moved(code), code.array("stiffness", kind.n_rows), pushes(code, _moved(code)), strict=True
+    ):
         within = force / trace.maximum(d, SMALLEST)  # where friction slips its cost grows no faster than its bound
         total = total - force * (x + 0.5 * within)
     return [total, 0.0]

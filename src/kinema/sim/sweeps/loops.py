@@ -168,7 +168,7 @@ class Loops:
         record_loop(self.recorder, name, rows, run, stays=self._stays)
 
     @contextmanager
-    def staying(self, stays: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002  it reads as a sentence
+    def staying(self, stays: bool = True) -> Iterator[None]:
         """What is recorded meanwhile stays loops, also where all else becomes a straight line."""
         before, self._stays = self._stays, stays or self._stays
         yield

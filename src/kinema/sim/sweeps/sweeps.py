@@ -16,7 +16,8 @@ from kinema.trace import SCRATCH, RowCode, Value
 from .cords import NO_LENGTHS, Cord, Cords, Lengths, Pull
 from .loops import Loops, PartRow, Quantity
 from .maths import Vector
-from .matrix import TreeMatrix, paths_of
+from .matrix import TreeMatrix
+from .patterns import paths_of
 from .records import like, numbers
 from .tree import WORLD, Forest, Inertia, Link, Node, frame_ref, inertia_about_origin, placed
 

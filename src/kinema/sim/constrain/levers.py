@@ -1,0 +1,102 @@
+"""What one contact sees of motions, and what it does to frames: along its directions, about the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kinema.trace import RowCode, Value
+
+from ..collide.touches import Contact, Layout, SetKind, each_contact
+from ..rigid.kinematics import Pose, Twist
+from ..rigid.rnea import Wrench
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import add, cross, dot, rotate, scale, sub
+from ..sweeps.tree import frame_ref
+from .cones import push
+
+N_STIFFNESS = 21
+"""Of a symmetric matrix of six rows: the lower half, by rows."""
+
+
+def about_origin(at: Pose, motion: Twist) -> Twist:
+    """A frame's motion along the world's axes, as that of what is at the origin."""
+    angular = rotate(at.rotation, motion.angular)
+    return Twist(angular, add(rotate(at.rotation, motion.linear), cross(at.position, angular)))
+
+
+def between(motion: Quantity[Twist], kind: SetKind) -> Twist:
+    """How the second frame of a set moves against the first."""
+    b = motion[frame_ref("b ")]
+    if kind.on_world:
+        return b
+    a = motion[frame_ref("a ")]
+    return Twist(sub(b.angular, a.angular), sub(b.linear, a.linear))
+
+
+def levers_of(contact: Contact) -> list[list[Value]]:
+    """Of each direction what a unit along it does to a frame: torque about the origin, and force; scaled."""
+    dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
+    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3)]
+    result = []
+    for j, factor in enumerate(contact.read(Layout.SCALE, dimension)):
+        if j < 3:
+            axis = scale(factor, axes[j])
+            result.append([*cross(point, axis), *axis])
+        else:
+            result.append([*scale(factor, axes[j - 3]), 0.0, 0.0, 0.0])
+    return result
+
+
+def seen_by(contact: Contact, moving: Twist) -> list[Value]:
+    """A motion in the directions of a contact."""
+    dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
+    at = add(moving.linear, cross(moving.angular, point))
+    scales = contact.read(Layout.SCALE, dimension)
+    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3 if dimension > 1 else 1)]
+    return [
+        factor * (dot(axes[j], at) if j < 3 else dot(axes[j - 3], moving.angular)) for j, factor in enumerate(scales)
+    ]
+
+
+def stiffness_of_set(code: RowCode, kind: SetKind) -> str:
+    """The stiffness of all contacts of a set against a motion of one frame: a local array."""
+    sums = code.recorder.local(N_STIFFNESS)
+    code.recorder.write(sums, [0.0] * N_STIFFNESS)
+
+    def one(contact: Contact) -> None:
+        curve = push(contact.residual, *contact.law, elliptic=kind.elliptic).curve
+        levers, n = levers_of(contact), kind.dimension
+        full = [[curve[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
+        pulled = [[dot(row, [lever[k] for lever in levers]) for k in range(6)] for row in full]
+        entry = 0
+        for i in range(6):
+            for j in range(i + 1):
+                more = dot([lever[i] for lever in levers], [row[j] for row in pulled])
+                code.recorder.write(sums, [code.recorder.read(sums, entry) + more], entry)
+                entry += 1
+
+    each_contact(code, kind.dimension, one)
+    return sums
+
+
+def read_all(code: RowCode, array: str) -> list[Value]:
+    """A stiffness from a local array."""
+    return [code.recorder.read(array, i) for i in range(N_STIFFNESS)]
+
+
+def resistance(stiffness: Sequence[Value], motion: Twist) -> Wrench:
+    """The wrench against a motion."""
+    x = [*motion.angular, *motion.linear]
+    found: list[Value] = []
+    for i in range(6):
+        total: Value = 0.0
+        for j in range(6):
+            low, high = min(i, j), max(i, j)
+            total = total + stiffness[high * (high + 1) // 2 + low] * x[j]
+        found.append(total)
+    return Wrench(found[:3], found[3:])
+
+
+def twist_of(flat: Sequence[Value]) -> Twist:
+    """Six numbers as a twist."""
+    return Twist(flat[:3], flat[3:])

@@ -1,0 +1,186 @@
+"""LLVM's text for the memory that programs work on: arenas, local arrays, constants of rows.
+
+Item `i` of an array that starts at row `r` of an arena is the number `(r + i) * stride + e` there, for environment `e`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .blocks import SCRATCH, Blocks, Count, Instruction, Operand, Place, Slot, inner
+from .llvm_words import LlvmWords
+from .lowering import UNIFORM, Addresses, Target
+from .program import Program
+from .split import EXCHANGE
+
+WARP = 32
+"""Threads of a GPU that run together."""
+READ_ONLY = ("", "told", UNIFORM)
+"""Where no program writes: constants of rows, and what all steps or this one are told."""
+WIDE = 'asm "mad.wide.s32 $0, $1, $2, $3;", "=l,ri,r,l"'
+"""A product of two counters, which may be too large for one, and a sum."""
+Names = Mapping[int, str]
+"""What the values of a line are called."""
+
+
+class LlvmMemory(LlvmWords):
+    """The memory of a function that is being written."""
+
+    addresses: Addresses
+    locals: dict[str, str]
+    shared_counts: set[str]
+    """Local arrays that hold how often environments turn together: also those hold it that take no part."""
+
+    def __init__(self, places: Mapping[str, Place], target: Target) -> None:
+        super().__init__(target)
+        self.places = {**places, EXCHANGE: Place(EXCHANGE, 0)}
+        self.mask: str | None = None
+        """The environments of a vector that take part; None for all."""
+        self.present: str | None = None
+        """Those that there are: the last vector may be wider. The others may compute what they like for themselves."""
+        self.uniform: set[int] = set()
+        """The values of a line that environments share."""
+        self.made_by: dict[int, Instruction] = {}
+        """The instructions of a line."""
+        self.counters: list[str] = []
+        """Whole numbers of the turns that the text is in."""
+        self.pointer = "ptr addrspace(1)" if target.gpu else "ptr"
+        """The type of pointers to arenas: a GPU has several kinds of memory."""
+        self.fixed = ", !invariant.load !0" if target.gpu else ""
+        """What is read only has a cache of its own on a GPU."""
+        self.columns: dict[tuple[int, int], str] = {}
+        """Row numbers of the tables' rows that the text is in."""
+
+    def allocate(self, program: Program) -> dict[str, str]:
+        """Memory for the local arrays of a program: what they are called. It has to be at a function's start."""
+        return {
+            name: self.set(f"alloca [{max(count, 1)} x {self.kn}], align 16") for name, count in program.locals.items()
+        }
+
+    def enter(self, program: Program, local_arrays: dict[str, str]) -> None:
+        """What is written from here on is of that program."""
+        self.addresses = Addresses(program, self.places)
+        self.locals = local_arrays
+        self.shared_counts = {block.count.array for block in counted(program.blocks) if block.uniform}
+
+    # ------------------------------------------------------------------------------------------ numbers in memory
+
+    def load(self, slot: Slot, names: Names) -> str:
+        """A number of each environment."""
+        if slot.index is None:
+            return self._load_at(slot, None)
+        index = names[slot.index]
+        if slot.index in self.uniform or self.target.lanes == 1:
+            return self._load_at(slot, self._shared_index(slot.index, index))
+        result = "poison"
+        for lane in range(self.target.lanes):
+            at = self._pointer(slot, self.whole_number(index, lane))
+            own = 0 if self.addresses.of(slot).arena == UNIFORM else lane
+            one = self.set(f"getelementptr {self.n}, {at}, i64 {own}")
+            value = self.set(f"load {self.n}, ptr {one}, align {self.size}")
+            result = self.set(f"insertelement {self.kn} {result}, {self.n} {value}, i64 {lane}")
+        return result
+
+    def _load_at(self, slot: Slot, index: str | None) -> str:
+        arena, at = self.addresses.of(slot).arena, self._pointer(slot, index)
+        fixed = self.fixed if arena in READ_ONLY else ""
+        if arena in ("", UNIFORM):
+            return self.splat(self.set(f"load {self.n}, {at}{fixed}"))
+        return self.set(f"load {self.kn}, {at}, align {self.size}{fixed}")
+
+    def _shared_index(self, value: int, name: str) -> str:
+        """An index that is the same for all: of turns alone it is computed in whole numbers."""
+        return self._of_turns(value) or self.whole_number(name, 0, shared=True)
+
+    def _of_turns(self, value: Operand) -> str | None:
+        """A whole number that is made of turns and constants; None for others."""
+        if isinstance(value, float):
+            return str(int(value)) if value.is_integer() else None
+        maker = self.made_by[value]
+        if maker.op == "turn":
+            return self.counters[-1]
+        if maker.op not in ("add", "sub", "mul"):
+            return None
+        a, b = (self._of_turns(x) for x in maker.args)
+        return None if a is None or b is None else self.set(f"{maker.op} {self.i} {a}, {b}")
+
+    def whole_number(self, index: str, lane: int, *, shared: bool = False) -> str:
+        """The index of one environment, or of all; one that takes no part may have any, and gets none."""
+        if self.target.lanes > 1:
+            index = self.set(f"extractelement {self.kn} {index}, i64 {lane}")
+        whole = self.set(f"fptosi {self.n} {index} to {self.i}")
+        if self.mask is None or shared:
+            return whole
+        active = self.set(f"extractelement {self.i1} {self.mask}, i64 {lane}")
+        return self.set(f"select i1 {active}, i64 {whole}, i64 0")
+
+    def store(self, slot: Slot, value: str, names: Names) -> None:
+        """Set a number of each environment that takes part."""
+        if slot.index is not None and slot.index not in self.uniform and self.target.lanes > 1:
+            for lane in range(self.target.lanes):
+                at = self._pointer(slot, self.whole_number(names[slot.index], lane))
+                one = "ptr " + self.set(f"getelementptr {self.n}, {at}, i64 {lane}")
+                new = self.set(f"extractelement {self.kn} {value}, i64 {lane}")
+                if self.mask is not None:
+                    old = self.set(f"load {self.n}, {one}, align {self.size}")
+                    active = self.set(f"extractelement {self.i1} {self.mask}, i64 {lane}")
+                    new = self.set(f"select i1 {active}, {self.n} {new}, {self.n} {old}")
+                self.put(f"store {self.n} {new}, {one}, align {self.size}")
+            return
+        index = None if slot.index is None else self._shared_index(slot.index, names[slot.index])
+        at = self._pointer(slot, index)
+        if self._is_masked(slot):
+            old = self.set(f"load {self.kn}, {at}, align {self.size}")
+            value = self.set(f"select {self.i1} {self.mask}, {self.kn} {value}, {self.kn} {old}")
+        self.put(f"store {self.kn} {value}, {at}, align {self.size}")
+
+    def _is_masked(self, slot: Slot) -> bool:
+        """Whether something of environments that take no part is kept from a store."""
+        if self.mask is None or slot.array in self.shared_counts:
+            return False
+        address = self.addresses.of(slot)
+        return not (self.mask == self.present and (address.arena == SCRATCH or self.addresses.is_local(address)))
+
+    def _pointer(self, slot: Slot, index: str | None) -> str:
+        """Where an item is, of the first environment of the vector: the type of the pointer, and its name."""
+        address = self.addresses.of(slot)
+        if not address.arena:  # a constant of a row
+            assert address.column is not None
+            return self._at(self.pointer, self.n, f"%number{address.column[0]}", str(address.column[1]))
+        terms = [str(address.row)] if address.row else []
+        terms += [self.columns[address.column]] if address.column is not None else []
+        terms += [index] if index is not None else []
+        row = terms.pop(0) if terms else "0"
+        for term in terms:
+            row = self.set(f"add {self.i} {term}, {row}")
+        if self.addresses.is_local(address):
+            return self._at("ptr", self.kn, self.locals[address.arena], row)
+        if address.arena == EXCHANGE:
+            return self._at("ptr addrspace(3)", f"[{WARP} x {self.n}]", "%exchange_e", row)
+        if address.arena == UNIFORM:
+            return self._at(self.pointer, self.n, "%uniform", row)
+        if address.arena == SCRATCH and not self.target.gpu:
+            return self._at("ptr", self.kn, "%scratch", row)
+        return f"{self.pointer} {self.below(f'%{address.arena}_e', row)}"
+
+    def _at(self, pointer: str, kind: str, base: str, index: str) -> str:
+        return f"{pointer} {self.set(f'getelementptr {kind}, {pointer} {base}, {self.i} {index}')}"
+
+    def below(self, base: str, rows: str) -> str:
+        """What is so many rows further on in an arena.
+
+        On a GPU an instruction that LLVM does not see through: it would compute each address once, and keep those of
+        what is read first and written last all the while, in registers that the numbers need.
+        """
+        if self.target.gpu:
+            return self.set(f"call {self.pointer} {WIDE}(i32 {rows}, i32 %pitch, {self.pointer} {base})")
+        return self.set(f"getelementptr i8, ptr {base}, i64 {self.set(f'mul i64 %pitch, {rows}')}")
+
+
+def counted(blocks: Blocks) -> Iterator[Count]:
+    """All counted loops."""
+    for block in blocks:
+        if isinstance(block, Count):
+            yield block
+        for body in inner(block):
+            yield from counted(body)
