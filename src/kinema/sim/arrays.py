@@ -25,6 +25,7 @@ class Owner(enum.Enum):
     ACTUATOR = "actuator"
     TIE = "tie"
     COUPLING = "coupling"
+    CONTACT = "contact"
     ROLE = "role"
 
 
@@ -123,6 +124,9 @@ def _pushed(settings: Settings) -> bool:
 GAINS = ("gain_command", "gain_position", "gain_velocity")
 """What commands mean: force = gain_command command - gain_position position - gain_velocity velocity."""
 
+COUNTS = ("n_contacts", "n_lost_contacts", "n_iterations")
+"""What a step counts: contacts, those it had no room for, and steps of the solver."""
+
 ARRAYS = [
     ArrayInfo("error", Owner.ROLE, Use.STATE),
     ArrayInfo("phase", Owner.ENVIRONMENT, Use.STATE, when=_in_stages),
@@ -136,7 +140,7 @@ ARRAYS = [
         for x in ("act", "sum_act")
     ),
     ArrayInfo("push", Owner.DOF, Use.STATE, when=_touching),
-    *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in ("n_contacts", "n_iterations")),
+    *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in COUNTS),
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kinema.trace import Value
+from kinema.trace import SCRATCH, Value
 
 from .collide.find import find_contacts
 from .collide.touches import Touches, anything_touches
@@ -55,6 +55,8 @@ class Step:
     """Of each frame the role that computes it, where several threads share an environment."""
     more: dict[str, Any] = field(default_factory=dict)
     """What stages of others leave for each other."""
+    contacts: Contacts | None = None
+    """What touches, once the forces of constraints are asked for."""
     rows: tuple[Rows, Factors] | None = None
     """The constraints, where they always act, and the factors of the inertia."""
     qacc: Quantity[list[Value]] | None = None
@@ -224,6 +226,7 @@ class Step:
         s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
         if touches is not None and s.keeps("n_contacts"):
             s.write("n_contacts", None, [touches.number()])
+            s.write("n_lost_contacts", None, [s.recorder.read(SCRATCH, touches.lost.row)])
             s.write("n_iterations", None, [0.0])
 
         def solve() -> tuple[
@@ -237,8 +240,8 @@ class Step:
             inertia = mass_with_rotors(self) if mass is None else mass
             factors = inertia.factorised()
             free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
-            contacts = None if touches is None else Contacts(s, touches, self.where, self.near_frames)
-            found = Newton(s, rows, contacts, inertia, factors, free).solve()
+            self.contacts = None if touches is None else Contacts(s, touches, self.where, self.near_frames)
+            found = Newton(s, rows, self.contacts, inertia, factors, free).solve()
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
             return rows, factors
 

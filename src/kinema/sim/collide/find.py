@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kinema import trace
-from kinema.trace import Place, RowCode, Value
+from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..constrain.impedance import impedance, reference, sound
 from ..rigid.kinematics import Pose
@@ -52,6 +52,7 @@ class LookKind:
 
 def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     """Fill the sets with what touches; `frames` are about the origin of all contacts."""
+    s.recorder.write(SCRATCH, [0.0], touches.lost.row)
     with s.staying():
         places = _place_geoms(s, frames)
         _look_at_frames(s, touches, frames)
@@ -93,10 +94,10 @@ def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None
         row = touches.row(touch)
         numbers = {}
         if is_culled(touch):
-            spheres = [_sphere_of(s, touch, frame) for frame in touch.frames]
+            spheres = [_sphere_of(s, touch, frame) for frame in touch.plan.frames]
             for word, (center, radius) in zip(("a ", "b "), spheres, strict=True):
                 numbers |= {f"{word}center": center, f"{word}radius": [min(radius, UNLIMITED)]}
-            numbers["margin"] = [float(max(s.model.pairs.margin[touch.pairs]))]
+            numbers["margin"] = [float(max(s.model.pairs.margin[touch.plan.pairs]))]
         rows.append(
             PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
         )
@@ -119,13 +120,13 @@ def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None
 
 def is_culled(touch: TouchSet) -> bool:
     """Whether it pays to look at the frames before their shapes."""
-    return len(touch.pairs) > 2
+    return len(touch.plan.pairs) > 2
 
 
 def _sphere_of(s: Sweeps, touch: TouchSet, frame: int) -> tuple[list[float], float]:
     """A sphere around the shapes of a frame that a set speaks of."""
     geoms, pairs = s.model.geoms, s.model.pairs
-    own = {int(g) for p in touch.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
+    own = {int(g) for p in touch.plan.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
     centers = {g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in own}
     middle = sum(centers.values()) / len(centers)
     radius = max(float(geoms.radius[g]) + float(((centers[g] - middle) ** 2).sum() ** 0.5) for g in own)
@@ -136,7 +137,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
     """A row for each pair of a set."""
     geoms, pairs, options = s.model.geoms, s.model.pairs, s.model.options
     rows = []
-    for p in touch.pairs:
+    for p in touch.plan.pairs:
         a, b = int(pairs.geom_a[p]), int(pairs.geom_b[p])
         kind = LookKind(
             (geoms.kinds[a], geoms.kinds[b]),
@@ -145,8 +146,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             round(float(pairs.solimp[p, 4])),
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
             is_culled(touch),
-            touch.capacity
-            < sum(PAIRS[geoms.kinds[pairs.geom_a[x]], geoms.kinds[pairs.geom_b[x]]].most for x in touch.pairs),
+            touch.plan.capacity < touch.plan.n_points,
         )
         friction = pairs.friction[p]
         bound = float(friction[0]) / options.impratio**0.5
@@ -165,11 +165,12 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             "solref": list(sound(pairs.solref[p].tolist())),
             "solref of sliding": list(sound(pairs.solref_friction[p].tolist())),
             "solimp": pairs.solimp[p].tolist(),
-            "sign": [1.0 if int(geoms.frame_idx[a]) == touch.frames[0] else -1.0],
-            "pair": [float(p)],
-            "capacity": [float(touch.capacity)],
+            "sign": [1.0 if int(geoms.frame_idx[a]) == touch.plan.frames[0] else -1.0],
+            "pair": [float(p + 1)],
+            "capacity": [float(touch.plan.capacity)],
         }
         own = {"a": places[a], "b": places[b], "contacts": touch.contacts, "count": touch.count, "near": touch.near}
+        own["lost"] = touches.lost
         rows.append(s.row(kind, {}, own, numbers))
     return rows
 
@@ -225,16 +226,11 @@ def _touch(code: RowCode, kind: LookKind) -> None:
 
     def emit(distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
         def keep() -> None:
+            record = _record(code, kind, distance, point, normal, along)
             if kind.full:
-                where(
-                    recorder,
-                    "room",
-                    code.read("count"),
-                    code.number("capacity"),
-                    lambda: _keep(code, kind, distance, point, normal, along),
-                )
+                _keep_deepest(code, kind, distance, record)
             else:
-                _keep(code, kind, distance, point, normal, along)
+                _append(code, kind, record)
 
         where(recorder, "touching", distance, margin, keep)
 
@@ -242,11 +238,11 @@ def _touch(code: RowCode, kind: LookKind) -> None:
     PAIRS[kind.kinds].touch(Work(recorder, margin, emit), a, b)
 
 
-def _keep(code: RowCode, kind: LookKind, distance: Value, point: Vector, normal: Vector, along: Vector | None) -> None:
-    """A contact at the end of its set, with all that its force is made of."""
-    layout, recorder = Layout(kind.dimension), code.recorder
-    number = code.read("count")
-    at, sign = number * float(layout.width), code.number("sign")
+def _record(
+    code: RowCode, kind: LookKind, distance: Value, point: Vector, normal: Vector, along: Vector | None
+) -> list[Value]:
+    """All that the force of a contact is made of."""
+    sign = code.number("sign")
     axes = [scale(sign, axis) for axis in (normal, *tangents(normal, along))]
     solimp, bound = code.numbers("solimp"), code.number("bound")
     off = distance - code.number("force margin")
@@ -258,11 +254,11 @@ def _keep(code: RowCode, kind: LookKind, distance: Value, point: Vector, normal:
     first = bound if kind.elliptic else 1.0
     stiffness = trace.select(off, 0.0, hard / ((1.0 - hard) * code.number("weight")), 0.0)
     friction = code.numbers("friction") if kind.dimension > 1 else []
-    record = [
+    return [
         *point,
         *(x for axis in axes for x in axis),
         distance,
-        code.number("pair"),
+        sign * code.number("pair"),
         stiffness,
         bound,
         first * spring * hard * off,
@@ -271,5 +267,34 @@ def _keep(code: RowCode, kind: LookKind, distance: Value, point: Vector, normal:
         first,
         *friction,
     ]
-    recorder.write("contacts", record, 0, at)
-    recorder.write("count", [number + 1.0])
+
+
+def _append(code: RowCode, kind: LookKind, record: list[Value]) -> None:
+    """A contact at the end of its set."""
+    number = code.read("count")
+    code.recorder.write("contacts", record, 0, number * float(Layout(kind.dimension).width))
+    code.recorder.write("count", [number + 1.0])
+
+
+def _keep_deepest(code: RowCode, kind: LookKind, distance: Value, record: list[Value]) -> None:
+    """At the end, or in the place of the shallowest where there is no room; what is lost is counted."""
+    recorder, width, room = code.recorder, float(Layout(kind.dimension).width), code.number("capacity")
+    full = trace.select(code.read("count"), room, 0.0, 1.0)
+    where(recorder, "room", full, 0.5, lambda: _append(code, kind, record))
+
+    def replace_shallowest() -> None:
+        found = recorder.local(2)
+        recorder.write(found, [0.0, -UNLIMITED])
+
+        def look(turn: Value) -> None:
+            own, most = recorder.read("contacts", Layout.DISTANCE, turn * width), recorder.read(found, 1)
+            recorder.write(
+                found, [trace.select(most, own, x, recorder.read(found, i)) for i, x in enumerate((turn, own))]
+            )
+
+        recorder.count("shallowest", room, look, uniform=True)
+        code.write("lost", [code.read("lost") + 1.0])
+        at = recorder.read(found, 0) * width
+        where(recorder, "deeper", distance, recorder.read(found, 1), lambda: recorder.write("contacts", record, 0, at))
+
+    where(recorder, "no room", 0.5, full, replace_shallowest)

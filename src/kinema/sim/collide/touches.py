@@ -7,7 +7,7 @@ find their contacts in the same places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinema.model import Model
@@ -24,7 +24,11 @@ MOST = 64
 
 
 class Layout:
-    """Where the numbers of a contact are, from its start."""
+    """Where the numbers of a contact are, from its start.
+
+    The pair is counted from 1, and negative where its first shape is on the second frame of the set. The axes of the
+    frame are as seen from the first frame then.
+    """
 
     POINT, FRAME, DISTANCE, PAIR, STIFFNESS, BOUND, BACK, DAMPING, SLIDING, SCALE = 0, 3, 12, 13, 14, 15, 16, 17, 18, 19
 
@@ -44,18 +48,67 @@ class SetKind:
     on_world: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TouchSet:
-    """What may touch between two frames, the first of which may be the world."""
+@dataclass(frozen=True, slots=True)
+class PlannedSet:
+    """What may touch between two frames, before it has a place."""
 
     frames: tuple[int, int]
     kind: SetKind
     pairs: list[int]
-    capacity: int
+    n_points: int
+    """That the pairs can make."""
+
+    @property
+    def capacity(self) -> int:
+        """That there is room for."""
+        return min(self.n_points, MOST)
+
+
+def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[PlannedSet]:
+    """All sets of a model, or those between some frames, in the order in which they are kept."""
+    geoms, pairs = model.geoms, model.pairs
+    own = {WORLD, *(range(model.n_frames) if frames is None else frames)}
+    grouped: dict[tuple[int, int, int], list[int]] = {}
+    for number in range(len(pairs.geom_a)):
+        between = sorted(int(geoms.frame_idx[x[number]]) for x in (pairs.geom_a, pairs.geom_b))
+        if own.issuperset(between) and kinds_of(model, number) in PAIRS:
+            grouped.setdefault((between[0], between[1], int(pairs.dimension[number])), []).append(number)
+    return [
+        PlannedSet(
+            (first, second),
+            SetKind(dimension, model.options.elliptic and dimension > 1, first == WORLD),
+            chosen,
+            sum(PAIRS[kinds_of(model, p)].most for p in chosen),
+        )
+        for (first, second, dimension), chosen in sorted(grouped.items())
+    ]
+
+
+def kinds_of(model: Model, pair: int) -> tuple[str, str]:
+    """The kinds of a pair's shapes."""
+    kinds, pairs = model.geoms.kinds, model.pairs
+    return kinds[pairs.geom_a[pair]], kinds[pairs.geom_b[pair]]
+
+
+def kinds_without_contact(model: Model) -> list[tuple[str, str]]:
+    """The kinds of shapes that pass through each other."""
+    return sorted({kinds_of(model, p) for p in range(len(model.pairs.geom_a))} - set(PAIRS))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TouchSet:
+    """A set, and where it is."""
+
+    plan: PlannedSet
     contacts: Place
     count: Place
     near: Place
     """Whether the frames are near enough to look closer."""
+
+    @property
+    def kind(self) -> SetKind:
+        """What decides which code it runs."""
+        return self.plan.kind
 
 
 class Touches:
@@ -63,23 +116,12 @@ class Touches:
 
     def __init__(self, s: Sweeps) -> None:
         self.s = s
+        self.lost = s.take_fixed(1)
+        """How many contacts there was no room for."""
         self.sets: list[TouchSet] = []
-        geoms, pairs = s.model.geoms, s.model.pairs
-        own = {WORLD, *(node.index for node in s.nodes)}
-        grouped: dict[tuple[int, int, int], list[int]] = {}
-        for number, (a, b) in enumerate(zip(pairs.geom_a.tolist(), pairs.geom_b.tolist(), strict=True)):
-            frames = sorted((int(geoms.frame_idx[a]), int(geoms.frame_idx[b])))
-            known = (geoms.kinds[a], geoms.kinds[b]) in PAIRS
-            if own.issuperset(frames) and known:
-                grouped.setdefault((*frames, int(pairs.dimension[number])), []).append(number)
-        for (first, second, dimension), chosen in sorted(grouped.items()):
-            kind = SetKind(dimension, bool(s.model.options.elliptic and dimension > 1), first == WORLD)
-            most = sum(PAIRS[geoms.kinds[pairs.geom_a[p]], geoms.kinds[pairs.geom_b[p]]].most for p in chosen)
-            capacity = min(most, MOST)
-            width = Layout(dimension).width
-            self.sets.append(
-                TouchSet((first, second), kind, chosen, capacity, s.take(capacity * width), s.take(1), s.take(1))
-            )
+        for plan in planned_sets(s.model, [node.index for node in s.nodes]):
+            room = plan.capacity * Layout(plan.kind.dimension).width
+            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1)))
 
     def number(self, *, between_frames: bool = False) -> Value:
         """How many contacts there are, of all or only between moving frames."""
@@ -97,7 +139,7 @@ class Touches:
     def row(self, touch: TouchSet, more: Mapping[str, Place] | None = None) -> PartRow:
         """A row of a set, whose code knows its frames as `a ` and `b `."""
         places = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, **(more or {})}
-        targets = {"a ": frame_ref(touch.frames[0]), "b ": frame_ref(touch.frames[1])}
+        targets = {"a ": frame_ref(touch.plan.frames[0]), "b ": frame_ref(touch.plan.frames[1])}
         return self.s.row(touch.kind, targets, places, {})
 
     def each(self, name: str, body: Callable[[RowCode, SetKind], None], rows: Sequence[PartRow] | None = None) -> None:
@@ -118,6 +160,8 @@ class Contact:
     def __init__(self, code: RowCode, dimension: int, turn: Value) -> None:
         self.layout = Layout(dimension)
         self.recorder = code.recorder
+        self.turn = turn
+        """Which one it is."""
         self._at = turn * float(self.layout.width)
 
     def read(self, item: int, count: int = 1) -> list[Value]:

@@ -233,7 +233,7 @@ class Contacts:
         return [[d for d, _ in self._apart(x)] for x in self.touches.sets if not x.kind.on_world]
 
     def _apart(self, touch: TouchSet) -> list[tuple[int, float]]:
-        first, second = (set(self._path(frame)) for frame in touch.frames)
+        first, second = (set(self._path(frame)) for frame in touch.plan.frames)
         return sorted([(d, -1.0) for d in first - second] + [(d, 1.0) for d in second - first])
 
     def _path(self, frame: int) -> list[int]:

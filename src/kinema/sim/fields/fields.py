@@ -28,7 +28,7 @@ from .names import OWNERS, SPACES, FieldInfo, n_items, outputs_of
 
 OUT = "new "
 """What the names of results start with in programs: the state has some arrays of the same names."""
-DRIVEN = {"loads", "forces"}
+DRIVEN = {"loads", "forces", "contacts"}
 """Groups that depend on what the step listens to."""
 
 
@@ -185,6 +185,7 @@ class Fields:
         self.constraints = Space(self, "constraints")
         self.ties = Space(self, "ties")
         self.couplings = Space(self, "couplings")
+        self.contacts = Space(self, "contacts")
         self.system = Space(self, "system")
 
     @property
@@ -218,7 +219,7 @@ class Fields:
         engine = self._engine
         n = self._count(space)
         if n == 0:
-            what = f"there are no {space}" if space in ("ties", "couplings") else "nothing moves"
+            what = f"there are no {space}" if space in ("ties", "couplings", "contacts") else "nothing moves"
             raise KinemaError(f"{what}, so there is no {space}.{info.name}")
         rows, refresh = self._rows(space, info)
         if space == "system":

@@ -10,9 +10,6 @@ from kinema import trace
 from kinema.model import Motion
 from kinema.trace import Value
 
-from ..constrain.couplings import coupling_blocks, fill_couplings, write_errors
-from ..constrain.rows import Rows
-from ..constrain.ties import fill_ties, tie_blocks, write_gaps
 from ..force import cords, joints
 from ..force.links import applied, no_wrenches, spare_weight
 from ..force.rotors import rotor_energy
@@ -38,6 +35,8 @@ from ..sweeps.maths import (
 )
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Forest, Link, Node, Ref
+from .contacts import contacts
+from .held import couplings, ties
 
 
 @dataclass(eq=False)
@@ -318,20 +317,6 @@ def write_jacobian(
     s.each_frame("jacobian", body, only=path, beside=link)
 
 
-def ties(now: Situation) -> None:
-    """How far what is tied is apart."""
-    rows = Rows(now.s, tie_blocks(now.s.model, now.s.nodes))
-    fill_ties(now.known, rows)
-    write_gaps(now.s, rows)
-
-
-def couplings(now: Situation) -> None:
-    """How far followers are from where they should be."""
-    rows = Rows(now.s, coupling_blocks(now.s.model, now.s.nodes))
-    fill_couplings(now.known, rows)
-    write_errors(now.s, rows)
-
-
 GROUPS: dict[str, Callable[[Situation], None]] = {
     "poses": poses,
     "inertia": inertia,
@@ -344,6 +329,7 @@ GROUPS: dict[str, Callable[[Situation], None]] = {
     "mass": mass,
     "ties": ties,
     "couplings": couplings,
+    "contacts": contacts,
     "system": system,
 }
 """By the name that the list of fields gives them."""

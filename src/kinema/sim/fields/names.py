@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kinema.model import Model
 
 from ..arrays import Owner
+from .contacts import n_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ DOFS_STATE = [
         ("qf_actuator", (), "N m or N", "control and actuators"),
         ("qf_applied", (), "N m or N", "what the user's forces on links do to it"),
         ("qf_control", (), "N m or N", "control and actuators, but for thrusters on links"),
-        ("qf_constraint", (), "N m or N", "limits, dry friction, couplings and ties; no contacts yet"),
+        ("qf_constraint", (), "N m or N", "limits, dry friction, couplings, ties and contacts"),
     ),
     *_fields(
         "control",
@@ -148,6 +149,17 @@ TIES = [
         ("turn", (), "1", "sine of how far the axes are off; of whole rotations, of half the angle"),
     ),
 ]
+CONTACTS = [
+    *_fields(
+        "contacts",
+        ("active", (), "1", "1 where there is a contact: each place belongs to two links, and most are empty"),
+        ("position", (3,), "m", "half-way between the surfaces"),
+        ("normal", (3,), "1", "from the first shape to the second"),
+        ("penetration", (), "m", "how deep the shapes are in each other; negative within a margin"),
+        ("force", (3,), "N", "on the second shape; the first gets the opposite"),
+        ("pair", (), "1", "which row of the pairs it is; -1 for none"),
+    ),
+]
 COUPLINGS = [*_fields("couplings", ("error", (), "rad or m", "how far the follower is from where it should be"))]
 
 SPACES = {
@@ -156,6 +168,7 @@ SPACES = {
     "constraints": CONSTRAINTS,
     "ties": TIES,
     "couplings": COUPLINGS,
+    "contacts": CONTACTS,
     "system": SYSTEM,
 }
 """The namespaces, by name; of the last there is one item, of others one for each of what they are called after."""
@@ -167,6 +180,7 @@ OWNERS = {
     "constraints": Owner.DOF,
     "ties": Owner.TIE,
     "couplings": Owner.COUPLING,
+    "contacts": Owner.CONTACT,
     "system": Owner.ENVIRONMENT,
 }
 """What the items of each namespace belong to."""
@@ -175,6 +189,8 @@ OWNERS = {
 def n_items(model: Model, owner: Owner) -> int:
     """How many of them a model has."""
     sizes = {Owner.LINK: model.n_links, Owner.DOF: model.n_dofs, Owner.TIE: len(model.ties.names)}
+    if owner is Owner.CONTACT:
+        return n_places(model)
     return {**sizes, Owner.COUPLING: len(model.couplings.names)}.get(owner, 1)
 
 
