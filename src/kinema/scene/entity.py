@@ -13,6 +13,7 @@ from kinema.model import EntityInfo, Model, Motion
 
 from .batches import Index, batched, environments, items
 from .commands import Commands
+from .contacts import contacts_of
 from .parts import EntityJoint, EntityLink
 from .running import HasRunning, Running
 from .views import not_built
@@ -236,8 +237,12 @@ class Entity(Commands):
         return self._dofs_field("qf_control", dofs_idx, envs_idx, "get_dofs_control_force")
 
     def get_dofs_constraint_force(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
-        """What limits, dry friction, couplings and ties do of it [N, N m], (n_envs, n)."""
+        """What limits, dry friction, couplings, ties and contacts do of it [N, N m], (n_envs, n)."""
         return self._dofs_field("qf_constraint", dofs_idx, envs_idx, "get_dofs_constraint_force")
+
+    def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
+        """What touches any of its links now; see `Scene.get_contacts`."""
+        return contacts_of(self._running, envs_idx, range(self.info.link_start, self.info.link_end))
 
     def get_dofs_limit(self, dofs_idx: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper limits, infinite where there are none; of a ball, 0 and its greatest angle; (n,) each."""

@@ -18,6 +18,7 @@ from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
 from .arguments import choice, device_name, duration, flag, numbers, placed, whole
 from .batches import environments
+from .contacts import contacts_of
 from .controls import Controls
 from .entity import Entity
 from .file_options import report_options
@@ -38,7 +39,7 @@ class Scene:
         dt: time of one step [s].
         device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
         precision: `single` (32 bits) or `double`.
-        contacts: whether things touch. There are no contacts yet; a scene with shapes says so in its diagnostics.
+        contacts: whether things touch.
         limits: whether joints stop at their limits.
         constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
             closed.
@@ -325,6 +326,12 @@ class Scene:
         for message in messages:
             if message not in said:
                 self.diagnostics.note(code, message)
+
+    def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
+        """What touches now: `geom_a`, `geom_b`, `link_a`, `link_b` (-1 for the world), `position` [m], `normal` (from a
+        to b), `penetration` [m], `force_a`, `force_b` [N], each (n_envs, most, ...), and `valid_mask` (n_envs, most).
+        """
+        return contacts_of(self.running, envs_idx)
 
     def get_error_envs_mask(self) -> np.ndarray:
         """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""

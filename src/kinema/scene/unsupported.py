@@ -10,7 +10,7 @@ import numpy as np
 from kinema.description import Joint, Link, Robot, World
 from kinema.foundation import NOWHERE, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.model import Model
-from kinema.sim import Inertias, dof_inertias, perturbed
+from kinema.sim import Inertias, dof_inertias, kinds_without_contact, perturbed
 from kinema.words import mjcf
 
 SINGLE_LEFT = 1e-6
@@ -112,11 +112,11 @@ def _described(description: Robot | World, joint: str, link: str) -> tuple[Joint
 
 def report_missing(model: Model, parts: Descriptions, diagnostics: Diagnostics, *, contacts: bool) -> None:
     """Say what the descriptions ask for and the simulation does not have yet."""
-    n_geoms = int(model.links.geom_end[-1]) if model.n_links else 0
-    if contacts and n_geoms and model.options.contact:
+    through = kinds_without_contact(model) if contacts and model.options.contact else []
+    if through:
         diagnostics.warning(
             "sim.contacts",
-            f"contacts are not simulated yet: {n_geoms} collision shapes pass through each other",
+            f"shapes of these kinds pass through each other: {', '.join(f'{a} and {b}' for a, b in through)}",
             hint="Scene(contacts=False) to say that this is meant",
         )
     for description in parts:

@@ -1,0 +1,97 @@
+"""Loops that stay among straight lines, and loops within the code of rows, compute what written-out code computes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from kinema.compile import Part, compile_model
+from kinema.read import read
+from kinema.sim import Settings
+from kinema.sim.arrays import arrays_of
+from kinema.sim.lower.programs import step_program
+from kinema.sim.sweeps import loops as sweeps_loops
+from kinema.trace import Place, Recorder, Row, RowCode, Value, interpret, interpret_in, record_loop
+from kit.assets import EXAMPLES
+
+from .arenas import Memory, compiled
+
+N = 5
+MEMORY = Memory(state=[("x", N), ("total", 3)], told=[("u", 1)], out=[("y", 1)], uniform=[("g", 1)])
+
+
+def nested(rows_of: list[list[int]]) -> Recorder:
+    """Each row adds up what some items times its factor are, item by item in a loop of its own."""
+    recorder = Recorder()
+    rows = [
+        Row(
+            "sum",
+            {"total": Place("state", N + i)},
+            {"factor": [float(i + 2)]},
+            {"items": [Row("item", {"item": Place("state", j)}, {"extra": [0.5 * j]}) for j in items]},
+        )
+        for i, items in enumerate(rows_of)
+    ]
+
+    def body(code: RowCode) -> None:
+        sums = code.recorder.local(1)
+        code.recorder.write(sums, [0.0])
+
+        def inner(item: RowCode) -> None:
+            value: Value = item.number("factor") * item.read("item") + item.number("extra")
+            item.recorder.write(sums, [item.recorder.read(sums) + value])
+
+        code.each("items", inner)
+        code.write("total", [code.recorder.read(sums)])
+
+    record_loop(recorder, "sums", rows, body)
+    return recorder
+
+
+@pytest.mark.parametrize("rows_of", [[[0, 1, 2], [], [4]], [[], [1], [0, 1, 2, 3, 4]]])
+def test_loops_within_rows(rows_of: list[list[int]]) -> None:
+    program = nested(rows_of).finish()
+    state = np.random.default_rng(0).normal(size=(N + 3, 7))
+    expected = [sum(((i + 2) * state[j] + 0.5 * j for j in items), np.zeros(7)) for i, items in enumerate(rows_of)]
+    interpret_in(program, {"state": state}, {})
+    np.testing.assert_allclose(state[N:], np.array(expected), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_loop_may_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step with constraints, some of whose loops stay and some of which are written out: the same numbers."""
+    model = compile_model([Part(name="g", description=read(EXAMPLES / "robots" / "NAME"))])
+    settings = Settings(limits=True, constraints=True)
+    chosen, record = random.Random(seed), sweeps_loops.record_loop
+
+    def some_stay(*what: object, **how: object) -> None:
+        record(*what, **{**how, "stays": chosen.random() < 0.5})  # type: ignore[arg-type]
+
+    plain = step_program(model, settings)
+    monkeypatch.setattr(sweeps_loops, "record_loop", some_stay)
+    mixed = step_program(model, settings)
+    assert mixed.loops
+    assert not plain.loops
+    rng = np.random.default_rng(seed)
+    arrays = {
+        name: rng.normal(size=(count, 6))
+        for arena in ("state", "told", "uniform")
+        for name, count in arrays_of(arena, model, settings)
+    }
+    arrays |= {"dt": np.full((1, 6), 1e-3), "error": np.zeros((1, 6))}
+    a, b = (interpret(program, arrays) for program in (plain, mixed))
+    for name in ("qpos", "vel"):
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_nested_loops_compile(lanes: int) -> None:
+    """The emitted code of loops within rows is that of the interpreter."""
+    program = nested([[0, 1, 2], [3], [4, 0]]).finish()
+    state = np.random.default_rng(0).normal(size=(N + 3, 6))
+    found = compiled(program, MEMORY, {"state": state}, 6, lanes=lanes)["state"]
+    expected = state.copy()
+    interpret_in(program, {"state": expected}, {})
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
