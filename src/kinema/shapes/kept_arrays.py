@@ -40,7 +40,7 @@ def content_key(*parts: object) -> str:
 def kept(file: Path, key: str, version: int, names: tuple[str, ...]) -> Arrays | None:
     """The arrays of a file, if they are all there, whole, and made from what `key` stands for."""
     try:
-        with np.load(file, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as archive:
             if int(archive["version"]) != version or str(archive["key"]) != key:
                 return None
             return {name: archive[name] for name in names}

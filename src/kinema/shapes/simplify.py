@@ -147,7 +147,7 @@ def _targets(surface: _Surface, ends: IntArray) -> tuple[FloatArray, FloatArray]
     quadric = surface.quadrics[ends].sum(axis=1)
     matrix, vector = quadric[:, :3, :3], quadric[:, :3, 3]
     # Where planes leave a point free, as on a flat face, it stays near the middle of the edge.
-    pull = 1e-6 * np.trace(matrix, axis1=1, axis2=2) + 1e-30
+    pull = 1e-9 * np.trace(matrix, axis1=1, axis2=2) + 1e-30
     wanted = pull[:, None] * middle - vector
     targets = np.linalg.solve(matrix + pull[:, None, None] * np.eye(3), wanted[..., None])[..., 0]
     four = np.concatenate([targets, np.ones((len(targets), 1))], axis=1)

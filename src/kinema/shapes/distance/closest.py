@@ -77,9 +77,11 @@ class _Triangles:
 
         No triangle is nearer than its disc, to rounding. Shapes (n, k).
         """
-        middles, normals = self.middles[candidates] - origin, self.normals[candidates]
-        squared = (points**2).sum(axis=1)[:, None] + (middles**2).sum(axis=1) - 2 * (points @ middles.T)
-        heights = (points @ normals.T - np.einsum("ij,ij->i", middles, normals)) ** 2
+        # Written out: threads that multiply small matrices wait for each other longer than they work.
+        (mx, my, mz), (nx, ny, nz) = (self.middles[candidates] - origin).T, self.normals[candidates].T
+        dx, dy, dz = (points[:, axis, None] - m for axis, m in enumerate((mx, my, mz)))
+        squared = dx * dx + dy * dy + dz * dz
+        heights = (dx * nx + dy * ny + dz * nz) ** 2
         aside = np.sqrt(np.maximum(squared - heights, 0.0)) - self.reach[candidates] * _SLACK
         return heights + np.maximum(aside, 0.0) ** 2, squared
 

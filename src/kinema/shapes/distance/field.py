@@ -64,8 +64,8 @@ class DistanceField:
     def sample(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Distance [m], shape (n,), and gradient, shape (n, 3), at points between nodes, each linear between them.
 
-        Outside of the grid, the value at the nearest point of its border plus the distance to that point: at least the
-        true distance. The gradient is that of the border.
+        Outside of the grid, the distance to the point of the surface that is closest to the nearest point of the
+        grid's border: never less than the true distance.
         """
         at = (points - self.origin) / self.cell_size
         inside = np.clip(at, 0.0, self.res - 1.0)
@@ -77,8 +77,14 @@ class DistanceField:
             node = np.ravel_multi_index(tuple((base + corner).T), tuple(self.res))
             value += weight * self.val[node]
             slope += weight[:, None] * self.grad[node]
-        beyond = np.linalg.norm(at - inside, axis=1) * self.cell_size
-        return value + beyond, slope
+        beyond = (at != inside).any(axis=1)
+        if beyond.any():
+            steep = slope[beyond] / np.linalg.norm(slope[beyond], axis=1)[:, None]
+            foot = self.origin + inside[beyond] * self.cell_size - value[beyond, None] * steep
+            away = points[beyond] - foot
+            value[beyond] = np.linalg.norm(away, axis=1)
+            slope[beyond] = away / value[beyond, None]
+        return value, slope
 
 
 def distance_field(
