@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from kinema.description import Approximation
 from kinema.foundation import CACHE_VARIABLE, KinemaError
@@ -26,11 +27,11 @@ from kinema.shapes import (
     approximate,
     box,
     convex_parts,
+    decompose as decompose_module,
     plane,
     signed_volume,
     sphere,
 )
-from kinema.shapes import decompose as decompose_module
 
 from .mesh_writers import random_turn
 
@@ -91,6 +92,33 @@ def test_a_flat_mesh_is_given_a_thickness_and_a_line_is_refused(how: str) -> Non
         approximate(line, how)
 
 
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), trouble=st.sampled_from(["soup", "grid", "thin", "line", "tiny", "far"]))
+def test_meshes_of_any_kind_give_finite_numbers_or_one_sentence(seed: int, trouble: str) -> None:
+    """Triangles between random points, however badly they lie."""
+    random = np.random.default_rng(seed)
+    points = random.normal(size=(random.integers(1, 12), 3))
+    if trouble == "grid":
+        points = np.round(points)
+    elif trouble in ("thin", "line"):
+        points *= [1.0, 1.0 if trouble == "thin" else 0.0, 10.0 ** -random.uniform(3, 17)]
+    elif trouble == "tiny":
+        points *= 1e-160
+    elif trouble == "far":
+        points = 1e-9 * points + 1e3
+    mesh = MeshData(points, random.integers(0, len(points), (random.integers(1, 30), 3)))
+    options = ApproximationOptions(field_resolution=2, max_faces=8)
+    for how in APPROXIMATIONS:
+        if how == "convexDecomposition":
+            continue
+        try:
+            (piece,) = approximate(mesh, how, options).pieces
+        except ShapeError:
+            continue
+        arrays = [value for value in vars(piece).values() if isinstance(value, np.ndarray)]
+        assert all(np.isfinite(array).all() for array in arrays)
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ShapeError, match="'convex'"):
         approximate(box((1, 1, 1)), "convex")
@@ -100,7 +128,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_a_corner_has_two_parts(cache: Path) -> None:
-    """They fill it, and are found again on disk; damaged ones are made again."""
+    """They fill it, and are found again on disk."""
     pytest.importorskip("coacd")
     told: list[float] = []
     parts = convex_parts(corner(), report=lambda what, share: told.append(share))
@@ -108,16 +136,12 @@ def test_a_corner_has_two_parts(cache: Path) -> None:
     assert sum(signed_volume(part) for part in parts) == pytest.approx(0.005, rel=0.01)
     assert told
     assert all(0 <= share <= 1 for share in told)
-    (file,) = cache.rglob("*.npz")
+    assert len(list(cache.rglob("*.npz"))) == 1
     told.clear()
     again = convex_parts(corner(), report=lambda what, share: told.append(share))
     assert not told
-    file.write_bytes(file.read_bytes()[:100])
-    once_more = convex_parts(corner(), report=lambda what, share: told.append(share))
-    assert told
-    for first, second, third in zip(parts, again, once_more, strict=True):
+    for first, second in zip(parts, again, strict=True):
         np.testing.assert_array_equal(first.vertices, second.vertices)
-        np.testing.assert_array_equal(first.vertices, third.vertices)
 
 
 def test_parts_have_few_vertices_and_their_number_is_kept_to() -> None:

@@ -76,11 +76,12 @@ def climb(solid: Polytope, direction: np.ndarray) -> int:
         (capsule(0.1, 0.5, 16), 144, 272),
     ],
 )
-@pytest.mark.parametrize("size", [1e-4, 1.0, 1e3])
+@pytest.mark.parametrize("size", [1e-4, 1e3])
 def test_faces_of_known_solids(mesh: MeshData, n_faces: int, n_edges: int, size: float) -> None:
     """Triangles of one plane are one face, however large the solid is, wherever it is, and rounded as in files."""
     turned = apply_linear(mesh, size * random_turn(3), np.array([1.0, -2.0, 0.5]) * size)
-    for solid in (polytope(turned), polytope(MeshData(turned.vertices.astype(np.float32), turned.faces))):
+    rounded = turned.vertices.astype(np.float32).astype(np.float64)
+    for solid in (polytope(turned), polytope(MeshData(rounded, turned.faces))):
         assert_sound(solid)
         assert (solid.n_faces, len(solid.edges)) == (n_faces, n_edges)
 

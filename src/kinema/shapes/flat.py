@@ -16,13 +16,13 @@ _THIN = 1e-6
 
 def is_flat(mesh: MeshData) -> bool:
     """Whether all points lie in a plane, or nearly."""
-    spread, _ = _spread(mesh.vertices)
+    spread, _ = _spread(mesh)
     return float(spread[2]) <= _FLAT * float(spread[0])
 
 
 def thickened(mesh: MeshData) -> MeshData | None:
     """A flat mesh with a second side, `THICKNESS` of its size from the first; None for less than a plane."""
-    spread, axes = _spread(mesh.vertices)
+    spread, axes = _spread(mesh)
     if float(spread[1]) <= _THIN * float(spread[0]):
         return None
     reach = float(np.ptp(mesh.vertices @ axes.T, axis=0).max())
@@ -31,8 +31,9 @@ def thickened(mesh: MeshData) -> MeshData | None:
     return MeshData(vertices, np.vstack([mesh.faces, mesh.faces[:, ::-1] + mesh.n_vertices]))
 
 
-def _spread(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How far points spread along their principal axes, most first, and these axes in rows."""
+def _spread(mesh: MeshData) -> tuple[FloatArray, FloatArray]:
+    """How far what the faces use spreads along its principal axes, most first, and these axes in rows."""
+    points = mesh.vertices[np.unique(mesh.faces)]
     if len(points) < 3:
         return np.zeros(3), np.eye(3)
     _, spread, axes = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)

@@ -64,11 +64,15 @@ class Polytope:
 def polytope(mesh: MeshData, max_vertices: int | None = None) -> Polytope:
     """The convex hull of `mesh` (see `convex_hull`), with coplanar triangles made one face."""
     hull = convex_hull(mesh, max_vertices)
+    # Around the origin and of size one, cross products neither vanish nor lose digits.
+    middle = hull.vertices.min(axis=0) / 2 + hull.vertices.max(axis=0) / 2
     size = float(np.ptp(hull.vertices, axis=0).max())
+    scaled = MeshData((hull.vertices - middle) / size, hull.faces)
     for flatness in FLATNESS:
-        loops = _loops(hull, flatness * size)
+        loops = _loops(scaled, flatness)
         if loops is not None:
-            return _polytope(hull, loops)
+            normals, offsets = _planes(scaled, loops)
+            return _polytope(hull, loops, normals, normals @ middle + size * offsets)
     raise MeshError("The points are too close to one plane, or to each other, for a convex solid.")
 
 
@@ -95,7 +99,7 @@ def _loops(hull: MeshData, tolerance: float) -> list[list[int]] | None:
 
 
 def _flat_regions(hull: MeshData, tolerance: float) -> list[list[int]]:
-    """Connected triangles that lie in the plane of the largest of them, within `tolerance` [m]."""
+    """Connected triangles that lie in the plane of the largest of them, within `tolerance`."""
     corners = hull.triangles()
     crossed = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     areas = np.linalg.norm(crossed, axis=1)
@@ -147,8 +151,7 @@ def _outline(triangles: IntArray) -> list[int] | None:
     return loop if len(loop) == len(border) else None
 
 
-def _polytope(hull: MeshData, loops: list[list[int]]) -> Polytope:
-    planes = [_plane(hull.vertices[loop]) for loop in loops]
+def _polytope(hull: MeshData, loops: list[list[int]], normals: FloatArray, offsets: FloatArray) -> Polytope:
     edges, edge_faces = _edges(loops)
     neighbor_start, neighbors = triangle_neighbors(hull.faces, hull.n_vertices)
     return Polytope(
@@ -156,8 +159,8 @@ def _polytope(hull: MeshData, loops: list[list[int]]) -> Polytope:
         triangles=hull.faces,
         polygons=np.concatenate([np.array(loop, dtype=np.int64) for loop in loops]),
         polygon_start=np.cumsum([0, *[len(loop) for loop in loops]]),
-        normals=np.stack([normal for normal, _ in planes]),
-        offsets=np.array([offset for _, offset in planes]),
+        normals=normals,
+        offsets=offsets,
         edges=edges,
         edge_faces=edge_faces,
         neighbors=neighbors,
@@ -165,13 +168,16 @@ def _polytope(hull: MeshData, loops: list[list[int]]) -> Polytope:
     )
 
 
-def _plane(corners: FloatArray) -> tuple[FloatArray, float]:
-    """Unit normal, and the offset [m] that no corner lies above."""
-    middle = corners.mean(axis=0)
-    spokes = corners - middle
-    area = np.cross(spokes, np.roll(spokes, -1, axis=0)).sum(axis=0)
-    normal = area / np.linalg.norm(area)
-    return normal, float((spokes @ normal).max() + middle @ normal)
+def _planes(hull: MeshData, loops: list[list[int]]) -> tuple[FloatArray, FloatArray]:
+    """Unit normal of each face, and the offset that none of its corners lies above."""
+    normals, offsets = np.zeros((len(loops), 3)), np.zeros(len(loops))
+    for face, loop in enumerate(loops):
+        corners = hull.vertices[loop]
+        spokes = corners - corners.mean(axis=0)
+        area = np.cross(spokes, np.roll(spokes, -1, axis=0)).sum(axis=0)
+        normals[face] = area / np.linalg.norm(area)
+        offsets[face] = (corners @ normals[face]).max()
+    return normals, offsets
 
 
 def _edges(loops: list[list[int]]) -> tuple[IntArray, IntArray]:

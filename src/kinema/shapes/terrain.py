@@ -77,8 +77,8 @@ class Terrain:
         MuJoCo counts heights from the lowest one, and its base has a thickness.
         """
         lowest, highest = float(self.heights.min()), float(self.heights.max())
-        top = highest - lowest or 1.0
-        size = (self.size[0] / 2, self.size[1] / 2, top, max(self.base + lowest, 1e-3))
+        top, below = highest - lowest or 1.0, self.base + lowest
+        size = (self.size[0] / 2, self.size[1] / 2, top, below if below > 0 else 1e-3)
         return (self.heights - lowest).reshape(-1) / top, np.array(size), lowest
 
 

@@ -39,14 +39,17 @@ def closest(tree: TriangleTree, points: FloatArray, report: Report | None = None
     those are measured that can be nearer than the one whose middle is nearest.
     """
     blocks = point_blocks(points)
-    bound = ((_distances_from(tree, blocks.centers) + 2 * blocks.radii) * _SLACK) ** 2
-    start, leaves = _leaves_within(tree, blocks.centers, bound)
     triangles = _Triangles(tree)
+    bound = ((_distances_from(tree, blocks.centers) + 2 * blocks.radii) * _SLACK) ** 2 + triangles.tiny
+    start, leaves = _leaves_within(tree, blocks.centers, bound)
     found = np.zeros(len(points), dtype=np.int64)
     for first in range(0, len(blocks.members), _TOGETHER):
         last = min(first + _TOGETHER, len(blocks.members))
         members = blocks.members[first:last].reshape(-1)
-        near = [leaves[start[block] : start[block + 1]] for block in range(first, last)]
+        near = [
+            triangles.within(leaves[start[block] : start[block + 1]], blocks.centers[block], bound[block])
+            for block in range(first, last)
+        ]
         found[members] = _nearest(triangles, points[blocks.members[first:last]], near)
         if report is not None:
             report("measuring distances", last / len(blocks.members))
@@ -68,17 +71,21 @@ class _Triangles:
         clear = lengths > _SLIVER * self.reach**2
         self.normals = np.where(clear[:, None], normals / np.where(clear, lengths, 1.0)[:, None], 0.0)
         self.per_leaf = np.arange(tree.faces.shape[1])
-        self.tiny = (_TINY * float(np.ptp(self.middles, axis=0).max())) ** 2
+        self.tiny = (_TINY * float((tree.high[0] - tree.low[0]).max())) ** 2
 
-    def squared_bounds(
-        self, points: FloatArray, candidates: IntArray, origin: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Squared distances of n points around `origin` to the discs of k candidates, and to their middles [m^2].
+    def within(self, leaves: IntArray, point: FloatArray, bound: float) -> IntArray:
+        """The triangles of some leaves that are within a squared distance `bound` [m^2] of a point."""
+        slots = (leaves[:, None] * len(self.per_leaf) + self.per_leaf).reshape(-1)
+        to_discs, _ = self.squared_bounds(point[None], slots)
+        return slots[to_discs[0] <= bound]
 
-        No triangle is nearer than its disc, to rounding. Shapes (n, k).
+    def squared_bounds(self, points: FloatArray, candidates: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Squared distances of n points to the discs of k candidates, and to their middles [m^2], shapes (n, k).
+
+        No triangle is nearer than its disc, to rounding.
         """
         # Written out: threads that multiply small matrices wait for each other longer than they work.
-        (mx, my, mz), (nx, ny, nz) = (self.middles[candidates] - origin).T, self.normals[candidates].T
+        (mx, my, mz), (nx, ny, nz) = self.middles[candidates].T, self.normals[candidates].T
         dx, dy, dz = (points[:, axis, None] - m for axis, m in enumerate((mx, my, mz)))
         squared = dx * dx + dy * dy + dz * dz
         heights = (dx * nx + dy * ny + dz * nz) ** 2
@@ -87,22 +94,25 @@ class _Triangles:
 
 
 def _nearest(triangles: _Triangles, points: FloatArray, near: list[IntArray]) -> IntArray:
-    """The nearest triangle to each point of some blocks, from leaves near each of them.
+    """The nearest triangle to each point of some blocks, of those near each of them.
 
     Shapes: points (n_blocks, n, 3), result (n_blocks * n,).
     """
-    whose, which = [], []
-    for block, (there, leaves) in enumerate(zip(points, near, strict=True)):
-        candidates = (leaves[:, None] * len(triangles.per_leaf) + triangles.per_leaf).reshape(-1)
-        middle = there.mean(axis=0)
-        to_discs, to_middles = triangles.squared_bounds(there - middle, candidates, middle)
-        guess = triangles.columns[:, :, candidates[to_middles.argmin(axis=1)]]
-        bound = _squared_to_triangles(there.T, guess) * _SLACK + triangles.tiny
-        point, candidate = np.nonzero(to_discs <= bound[:, None])
-        whose.append(point + block * len(there))
-        which.append(candidates[candidate])
-    who, triangle = np.concatenate(whose), np.concatenate(which)
+    n_points = points.shape[1]
     columns = np.ascontiguousarray(points.reshape(-1, 3).T)
+    bounds = [triangles.squared_bounds(there, close) for there, close in zip(points, near, strict=True)]
+    guesses = [to_middles.argmin(axis=1) for _, to_middles in bounds]
+    guessed = np.concatenate([close[guess] for close, guess in zip(near, guesses, strict=True)])
+    most = _squared_to_triangles(columns, triangles.columns[:, :, guessed]) * _SLACK + triangles.tiny
+    whose, which = [], []
+    for block, close in enumerate(near):
+        first = block * n_points
+        measured = bounds[block][0] <= most[first : first + n_points, None]
+        measured[np.arange(n_points), guesses[block]] = True
+        point, candidate = np.nonzero(measured)
+        whose.append(first + point)
+        which.append(close[candidate])
+    who, triangle = np.concatenate(whose), np.concatenate(which)
     squared = _squared_to_triangles(columns[:, who], triangles.columns[:, :, triangle])
     # Pairs are in the order of their points, each of which has some: the first of the best.
     starts = np.flatnonzero(np.diff(who, prepend=-1))

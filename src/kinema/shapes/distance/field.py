@@ -110,8 +110,9 @@ def distance_field(
 
 def signed_distances(mesh: MeshData, points: FloatArray) -> FloatArray:
     """Exact distance of each point to the surface of `mesh` [m], negative inside, shape (n,)."""
-    tree = triangle_tree(_solid(check_mesh(mesh)))
-    return np.where(winding_numbers(tree, points) > 0.5, -1.0, 1.0) * closest(tree, points).distances
+    solid, middle, size = _of_size_one(check_mesh(mesh))
+    tree, there = triangle_tree(solid), (points - middle) / size
+    return np.where(winding_numbers(tree, there) > 0.5, -size, size) * closest(tree, there).distances
 
 
 def _fits(arrays: Arrays, n_vertices: int) -> bool:
@@ -132,32 +133,38 @@ def _fits(arrays: Arrays, n_vertices: int) -> bool:
 def _made(mesh: MeshData, resolution: int, report: Report | None) -> Arrays:
     from scipy.spatial import KDTree
 
-    solid = _solid(mesh)
+    solid, middle, size = _of_size_one(mesh)
     used = np.unique(mesh.faces)
-    low, high = mesh.vertices[used].min(axis=0), mesh.vertices[used].max(axis=0)
-    cell_size = float((high - low).max()) / resolution
-    res = np.ceil((high - low) / cell_size - 1e-9).astype(np.int64) + 1 + 2 * _PADDING
-    origin = (low + high) / 2 - cell_size * (res - 1) / 2
+    spots = (mesh.vertices[used] - middle) / size
+    extent = np.ptp(spots, axis=0)
+    cell_size = 1.0 / resolution
+    res = np.ceil(extent / cell_size - 1e-9).astype(np.int64) + 1 + 2 * _PADDING
+    origin = (spots.min(axis=0) + spots.max(axis=0)) / 2 - cell_size * (res - 1) / 2
     nodes = _nodes(res, cell_size, origin)
     tree = triangle_tree(solid)
     found = closest(tree, nodes, report)
     sign = _signs(tree, solid, nodes, found, res, cell_size, report)
     return {
-        "val": sign * found.distances,
+        "val": size * sign * found.distances,
         "grad": _gradients(solid, nodes, found, sign),
-        "closest_vert": used[KDTree(mesh.vertices[used]).query(nodes)[1]],
+        "closest_vert": used[KDTree(spots).query(nodes)[1]],
         "res": res,
-        "cell_size": np.array(cell_size),
-        "origin": origin,
+        "cell_size": np.array(size * cell_size),
+        "origin": size * origin + middle,
     }
 
 
-def _solid(mesh: MeshData) -> MeshData:
-    """The mesh with each position once, and without triangles that have lost a corner by that."""
+def _of_size_one(mesh: MeshData) -> tuple[MeshData, FloatArray, float]:
+    """The mesh with each position once, around the origin and of size one; where its middle was, and its size [m].
+
+    Far from the origin coordinates have few digits left, and the squares of tiny ones none.
+    """
     welded = weld(mesh)
-    if welded.n_faces == 0:
+    corners = welded.vertices[welded.faces].reshape(-1, 3)
+    if len(corners) == 0:
         raise MeshError("The mesh has no surface to measure distances from.")
-    return welded
+    middle, size = corners.min(axis=0) / 2 + corners.max(axis=0) / 2, float(np.ptp(corners, axis=0).max())
+    return MeshData((welded.vertices - middle) / size, welded.faces), middle, size
 
 
 def _nodes(res: IntArray, cell_size: float, origin: FloatArray) -> FloatArray:
@@ -216,6 +223,6 @@ def _gradients(mesh: MeshData, nodes: FloatArray, found: Closest, sign: FloatArr
     lengths = np.linalg.norm(normals, axis=1, keepdims=True)
     normals = np.where(lengths > 0, normals / np.where(lengths > 0, lengths, 1.0), [0.0, 0.0, 1.0])
     # Closer than rounding, the difference of two points has no direction.
-    off = found.distances > 1e-12 * np.ptp(nodes, axis=0).max()
+    off = found.distances > 1e-12
     unit = away / np.where(off, found.distances, 1.0)[:, None]
     return np.where(off[:, None], sign[:, None] * unit, normals)

@@ -10,7 +10,7 @@ import numpy as np
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData
 
 _LEAF = 4
-"""Triangles of a leaf."""
+"""Triangles of a leaf, at most."""
 _BLOCK = 64
 """Points of a block, at most."""
 _TOGETHER = 1 << 12
@@ -26,12 +26,12 @@ class TriangleTree:
     """A complete binary tree: node i of a level has the children 2 i and 2 i + 1 of the next one."""
 
     corners: FloatArray
-    """Triangles in the order of leaves [m], shape (n_leaves, _LEAF, 3 corners, 3): those of the mesh, or pieces of
+    """Triangles in the order of leaves [m], shape (n_leaves, n, 3 corners, 3): those of the mesh, or pieces of
     them; the last ones may be there twice."""
     faces: IntArray
-    """Which face of the mesh each of them is of, shape (n_leaves, _LEAF)."""
+    """Which face of the mesh each of them is of, shape (n_leaves, n)."""
     counted: np.ndarray
-    """False for a triangle that is there for the second time, to fill a leaf, shape (n_leaves, _LEAF)."""
+    """False for a triangle that is there for the second time, to fill a leaf, shape (n_leaves, n)."""
     low: list[FloatArray]
     """Lower corners of the boxes of each level, root first [m], shape (2^level, 3)."""
     high: list[FloatArray]
@@ -53,7 +53,7 @@ class PointBlocks:
     """Points in groups of neighbours."""
 
     members: IntArray
-    """Which points are in each block, shape (n_blocks, _BLOCK or less); some are in twice, to fill it."""
+    """Which points are in each block, shape (n_blocks, n); some are there twice, to fill a block."""
     centers: FloatArray
     """[m], shape (n_blocks, 3)."""
     radii: FloatArray
@@ -99,9 +99,9 @@ def _cut(corners: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def _halved(points: FloatArray, size: int) -> tuple[IntArray, np.ndarray]:
-    """Points in groups of `size`, a power of two of them, and which of them are there for the first time."""
+    """Points in groups of at most `size`, a power of two of them, and which of them are there for the first time."""
     depth = max(0, int(np.ceil(np.log2(len(points) / size))))
-    size = min(size, len(points))
+    size = -(-len(points) // (1 << depth))
     order = np.minimum(np.arange(size << depth), len(points) - 1)
     counted = np.arange(size << depth) < len(points)
     for level in range(depth):
