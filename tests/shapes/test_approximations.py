@@ -92,7 +92,7 @@ def test_a_flat_mesh_is_given_a_thickness_and_a_line_is_refused(how: str) -> Non
         approximate(line, how)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), trouble=st.sampled_from(["soup", "grid", "thin", "line", "tiny", "far"]))
 def test_meshes_of_any_kind_give_finite_numbers_or_one_sentence(seed: int, trouble: str) -> None:
     """Triangles between random points, however badly they lie."""
@@ -171,6 +171,23 @@ def test_a_library_that_crashes_is_one_sentence(tmp_path: Path, monkeypatch: pyt
     worker.write_text("print('no luck today'); raise SystemExit(3)")
     with pytest.raises(MeshError, match="no luck today"):
         convex_parts(corner())
+
+
+def test_an_interrupt_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would run for an hour, and the pipe to it stays open as long as it lives."""
+    worker = tmp_path / "worker.py"
+    monkeypatch.setattr(decompose_module, "_WORKER", worker)
+    monkeypatch.setattr(decompose_module, "require", lambda *_, **__: importlib)
+    worker.write_text("import time; print('Processing [50.0%]', flush=True); time.sleep(3600)")
+    told: list[float] = []
+
+    def interrupt(_: str, share: float) -> None:
+        told.append(share)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convex_parts(corner(), report=interrupt)
+    assert told == [0.5]
 
 
 @pytest.mark.parametrize("wrong", [{"threshold": 0.0}, {"max_parts": 0}, {"max_part_vertices": 3}])

@@ -109,7 +109,8 @@ def _run(mesh: MeshData, how: Decomposition, report: Report | None) -> Arrays:
 def _work(arguments: list[str], report: Report | None) -> tuple[int, str]:
     """Run the worker to its end: its exit status, and the last line it wrote. An interrupt ends it."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    command = [sys.executable, str(_WORKER), *arguments]
+    # -P, so that no module beside the worker poses as one that a library imports
+    command = [sys.executable, "-P", str(_WORKER), *arguments]
     try:
         worker = subprocess.Popen(
             command,
