@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, files, host_code
-from kinema.foundation import InternalError
+from kinema.backend import CACHE_VARIABLE, host_code
+from kinema.foundation import InternalError, files
 from kinema.trace import (
     Place,
     Program,

@@ -1,5 +1,7 @@
 """L2: arrays and compiled programs, through LLVM and on a GPU NVIDIA Warp and CUDA: only this knows of them."""
 
+from kinema.foundation import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder
+
 from .arrays import Arena as Arena, Field as Field, Layout as Layout, padded as padded
 from .devices import (
     Device as Device,
@@ -8,6 +10,5 @@ from .devices import (
     find_device as find_device,
     synchronise as synchronise,
 )
-from .files import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder
 from .kernels import Arguments as Arguments, Kernel as Kernel, Roles as Roles, captured as captured
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import KinemaError
+from kinema.foundation import CACHE_VARIABLE, KinemaError, cache_folder
 
-from .files import CACHE_VARIABLE, cache_folder
 from .processor import available_memory, lanes
 
 warp_lock = threading.RLock()

@@ -15,10 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kinema.foundation import InternalError
+from kinema.foundation import InternalError, cache_folder, keep
 from kinema.trace import ENTRY
 
-from .files import cache_folder, keep
 from .processor import processor_key
 
 _WORKER = Path(__file__).with_name("llvm_worker.py")

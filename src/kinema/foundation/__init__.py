@@ -1,4 +1,4 @@
-"""L0: spatial algebra, diagnostics, names, lazy optional imports. Imports nothing of Kinema."""
+"""L0: spatial algebra, diagnostics, names, lazy optional imports, the cache folder. Imports nothing of Kinema."""
 
 from .callable_module import make_callable as make_callable
 from .diagnostics import (
@@ -16,6 +16,7 @@ from .diagnostics import (
     log_errors as log_errors,
     raise_on_error as raise_on_error,
 )
+from .files import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder, keep as keep
 from .naming import clean_name as clean_name, unique_name as unique_name
 from .optional import require as require
 from .spatial import (

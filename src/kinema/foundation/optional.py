@@ -8,9 +8,10 @@ import types
 from .diagnostics import KinemaError
 
 
-def require(module: str, *, extra: str, purpose: str) -> types.ModuleType:
-    """Import an optional library, or say in one sentence how to get it."""
+def require(module: str, *, purpose: str, extra: str = "") -> types.ModuleType:
+    """Import a library, or say in one sentence how to get it: with an extra of ours, else by its own name."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise KinemaError(f"{purpose} needs the package {module!r}: pip install 'kinema[{extra}]'") from error
+        wanted = f"'kinema[{extra}]'" if extra else module
+        raise KinemaError(f"{purpose} needs the package {module!r}: pip install {wanted}") from error

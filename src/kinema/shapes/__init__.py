@@ -1,12 +1,19 @@
-"""Meshes and primitive shapes: arrays in, arrays out.
+"""Meshes, primitive shapes and terrain, and what stands for them in collisions: arrays in, arrays out.
 
 SI units and float64 throughout; every function works in the frame its input is given in. SciPy is imported only by the
 functions that need it.
 """
 
 from kinema.shapes.affine import apply_linear, merge, weld
+from kinema.shapes.approximate import APPROXIMATIONS, Approximated, ApproximationOptions, Piece, approximate
+from kinema.shapes.bounds import BoundingBox, BoundingSphere, axis_box, bounding_sphere, oriented_box
+from kinema.shapes.decompose import Decomposition, convex_parts
+from kinema.shapes.distance.field import DistanceField, distance_field, signed_distances
+from kinema.shapes.flat import THICKNESS, is_flat, thickened
+from kinema.shapes.formats.png import PictureError
 from kinema.shapes.formats.source import LoadedMesh
 from kinema.shapes.hull import convex_hull
+from kinema.shapes.kept_arrays import Report
 from kinema.shapes.limits import MeshLimits
 from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, parse_mesh
 from kinema.shapes.mass import (
@@ -28,19 +35,48 @@ from kinema.shapes.mass import (
     unsigned_mass_properties,
 )
 from kinema.shapes.mesh_data import MeshData, MeshError, ShapeError, check_mesh
+from kinema.shapes.polytope import Polytope, polytope
 from kinema.shapes.primitives import box, capsule, cone, cylinder, ellipsoid, height_field, plane, sphere
 from kinema.shapes.quality import MeshQuality, mesh_quality
+from kinema.shapes.simplify import simplified
+from kinema.shapes.support_field import SUPPORT_RES, SupportField, support_directions, support_field, support_vertices
+from kinema.shapes.terrain import (
+    Terrain,
+    flat_terrain,
+    rough_terrain,
+    slope_terrain,
+    stairs_terrain,
+    terrain_from_image,
+)
 
 __all__ = [
+    "APPROXIMATIONS",
     "MESH_SUFFIXES",
+    "SUPPORT_RES",
+    "THICKNESS",
+    "Approximated",
+    "ApproximationOptions",
+    "BoundingBox",
+    "BoundingSphere",
+    "Decomposition",
+    "DistanceField",
     "LoadedMesh",
     "MassProperties",
     "MeshData",
     "MeshError",
     "MeshLimits",
     "MeshQuality",
+    "PictureError",
+    "Piece",
+    "Polytope",
+    "Report",
     "ShapeError",
+    "SupportField",
+    "Terrain",
     "apply_linear",
+    "approximate",
+    "axis_box",
+    "bounding_sphere",
     "box",
     "box_mass",
     "capsule",
@@ -50,24 +86,40 @@ __all__ = [
     "cone",
     "cone_mass",
     "convex_hull",
+    "convex_parts",
     "cylinder",
     "cylinder_mass",
+    "distance_field",
     "ellipsoid",
     "ellipsoid_mass",
+    "flat_terrain",
     "height_field",
     "inertia_from_second_moment",
+    "is_flat",
     "load_mesh",
     "load_mesh_with_notes",
     "merge",
     "mesh_mass_properties",
     "mesh_quality",
+    "oriented_box",
     "parse_mesh",
     "plane",
+    "polytope",
+    "rough_terrain",
     "second_moment_from_inertia",
     "shell_mass_properties",
+    "signed_distances",
     "signed_volume",
+    "simplified",
+    "slope_terrain",
     "sphere",
     "sphere_mass",
+    "stairs_terrain",
+    "support_directions",
+    "support_field",
+    "support_vertices",
+    "terrain_from_image",
+    "thickened",
     "transform",
     "under_linear_map",
     "unsigned_mass_properties",

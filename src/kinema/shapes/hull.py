@@ -6,40 +6,67 @@ import numpy as np
 
 from kinema.shapes.affine import coincident_groups
 from kinema.shapes.mass import signed_volume
-from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
+from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError, ShapeError
+
+MIN_HULL_VERTICES = 4
+"""A solid has no fewer."""
 
 
-def convex_hull(mesh: MeshData) -> MeshData:
+def convex_hull(mesh: MeshData, max_vertices: int | None = None) -> MeshData:
     """Smallest convex solid that holds every face of `mesh`, or every vertex when it has no faces.
 
-    Closed, faces outward, in the frame of `mesh` and its order of vertices. Raises `MeshError` for fewer than four
-    different points and for points that all lie in one plane.
+    Closed, faces outward, in the frame of `mesh` and its order of vertices. With `max_vertices` (MJCF's `maxhullvert`)
+    it stops growing when it has so many of them, and is then smaller than the hull: the same ones that MuJoCo takes,
+    which depend on the frame that the mesh is given in. Raises `MeshError` for fewer than four different points and for
+    points that all lie in one plane.
     """
+    if max_vertices is not None and max_vertices < MIN_HULL_VERTICES:
+        raise ShapeError(f"A convex hull has at least {MIN_HULL_VERTICES} vertices, {max_vertices} are asked for.")
+    points = solid_points(mesh)
+    if len(points) < MIN_HULL_VERTICES:
+        raise MeshError("A convex hull needs at least four different points.")
+    triangles = _limited_hull(points, max_vertices) if max_vertices is not None else _whole_hull(points)
+    kept, faces = np.unique(triangles, return_inverse=True)
+    hull = MeshData(points[kept], _with_common_winding(faces.reshape(-1, 3)))
+    return hull if signed_volume(hull) > 0 else MeshData(hull.vertices, hull.faces[:, ::-1])
+
+
+def solid_points(mesh: MeshData) -> FloatArray:
+    """The positions that the faces of `mesh` use, or all when it has none; each once [m], shape (n, 3)."""
     # Files repeat vertices, and Qhull is slow: each position once.
     positions = coincident_groups(mesh.vertices)
     points = mesh.vertices[np.unique(positions[mesh.faces] if mesh.n_faces else positions)]
     if not np.isfinite(points).all():
         raise MeshError("A vertex coordinate is not a finite number.")
-    if len(points) < 4:
-        raise MeshError("A convex hull needs at least four different points.")
-    kept, faces = np.unique(_hull_faces(points), return_inverse=True)
-    hull = MeshData(points[kept], _with_common_winding(faces.reshape(-1, 3)))
-    return hull if signed_volume(hull) > 0 else MeshData(hull.vertices, hull.faces[:, ::-1])
+    if len(points) == 0:
+        raise MeshError("The mesh has no vertices.")
+    return points
 
 
-def _hull_faces(points: FloatArray) -> IntArray:
+def _whole_hull(points: FloatArray) -> IntArray:
     """Triangles of the hull as indices into `points`, each with an arbitrary winding."""
-    from scipy.spatial import ConvexHull, QhullError
-
     # Qhull measures flatness against the coordinates, so far from the origin it would miss it, or see it everywhere.
     # Huge coordinates overflow inside it, which ends the process: it gets points within the unit cube.
     low, high = points.min(axis=0), points.max(axis=0)
     size = float((high / 2 - low / 2).max())
     if size == 0:
         raise MeshError("A convex hull needs at least four different points.")
-    centred = (points / size) - (high / size + low / size) / 2
+    return _qhull((points / size) - (high / size + low / size) / 2, "Qt")
+
+
+def _limited_hull(points: FloatArray, max_vertices: int) -> IntArray:
+    """Triangles of the hull of at most so many points, chosen as MuJoCo does: the farthest of all first."""
+    # A power of two changes no digit, so that ties between points are broken as they would be without it.
+    scaled = points / 2.0 ** np.ceil(np.log2(np.abs(points).max()))
+    # Qhull starts with four vertices, and counts those that it adds.
+    return _qhull(scaled, f"Qt Q9 TA{max_vertices - MIN_HULL_VERTICES}")
+
+
+def _qhull(points: FloatArray, options: str) -> IntArray:
+    from scipy.spatial import ConvexHull, QhullError
+
     try:
-        return ConvexHull(centred).simplices.astype(np.int64)
+        return ConvexHull(points, qhull_options=options).simplices.astype(np.int64)
     except QhullError:
         raise MeshError("The points lie in one plane, so their convex hull is not a solid.") from None
 

@@ -112,7 +112,7 @@ def devices() -> list[dict[str, Any]]:
 
 def cache() -> dict[str, Any]:
     """Where compiled programs are kept, how much there is, and whether it can be written."""
-    from kinema.backend import cache_folder
+    from kinema.foundation import cache_folder
 
     folder = cache_folder()
     size = count = 0

@@ -30,8 +30,6 @@ _MIN_VOLUME = 1e-13
 """Below this [m3] MuJoCo refuses a solid mesh, with some distance."""
 _MIN_AREA = 1e-13
 """Below this [m2] MuJoCo refuses any mesh, with some distance."""
-_THICKNESS = 1e-3
-"""Given to a flat mesh that is to collide, against its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class MeshAssets:
         data = self._triangles(mesh)
         if data is None:
             return None
-        flat = _is_flat(data)
+        flat = shapes.is_flat(data)
         thickened = flat and (collides or len(np.unique(data.vertices, axis=0)) < 4)
         key = (*_identity(mesh), mesh.max_hull_vertices, inertia, thickened)
         if key not in self._known:
@@ -81,7 +79,7 @@ class MeshAssets:
         self, mesh: Mesh, name: str, data: shapes.MeshData, inertia: str, *, thickened: bool
     ) -> PlacedAsset | None:
         if thickened:
-            thicker = _thicker(data)
+            thicker = shapes.thickened(data)
             if thicker is None:
                 return None
             data = thicker
@@ -174,25 +172,6 @@ def _volume(data: shapes.MeshData) -> float:
     return float(np.abs(np.einsum("ij,ij->i", a, np.cross(b, c))).sum() / 6)
 
 
-def _is_flat(data: shapes.MeshData) -> bool:
-    """Whether all points lie in a plane, or nearly."""
-    centred = data.vertices - data.vertices.mean(axis=0)
-    spread = np.linalg.svd(centred, compute_uv=False) if len(centred) >= 3 else np.zeros(3)
-    return float(spread[2]) <= 1e-5 * float(spread[0])
-
-
-def _thicker(data: shapes.MeshData) -> shapes.MeshData | None:
-    """A flat mesh with a second side close to the first; None for less than a plane."""
-    centred = data.vertices - data.vertices.mean(axis=0)
-    _, spread, axes = np.linalg.svd(centred, full_matrices=True) if len(centred) >= 3 else (None, np.zeros(3), None)
-    if axes is None or float(spread[1]) <= 1e-6 * float(spread[0]):
-        return None
-    reach = float(np.ptp(centred @ axes.T, axis=0).max())
-    offset = 0.5 * _THICKNESS * reach * axes[2]
-    vertices = np.vstack([data.vertices + offset, data.vertices - offset])
-    return shapes.MeshData(vertices, np.vstack([data.faces, data.faces[:, ::-1] + len(data.vertices)]))
-
-
 def thickness_text() -> str:
     """What was done to a flat mesh, for the report."""
-    return f"MuJoCo takes no flat mesh for collision; it is given a thickness of {number(_THICKNESS)} of its size"
+    return f"MuJoCo takes no flat mesh for collision; it is given a thickness of {number(shapes.THICKNESS)} of its size"

@@ -1,4 +1,4 @@
-"""Where compiled code is kept from one start to the next."""
+"""Where what took long to make is kept from one start to the next: compiled code, parts of meshes, distance fields."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""How far points are from a mesh, on which side, and grids of that."""
