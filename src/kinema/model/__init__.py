@@ -15,6 +15,7 @@ from .geoms import (
     no_geoms as no_geoms,
     no_pairs as no_pairs,
 )
+from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .model import (
     EntityInfo as EntityInfo,
     KeyframesInfo as KeyframesInfo,

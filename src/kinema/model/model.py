@@ -16,6 +16,7 @@ from kinema.foundation import Array
 from .bodies import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, motion_size
 from .cords import ActuatorsInfo, TendonsInfo
 from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
+from .fluid import FluidInfo, no_fluid
 from .paths import PathsInfo, no_paths
 from .ties import CouplingsInfo, TiesInfo
 
@@ -102,6 +103,7 @@ class Model:
     paths: PathsInfo = field(default_factory=no_paths)
     geoms: GeomsInfo = field(default_factory=no_geoms)
     pairs: PairsInfo = field(default_factory=no_pairs)
+    fluid: FluidInfo = field(default_factory=no_fluid)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 

@@ -100,6 +100,14 @@ def _of_dofs(name: str) -> Start:
     return lambda model, _: getattr(model.dofs, name)
 
 
+def _of_fluid(name: str) -> Start:
+    return lambda model, _: getattr(model.fluid, name)
+
+
+def _felt(model: Model) -> bool:
+    return bool(model.fluid.kinds)
+
+
 def _in_stages(settings: Settings) -> bool:
     return settings.integrator is Integrator.RK4
 
@@ -142,6 +150,10 @@ ARRAYS = [
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),
     ArrayInfo("dt", Owner.ENVIRONMENT, Use.INPUT, start=lambda _, settings: settings.dt),
     ArrayInfo("gravity", Owner.ENVIRONMENT, Use.INPUT, 3, start=lambda model, _: model.gravity),
+    *(
+        ArrayInfo(name, Owner.ENVIRONMENT, Use.INPUT, width, start=_of_fluid(name), needed=_felt)
+        for name, width in (("wind", 3), ("density", 1), ("viscosity", 1))
+    ),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("kp", "kv")),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, asked_as=("kp", "kv")) for name in GAINS),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("force_lower", "force_upper")),
@@ -167,4 +179,6 @@ def arrays_of(arena: str, model: Model, settings: Settings) -> list[tuple[str, i
 def start_of(info: ArrayInfo, model: Model, settings: Settings) -> Array:
     """What an array holds to begin with, (numbers, 1)."""
     count = info.width * info.count(model, settings)
+    if not count:
+        return np.zeros((0, 1))
     return np.broadcast_to(np.asarray(info.start(model, settings), dtype=np.float64).reshape(-1), (count,))[:, None]

@@ -14,6 +14,7 @@ from ..constrain.couplings import coupling_blocks, fill_couplings, write_errors
 from ..constrain.rows import Rows
 from ..constrain.ties import fill_ties, tie_blocks, write_gaps
 from ..force import cords, joints
+from ..force.fluid import fluid_forces
 from ..force.links import applied, no_wrenches, spare_weight
 from ..force.rotors import rotor_energy
 from ..rigid import links
@@ -154,16 +155,16 @@ def coordinates(now: Situation) -> None:
 def forces(now: Situation) -> None:
     """What acts on each degree of freedom."""
     s = now.s
-    spared, thrust, user = (no_wrenches(s, name) for name in ("spared weight", "thrust", "the user's"))
+    wrenches = {name: no_wrenches(s, name) for name in ("passive wrenches", "thrust", "the user's wrenches")}
+    passively, thrust, user = wrenches.values()
     if now.borne_weight is None:  # otherwise it is among what is passive, and what actuators do
-        spare_weight(s, now.frames, spared)
+        spare_weight(s, now.frames, passively)
+    fluid_forces(now, passively)
     applied(s, now.frames, user)
     cords.actuators(now, thrust)
-
-    def pulled(name: str, wrenches: Quantity[Wrench]) -> Quantity[list[Value]]:
-        return joint_forces(s, name, now.where, lambda node: wrenches[node.here])
-
-    lifted, pushed, moved = pulled("spared weight", spared), pulled("thrust", thrust), pulled("applied", user)
+    lifted, pushed, moved = (
+        joint_forces(s, name, now.where, lambda node, of=of: of[node.here]) for name, of in wrenches.items()
+    )
     acceleration, force, bias, parts, held = now.acceleration, now.force, now.bias, now.forces, now.constraint_force
 
     def body(node: Node) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,9 @@ LARGEST_UNROLLED = 20_000
 """Operations beyond which straight lines take too long to compile, at about a second for a thousand."""
 STEPPED_BY_JOINT = 520
 """About how many operations a degree of freedom takes when a tree is stepped joint by joint, whatever its depth."""
+
+FELT = {"box": 400, "ellipsoid": 1_200}
+"""About how many more operations it takes that something feels a medium."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +108,13 @@ def _touched(model: Model, actuator: int) -> list[int]:
     return _pulled(model, model.actuators.moment[actuator]) + ([] if frame == WORLD else [frame])
 
 
-def estimated_operations(model: Model, frames: Iterable[int] | None = None) -> int:
+def estimated_operations(model: Model, frames: Sequence[int] | None = None) -> int:
     """About how many operations an unrolled step takes: more for each degree of freedom, the more of them move it."""
     depth: dict[int, int] = {WORLD: 0}
     total = 0
-    for frame in range(model.n_frames) if frames is None else frames:
+    chosen = range(model.n_frames) if frames is None else frames
+    total += sum(FELT[kind] for kind, f in zip(model.fluid.kinds, model.fluid.frame_idx, strict=True) if f in chosen)
+    for frame in chosen:
         n = len(model.dofs_of_frame(frame))
         above = depth[int(model.frames.parent_idx[frame])]
         depth[frame] = above + n

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.model import Model
+from kinema.model import FluidInfo, Model
 from kinema.trace import Place, Recorder, Row, RowCode, Value, record_loop, unroll
 
 from ..arrays import ARRAYS, BY_NAME, Owner, Use
@@ -111,9 +111,17 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         key += [(number[int(links.frame_idx[link])], str(link_numbers(model, link))) for link in part.links]
     key += [_content(model.actuators, a, part, number) for a in part.actuators]
     key += [_content(model.tendons, t, part, number) for t in part.tendons]
+    key += [_felt(model.fluid, i, part, number) for i, f in enumerate(model.fluid.frame_idx) if f in part.frames]
     if is_held(model, part):  # what ties, couplings and paths are like is not compared
         key.append(part.frames[0])
     return tuple(key)
+
+
+def _felt(fluid: FluidInfo, row: int, part: Component, number: Mapping[int, int]) -> tuple[object, ...]:
+    """All that something is to the medium."""
+    place = (fluid.kinds[row], number[int(fluid.frame_idx[row])], int(fluid.link_idx[row]) - part.links[0])
+    arrays = (fluid.pos, fluid.rot, fluid.size, fluid.coefficients, fluid.added_mass, fluid.added_inertia)
+    return (*place, *(array[row].tobytes() for array in arrays))
 
 
 def is_held(model: Model, part: Component) -> bool:

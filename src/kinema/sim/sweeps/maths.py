@@ -70,6 +70,27 @@ def matrix_sum(a: Matrix, b: Matrix) -> Matrix:
     return [add(x, y) for x, y in zip(a, b, strict=True)]
 
 
+def matrix_scale(factor: Value, a: Matrix) -> Matrix:
+    """A matrix, times a number."""
+    return [scale(factor, row) for row in a]
+
+
+def outer(a: Vector, b: Vector) -> Matrix:
+    """A b^T."""
+    return [scale(x, b) for x in a]
+
+
+def diagonal(a: Vector) -> Matrix:
+    """A matrix with these on its diagonal."""
+    return [[a[i] if i == j else 0.0 for j in range(3)] for i in range(3)]
+
+
+def skew(a: Vector) -> Matrix:
+    """The matrix that makes a x b of b."""
+    x, y, z = a
+    return [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+
+
 def axis_rotation(axis: Sequence[float], angle: Value) -> Matrix:
     """The rotation about a constant unit axis: plain sines and cosines where it is an axis of the frame."""
     s, c = trace.sin(angle), trace.cos(angle)
@@ -152,13 +173,13 @@ def matrix_quaternion(r: Matrix) -> Vector:
     """The quaternion (w, x, y, z) of a rotation, without a branch: the largest of four is taken the root of."""
     trace_ = r[0][0] + r[1][1] + r[2][2]
     squares = [1.0 + trace_, *(1.0 + 2.0 * r[i][i] - trace_ for i in range(3))]  # 4 times the squares of w, x, y, z
-    skew = [r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]]
+    odd = [r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]]
     sums = [r[1][0] + r[0][1], r[2][0] + r[0][2], r[2][1] + r[1][2]]
     candidates = [
-        [squares[0], *skew],
-        [skew[0], squares[1], sums[0], sums[1]],
-        [skew[1], sums[0], squares[2], sums[2]],
-        [skew[2], sums[1], sums[2], squares[3]],
+        [squares[0], *odd],
+        [odd[0], squares[1], sums[0], sums[1]],
+        [odd[1], sums[0], squares[2], sums[2]],
+        [odd[2], sums[1], sums[2], squares[3]],
     ]
     best, chosen = squares[0], candidates[0]
     for square, candidate in zip(squares[1:], candidates[1:], strict=True):
