@@ -31,8 +31,7 @@ def unsupported(actuator: Actuator) -> str:
 
 def ignored(actuator: Actuator) -> list[str]:
     """What of an actuator that can be simulated is not."""
-    names = (mjcf.DELAY, mjcf.DAMPING, mjcf.DAMPINGPOLY, mjcf.ARMATURE)
-    return [name for name in names if np.any(actuator.settings.get(name, 0.0))]
+    return [mjcf.DELAY] if actuator.settings.get(mjcf.DELAY) else []
 
 
 def kind_of(actuator: Actuator) -> str:

@@ -135,8 +135,10 @@ def apply_switches(draft: Draft, dofs: DofsInfo, links: LinksInfo) -> None:
         switches, own = switches_of(part.description), entity_of_dof == entity
         if not switches.spring:
             dofs.stiffness[own] = 0.0
+            dofs.stiffness_poly[own] = 0.0
         if not switches.damper:
             dofs.damping[own] = 0.0
+            dofs.damping_poly[own] = 0.0
         if not switches.frictionloss:
             dofs.frictionloss[own] = 0.0
         if not switches.limit:

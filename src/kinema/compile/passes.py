@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, geoms, keyframes, options, pack, paths, tendons, ties
+from . import actuators, bodies, geoms, keyframes, options, pack, paths, reflected, tendons, ties
 from .draft import Draft, Part
 from .fluid import AS_FILES_SAY, Medium, pack_fluid
 
@@ -31,6 +31,7 @@ def compile_model(
         run(draft)
     qpos0 = pack.start_coordinates(draft)
     links, dofs = pack.pack_links(draft), pack.pack_dofs(draft)
+    reflected.reflect_on_joints(draft, dofs)
     lengths = tendons.pack_tendons(draft, dofs)
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)

@@ -84,7 +84,11 @@ class TendonsInfo:
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
+    stiffness_poly: Array
     damping: Array
+    damping_poly: Array
+    spring_yield: Array
+    """As for degrees of freedom."""
     rest_lower: Array
     rest_upper: Array
     """The spring pulls below and above these lengths [m or rad]; NaN for the length where joints' springs rest."""

@@ -22,7 +22,7 @@ from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, tw
 from ..rigid.rnea import Wrench, joint_forces, momentum
 from ..settings import Control
 from ..step import Step
-from ..sweeps.cords import Cord, Pull
+from ..sweeps.cords import Pull
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     ZERO,
@@ -265,11 +265,7 @@ def system(now: Situation) -> None:
 
     lifted = s.total("weight", Forest.LINKS, 0.0, weight)
 
-    def tendon(cord: Cord) -> Pull:
-        stretch = cords.tendon_stretch(cord)
-        return Pull((0.5 * cord.of("stiffness")[0]) * (stretch * stretch), 0.0)
-
-    stretched = cords.tendons(now, tendon).total_force()
+    stretched = cords.tendons(now, cords.tendon_energy).total_force()
     some = trace.select(0.0, sums.mass, sums.mass, 1.0)
     s.write("kinetic_energy", None, [sums.kinetic + rotor_energy(now)])
     s.write("potential_energy", None, [lifted + (sums.springs + stretched)])

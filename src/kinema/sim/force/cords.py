@@ -15,7 +15,7 @@ from ..sweeps.loops import Quantity
 from ..sweeps.maths import scale
 from . import muscle
 from .activation import drive_of
-from .joints import bounded
+from .joints import bent, bounded, damper, stored
 from .paths import HasFrames, lengths_of
 from .wrap import angle_of
 
@@ -23,13 +23,22 @@ from .wrap import angle_of
 def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cords:
     """Springs and dampers in tendons, or something else about these."""
     info = step.s.model.tendons
-    which = [i for i in range(len(info.names)) if info.stiffness[i] or info.damping[i]]
+    springs, dampers = info.stiffness_poly.any(axis=1), info.damping_poly.any(axis=1)
+    which = [int(i) for i in ((info.stiffness != 0) | (info.damping != 0) | springs | dampers).nonzero()[0]]
     return step.s.cords("tendons", which, body or _tendon, lengths_of(step))
 
 
 def _tendon(cord: Cord) -> Pull:
     (stiffness,), (damping,) = cord.of("stiffness"), cord.of("damping")
-    return Pull(-stiffness * tendon_stretch(cord) - damping * cord.speed, -damping)
+    stretch = tendon_stretch(cord)
+    pull = -bent(stiffness, cord.of("stiffness_poly"), stretch) * stretch
+    braked = damper(damping, cord.of("damping_poly"), cord.speed)
+    return Pull(pull + braked.force, braked.slope)
+
+
+def tendon_energy(cord: Cord) -> Pull:
+    """What its spring holds, in the place of a force."""
+    return Pull(stored(cord.of("stiffness")[0], cord.of("stiffness_poly"), tendon_stretch(cord)), 0.0)
 
 
 def tendon_stretch(cord: Cord) -> Value:
