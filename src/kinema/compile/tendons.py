@@ -60,7 +60,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     rest, limits = column("rest").reshape(n, 2), column("limits").reshape(n, 2)
     return TendonsInfo(
         names=[r.tendon.name for r in rows],
-        kinds=["fixed" if r.path < 0 else "spatial" for r in rows],
+        kinds=[_kind(r) for r in rows],
         moment=column("moment").reshape(n, draft.n_dofs),
         stiffness=column("stiffness"),
         stiffness_poly=column("stiffness_poly").reshape(n, 2),
@@ -111,6 +111,11 @@ def _row(
     rest = tendon.spring_length or _rest(moment, dofs, path)
     armature = _armature(draft, tendon, armature)
     return _Row(tendon, moment, path, rest, stiffness, spring, damping, damper, armature, friction, limits)
+
+
+def _kind(row: _Row) -> str:
+    kind = "fixed" if row.path < 0 else "spatial"
+    return f"{kind} yielding" if np.isfinite(yield_of(row.tendon)) else kind
 
 
 def _armature(draft: Draft, tendon: Tendon, armature: float) -> float:

@@ -80,7 +80,8 @@ class TendonsInfo:
 
     names: list[str]
     kinds: list[str]
-    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path."""
+    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path; both are
+    `... yielding` where the spring may give way for good."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array

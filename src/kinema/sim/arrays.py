@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.foundation import Array
-from kinema.model import Model
+from kinema.model import Model, Motion
 from kinema.trace import UNIFORM
 
 from .settings import Control, Integrator, Settings
@@ -23,6 +23,7 @@ class Owner(enum.Enum):
     DOF = "degree of freedom"
     LINK = "link"
     ACTUATOR = "actuator"
+    TENDON = "tendon"
     TIE = "tie"
     COUPLING = "coupling"
     ROLE = "role"
@@ -90,6 +91,7 @@ class ArrayInfo:
             Owner.DOF: model.n_dofs,
             Owner.LINK: model.n_links,
             Owner.ACTUATOR: model.n_actuators,
+            Owner.TENDON: len(model.tendons.names),
             Owner.TIE: len(model.ties.names),
             Owner.COUPLING: len(model.couplings.names),
             Owner.ROLE: settings.roles,
@@ -100,12 +102,30 @@ def _of_dofs(name: str) -> Start:
     return lambda model, _: getattr(model.dofs, name)
 
 
+def _of_tendons(name: str) -> Start:
+    return lambda model, _: getattr(model.tendons, name)
+
+
+def _give_way(table: str) -> Callable[[Model], bool]:
+    """Whether any springs do."""
+    return lambda model: bool(np.isfinite(getattr(model, table).spring_yield).any())
+
+
 def _of_fluid(name: str) -> Start:
     return lambda model, _: getattr(model.fluid, name)
 
 
 def _felt(model: Model) -> bool:
     return bool(model.fluid.kinds)
+
+
+def _resting(model: Model, _: Settings) -> Array:
+    """Where the springs of joints rest."""
+    q, frames, single = np.zeros(model.n_qs), model.frames, model.dofs.q_idx >= 0
+    q[model.dofs.q_idx[single]] = model.dofs.spring_ref[single]
+    for frame in np.flatnonzero(frames.motion == Motion.BALL):
+        q[frames.q_start[frame] + np.arange(4)] = frames.spring_quat[frame]
+    return q
 
 
 def _in_stages(settings: Settings) -> bool:
@@ -145,6 +165,11 @@ ARRAYS = [
     ),
     ArrayInfo("push", Owner.DOF, Use.STATE, when=_touching),
     *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in ("n_contacts", "n_iterations")),
+    ArrayInfo("spring_rest", Owner.COORDINATE, Use.STATE, start=_resting, needed=_give_way("dofs")),
+    *(
+        ArrayInfo(name, Owner.TENDON, Use.STATE, start=_of_tendons(name), needed=_give_way("tendons"))
+        for name in ("rest_lower", "rest_upper")
+    ),
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),

@@ -22,15 +22,15 @@ from .wrap import angle_of
 
 def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cords:
     """Springs and dampers in tendons, or something else about these."""
-    info = step.s.model.tendons
+    s, info = step.s, step.s.model.tendons
     springs, dampers = info.stiffness_poly.any(axis=1), info.damping_poly.any(axis=1)
     which = [int(i) for i in ((info.stiffness != 0) | (info.damping != 0) | springs | dampers).nonzero()[0]]
-    return step.s.cords("tendons", which, body or _tendon, lengths_of(step))
+    return s.cords("tendons", which, body or _tendon, lengths_of(step))
 
 
 def _tendon(cord: Cord) -> Pull:
     (stiffness,), (damping,) = cord.of("stiffness"), cord.of("damping")
-    stretch = tendon_stretch(cord)
+    stretch = _stretch(cord)
     pull = -bent(stiffness, cord.of("stiffness_poly"), stretch) * stretch
     braked = damper(damping, cord.of("damping_poly"), cord.speed)
     return Pull(pull + braked.force, braked.slope)
@@ -38,10 +38,10 @@ def _tendon(cord: Cord) -> Pull:
 
 def tendon_energy(cord: Cord) -> Pull:
     """What its spring holds, in the place of a force."""
-    return Pull(stored(cord.of("stiffness")[0], cord.of("stiffness_poly"), tendon_stretch(cord)), 0.0)
+    return Pull(stored(cord.of("stiffness")[0], cord.of("stiffness_poly"), _stretch(cord)), 0.0)
 
 
-def tendon_stretch(cord: Cord) -> Value:
+def _stretch(cord: Cord) -> Value:
     """How far a tendon is above or below the lengths at which its spring rests."""
     (lower,), (upper,) = cord.of("rest_lower"), cord.of("rest_upper")
     return trace.minimum(cord.length - lower, 0.0) + trace.maximum(cord.length - upper, 0.0)

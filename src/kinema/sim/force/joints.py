@@ -12,9 +12,10 @@ from kinema.trace import Value
 from ..arrays import GAINS
 from ..settings import Drive
 from ..sweeps.cords import Pull
-from ..sweeps.maths import dot, quaternion_product, rotation_vector
+from ..sweeps.maths import dot
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
+from .plastic import rest_of, rotation_from
 
 NO_PULL = Pull(0.0, 0.0)
 
@@ -57,10 +58,8 @@ def stored(stiffness: Value, curve: Sequence[Value], x: Value) -> Value:
 def stretches(s: Sweeps, node: Node) -> Sequence[Value]:
     """How far the springs of a frame are from their rest; those of a ball from the pose that they rest in."""
     q = s.of("qpos", node)
-    if node.motion != Motion.BALL:
-        return [q[0] - s.of("spring_ref", node)[0]]
-    w, x, y, z = s.of("spring_quat", node)
-    return rotation_vector(quaternion_product([w, -x, -y, -z], q))
+    rest = rest_of(s, node)
+    return rotation_from(rest, q) if node.motion == Motion.BALL else [q[0] - rest[0]]
 
 
 def spring_energy(s: Sweeps, node: Node) -> Value:

@@ -79,7 +79,8 @@ def _numbers(model: Model, settings: Settings, tree: Tree, part: Component) -> d
 def _start(array: str, part: Component) -> int:
     """The first item of an array that belongs to a part."""
     info = BY_NAME[array]
-    firsts = {Owner.COORDINATE: part.qs, Owner.DOF: part.dofs, Owner.LINK: part.links, Owner.ACTUATOR: part.actuators}
+    firsts = {Owner.COORDINATE: part.qs, Owner.DOF: part.dofs, Owner.LINK: part.links}
+    firsts |= {Owner.ACTUATOR: part.actuators, Owner.TENDON: part.tendons}
     own = firsts.get(info.owner)
     return info.width * own[0] if own else 0
 
@@ -100,7 +101,7 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         or (links.gravity_scale[part.links] != 1.0).any()
     )
     key: list[object] = [tuple(link - part.links[0] for link in part.links), links_matter]
-    key.append(tuple(a - part.actuators[0] for a in part.actuators))
+    key += [tuple(x - own[0] for x in own) for own in (part.actuators, part.tendons)]
     for frame in part.frames:
         node = tree.nodes[frame]
         constants = {k: v for k, v in frame_numbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}

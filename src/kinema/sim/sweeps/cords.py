@@ -155,6 +155,8 @@ class Cords:
         if self.name == "actuators":
             kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]))
             own |= self.loops.arrays_of(Owner.ACTUATOR, i)
+        elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[i]):
+            own |= self.loops.arrays_of(Owner.TENDON, i)
         constants: dict[str, list[float]] = {}
         for name in type(table).__dataclass_fields__:
             values = getattr(table, name)
