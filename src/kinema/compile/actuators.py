@@ -9,6 +9,7 @@ import numpy as np
 from kinema.description import Actuator, Tendon, Transmission
 from kinema.foundation import Array
 from kinema.model import ActuatorsInfo, DofsInfo
+from kinema.words import mjcf
 
 from . import activation
 from .draft import Draft
@@ -59,6 +60,9 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         dynamics=[activation.dynamics_of(r.actuator) for r in rows],
         early=np.array([activation.is_early(r.actuator) for r in rows], dtype=np.bool_),
         time_constants=law(activation.time_constants, 3),
+        delay=np.array([r.actuator.settings.get(mjcf.DELAY, 0.0) for r in rows], dtype=np.float64),
+        samples=np.array([activation.samples_of(r.actuator)[0] for r in rows], dtype=np.int32),
+        interpolation=[activation.samples_of(r.actuator)[1] for r in rows],
         act_lower=bounds("activation_range", 0),
         act_upper=bounds("activation_range", 1),
         muscle_gain=law(activation.muscle_gain, 9),

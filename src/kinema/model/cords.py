@@ -54,6 +54,12 @@ class ActuatorsInfo:
     """Whether it already pulls with the activation of the next step."""
     time_constants: Array
     """Of a filter [s]; of a muscle, activation and deactivation [s] and the width of the change between, (n, 3)."""
+    delay: Array
+    """How late it hears its control [s]."""
+    samples: Ints
+    """How many controls of earlier steps it remembers for that; none where it hears the present one."""
+    interpolation: list[str]
+    """What it hears between two of them: `zoh` (the older), `linear`, `cubic`."""
     act_lower: Array
     act_upper: Array
     """Bounds of its activation."""

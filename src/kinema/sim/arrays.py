@@ -24,6 +24,8 @@ class Owner(enum.Enum):
     LINK = "link"
     ACTUATOR = "actuator"
     TENDON = "tendon"
+    SAMPLE = "sample"
+    """A control that an actuator remembers."""
     TIE = "tie"
     COUPLING = "coupling"
     ROLE = "role"
@@ -92,6 +94,7 @@ class ArrayInfo:
             Owner.LINK: model.n_links,
             Owner.ACTUATOR: model.n_actuators,
             Owner.TENDON: len(model.tendons.names),
+            Owner.SAMPLE: int(model.actuators.samples.sum()),
             Owner.TIE: len(model.ties.names),
             Owner.COUPLING: len(model.couplings.names),
             Owner.ROLE: settings.roles,
@@ -165,6 +168,7 @@ ARRAYS = [
     ),
     ArrayInfo("push", Owner.DOF, Use.STATE, when=_touching),
     *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in ("n_contacts", "n_iterations")),
+    ArrayInfo("history", Owner.SAMPLE, Use.STATE),
     ArrayInfo("spring_rest", Owner.COORDINATE, Use.STATE, start=_resting, needed=_give_way("dofs")),
     *(
         ArrayInfo(name, Owner.TENDON, Use.STATE, start=_of_tendons(name), needed=_give_way("tendons"))

@@ -9,6 +9,7 @@ from ..rigid.integrate import ahead_of, weight_of
 from ..settings import Drive, Integrator
 from ..sweeps.cords import Cord, Cords
 from ..sweeps.sweeps import Sweeps
+from .delay import told_control
 
 TINY = 1e-15
 """What MuJoCo divides by instead of anything smaller."""
@@ -18,15 +19,15 @@ LARGEST_EXPONENT = 40.0
 """Beyond it nothing is left of an exponential in double precision."""
 
 
-def control_of(cord: Cord) -> Value:
+def control_of(s: Sweeps, cord: Cord) -> Value:
     """What an actuator is told, within its range."""
     (lower,), (upper,) = cord.of("ctrl_lower"), cord.of("ctrl_upper")
-    return trace.clamp(cord.of("ctrl")[0], lower, upper)
+    return trace.clamp(told_control(s, cord), lower, upper)
 
 
 def drive_of(s: Sweeps, cord: Cord) -> Value:
     """What an actuator pulls with: its control, or its activation, or that of the next step."""
-    control = control_of(cord)
+    control = control_of(s, cord)
     if cord.dynamics == "none":
         return control
     (act,) = cord.of("act")
@@ -39,7 +40,7 @@ def advance_activations(s: Sweeps, actuators: Cords) -> None:
 
     def body(cord: Cord) -> None:
         (act,) = cord.of("act")
-        rate = _rate(cord, act, control_of(cord))
+        rate = _rate(cord, act, control_of(s, cord))
         if s.settings.drive is Drive.COMMANDS:
             rate = cord.of("actuator_on")[0] * rate
         s.code.write("act", [_stage(s, cord, act, rate) if stages else _advanced(s, cord, act, rate)])

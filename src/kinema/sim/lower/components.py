@@ -30,6 +30,8 @@ class Component:
     links: list[int]
     actuators: list[int]
     tendons: list[int]
+    samples: list[int]
+    """Of the controls that its actuators remember."""
 
     @property
     def is_contiguous(self) -> bool:
@@ -42,7 +44,7 @@ def components(model: Model) -> list[Component]:
     label = _labels(model)
     parts: dict[int, Component] = {}
     for frame, own in enumerate(label):
-        part = parts.setdefault(own, Component([], [], [], [], [], []))
+        part = parts.setdefault(own, Component([], [], [], [], [], [], []))
         part.frames.append(frame)
         part.qs.extend(model.qs_of_frame(frame))
         part.dofs.extend(model.dofs_of_frame(frame))
@@ -52,7 +54,10 @@ def components(model: Model) -> list[Component]:
     for actuator in range(model.n_actuators):
         touched = _touched(model, actuator)
         if touched:
-            parts[label[touched[0]]].actuators.append(actuator)
+            part = parts[label[touched[0]]]
+            part.actuators.append(actuator)
+            start = int(model.actuators.samples[:actuator].sum())
+            part.samples.extend(range(start, start + int(model.actuators.samples[actuator])))
     for tendon in range(len(model.tendons.names)):
         pulled = _pulled(model, model.tendons.moment[tendon])
         if pulled:

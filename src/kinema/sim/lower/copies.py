@@ -80,7 +80,7 @@ def _start(array: str, part: Component) -> int:
     """The first item of an array that belongs to a part."""
     info = BY_NAME[array]
     firsts = {Owner.COORDINATE: part.qs, Owner.DOF: part.dofs, Owner.LINK: part.links}
-    firsts |= {Owner.ACTUATOR: part.actuators, Owner.TENDON: part.tendons}
+    firsts |= {Owner.ACTUATOR: part.actuators, Owner.TENDON: part.tendons, Owner.SAMPLE: part.samples}
     own = firsts.get(info.owner)
     return info.width * own[0] if own else 0
 
@@ -101,7 +101,7 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         or (links.gravity_scale[part.links] != 1.0).any()
     )
     key: list[object] = [tuple(link - part.links[0] for link in part.links), links_matter]
-    key += [tuple(x - own[0] for x in own) for own in (part.actuators, part.tendons)]
+    key += [tuple(x - own[0] for x in own) for own in (part.actuators, part.tendons, part.samples)]
     for frame in part.frames:
         node = tree.nodes[frame]
         constants = {k: v for k, v in frame_numbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}

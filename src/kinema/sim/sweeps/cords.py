@@ -40,6 +40,10 @@ class Cord:
     """How its activation follows its control."""
     early: bool = False
     """Whether it already pulls with the activation of the next step."""
+    samples: int = 0
+    """How many controls of earlier steps it remembers, because it hears them late."""
+    interpolation: str = ""
+    """How it finds one between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class CordKind:
     turns: bool = False
     dynamics: str = "none"
     early: bool = False
+    samples: int = 0
+    interpolation: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,8 +159,11 @@ class Cords:
         kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]), turns)
         own: dict[str, Place] = {"pair": self.pairs[i]}
         if self.name == "actuators":
-            kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]))
+            late = {"samples": int(table.samples[i]), "interpolation": table.interpolation[i]}
+            kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]), **late)
             own |= self.loops.arrays_of(Owner.ACTUATOR, i)
+            if table.samples[i]:
+                own |= self.loops.arrays_of(Owner.SAMPLE, int(table.samples[:i].sum()))
         elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[i]):
             own |= self.loops.arrays_of(Owner.TENDON, i)
         constants: dict[str, list[float]] = {}
@@ -238,7 +247,8 @@ def _cord(code: RowCode, length: Value, speed: Value) -> Cord:
 
     def of(array: str) -> list[Value]:
         held = array in code.rows[0].places
-        return [code.read(array)] if held else code.numbers(array)
+        return code.array(array, kind.samples if array == "history" else 1) if held else code.numbers(array)
 
     frame = frame_ref("frame ") if kind.on_frame else None
-    return Cord(kind.kind, length, speed, of, frame, kind.turns, kind.dynamics, kind.early)
+    late = kind.samples, kind.interpolation
+    return Cord(kind.kind, length, speed, of, frame, kind.turns, kind.dynamics, kind.early, *late)
