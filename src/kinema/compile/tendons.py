@@ -99,7 +99,6 @@ def _row(
     acts = stiffness or damping or friction or armature or spring.any() or damper.any()
     if not (acts or np.isfinite(limits).any()):
         return None
-    _report(draft, tendon)
     if tendon.is_fixed:
         path, moment = -1, tendon_moment(draft, entity, tendon)
     else:
@@ -124,11 +123,6 @@ def _armature(draft: Draft, tendon: Tendon, armature: float) -> float:
         _warn(draft, tendon, f'the armature of tendon "{tendon.name}" is left out: it goes around shapes')
         return 0.0
     return armature
-
-
-def _report(draft: Draft, tendon: Tendon) -> None:
-    if np.isfinite(tendon.force_range).any():
-        _warn(draft, tendon, f'the bounds of what actuators do to tendon "{tendon.name}" are not simulated yet')
 
 
 def _warn(draft: Draft, tendon: Tendon, message: str) -> None:

@@ -41,6 +41,11 @@ class ActuatorsInfo:
     ctrl_upper: Array
     force_lower: Array
     force_upper: Array
+    shared_idx: Ints
+    """Equal for actuators whose forces are bounded together, because they pull along the same tendon; -1 for others."""
+    shared_lower: Array
+    shared_upper: Array
+    """The bounds of the sum of these."""
     path_idx: Ints
     """The path that its length comes from; -1 for none. Then `moment` is what the path's own length and moment are
     multiplied by, for each degree of freedom that changes it."""

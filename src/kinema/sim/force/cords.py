@@ -17,6 +17,7 @@ from . import muscle
 from .activation import drive_of
 from .joints import bent, bounded, damper, stored
 from .paths import HasFrames, lengths_of
+from .shared_bounds import bound_together
 from .wrap import angle_of
 
 
@@ -131,4 +132,4 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
     which = range(s.model.n_actuators)
     if s.settings.drive is Drive.MIXED:  # environments cannot differ in what actuators pull on
         which = [a for a in which if not info.moment[a].any()]
-    return s.cords("actuators", which, body, lengths_of(step))
+    return s.cords("actuators", which, body, lengths_of(step), together=bound_together)

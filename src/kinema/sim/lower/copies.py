@@ -141,6 +141,8 @@ def _content(table: Any, row: int, part: Component, number: Mapping[int, int]) -
             values = values[part.dofs]
         elif f.name == "frame_idx":
             values = number[int(values)]
+        elif f.name == "shared_idx":  # copies bound their own
+            values = next((i for i, a in enumerate(part.actuators) if table.shared_idx[a] == values >= 0), -1)
         if f.name != "names":
             result.append(values.tobytes() if isinstance(values, np.ndarray) else values)
     return tuple(result)

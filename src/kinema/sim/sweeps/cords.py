@@ -83,8 +83,12 @@ class Cords:
         body: Callable[[Cord], Pull],
         along: Lengths = NO_LENGTHS,
         name: str = "",
+        together: Callable[[Cords], None] | None = None,
     ) -> None:
-        """The kind is a table of the model; the name tells apart what is found out about the same parts."""
+        """The kind is a table of the model; the name tells apart what is found out about the same parts.
+
+        `together` may change the pulls before they act.
+        """
         self.loops = loops
         self.along = along
         self.name = name or kind
@@ -104,9 +108,9 @@ class Cords:
             if pulled.intersection(node.dofs):
                 start = loops.take(2 * len(node.dofs)).row
                 self._on |= {dof: Place(SCRATCH, start + 2 * k) for k, dof in enumerate(node.dofs)}
-        self._compute(table, body)
+        self._compute(table, body, together)
 
-    def _compute(self, table: Any, body: Callable[[Cord], Pull]) -> None:
+    def _compute(self, table: Any, body: Callable[[Cord], Pull], together: Callable[[Cords], None] | None) -> None:
         loops = self.loops
         clear = [Row("pair", {"pair": place}) for place in (*self.pairs.values(), *self._on.values())]
         loops.loop(f"no {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
@@ -114,6 +118,8 @@ class Cords:
         levers = [(i, dof, lever) for i, moment in self.moments.items() for dof, lever in moment.items()]
         loops.loop(f"lengths of {self.name}", [self._lever_row(*x) for x in levers], self._gather)
         loops.loop(f"forces of {self.name}", [self._cord_row(table, i) for i in self.moments], self._pull(body))
+        if together is not None:
+            together(self)
         loops.loop(f"{self.name} on joints", [self._lever_row(*x) for x in levers], self._spread)
 
     def _path_row(self, i: int) -> Row:
