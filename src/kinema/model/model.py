@@ -79,6 +79,8 @@ class ModelOptions:
     """Whether friction is bounded by a cone; else by a pyramid in it."""
     impratio: float = 1.0
     """How much harder friction is than the normal direction."""
+    refsafe: bool = True
+    """Whether the time constants of constraints are at least two steps."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

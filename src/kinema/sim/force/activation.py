@@ -8,15 +8,12 @@ from kinema.trace import Value
 from ..rigid.integrate import ahead_of, weight_of
 from ..settings import Drive, Integrator
 from ..sweeps.cords import Cord, Cords
+from ..sweeps.maths import decayed
 from ..sweeps.sweeps import Sweeps
 from .delay import told_control
 
 TINY = 1e-15
 """What MuJoCo divides by instead of anything smaller."""
-HALVINGS = 9
-"""How often an exponent is halved before its series is summed."""
-LARGEST_EXPONENT = 40.0
-"""Beyond it nothing is left of an exponential in double precision."""
 
 
 def control_of(s: Sweeps, cord: Cord) -> Value:
@@ -89,15 +86,3 @@ def _smooth(x: Value) -> Value:
     """From 0 at 0 to 1 at 1, with two derivatives that are zero there."""
     x = trace.clamp(x, 0.0, 1.0)
     return x * x * x * (3.0 * x * (2.0 * x - 5.0) + 10.0)
-
-
-def decayed(x: Value) -> Value:
-    """1 - exp(-x) for x >= 0, to rounding: its series for a small part of x, doubled; no doubling amplifies errors."""
-    small = -(2.0**-HALVINGS) * trace.minimum(x, LARGEST_EXPONENT)
-    series: Value = 1.0
-    for n in range(9, 1, -1):
-        series = 1.0 + (1.0 / n) * small * series
-    result = small * series
-    for _ in range(HALVINGS):
-        result = result * (2.0 + result)
-    return -result

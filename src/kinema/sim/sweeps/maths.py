@@ -186,3 +186,41 @@ def matrix_quaternion(r: Matrix) -> Vector:
         chosen = [trace.select(best, square, new, old) for new, old in zip(candidate, chosen, strict=True)]
         best = trace.maximum(best, square)
     return normalised(chosen)
+
+
+HALVED = 9
+"""How often an exponent is halved before its series is summed."""
+LARGEST_EXPONENT = 40.0
+"""Beyond it nothing is left of an exponential in double precision."""
+
+
+def decayed(x: Value) -> Value:
+    """1 - exp(-x) for x >= 0, to rounding: its series for a small part of x, doubled; no doubling amplifies errors."""
+    small = -(2.0**-HALVED) * trace.minimum(x, LARGEST_EXPONENT)
+    series: Value = 1.0
+    for n in range(9, 1, -1):
+        series = 1.0 + (1.0 / n) * small * series
+    result = small * series
+    for _ in range(HALVED):
+        result = result * (2.0 + result)
+    return -result
+
+
+LEAST_BASE = 1e-30
+ROOTS = 5
+"""How often the root of a number is taken before the series of its logarithm is summed."""
+
+
+def power_of(x: Value, exponent: Value) -> Value:
+    """x to a power of one or more, for x between 0 and 1: by its logarithm, to 1e-14 of one.
+
+    With y = (1 - r) / (1 + r) for a root r of x, the logarithm is a series in odd powers of y.
+    """
+    root = trace.maximum(x, LEAST_BASE)
+    for _ in range(ROOTS):
+        root = trace.sqrt(root)
+    y = (1.0 - root) / (1.0 + root)
+    square, series = y * y, 1.0 / 33.0
+    for k in range(31, 0, -2):
+        series = 1.0 / k + square * series
+    return 1.0 - decayed((2.0 * 2.0**ROOTS) * exponent * y * series)
