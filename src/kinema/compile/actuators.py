@@ -128,7 +128,9 @@ def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
         return None
     for name in activation.ignored(actuator):
         draft.diagnostics.warning(
-            "sim.actuator-part", f'{name} of actuator "{actuator.name}" is not simulated yet', origin=actuator.origin
+            "sim.actuator-part",
+            f'the {name} of actuator "{actuator.name}" is not simulated: it remembers more than anybody keeps',
+            origin=actuator.origin,
         )
     return row
 

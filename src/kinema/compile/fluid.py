@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Geometry, Shape, Sphere
-from kinema.foundation import Array, Pose, vector
+from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 from kinema.model import FluidInfo, no_fluid
 from kinema.words import mjcf
 
@@ -147,7 +147,8 @@ def _box(body: Body) -> _Felt:
     """The box that has a link's mass and inertia."""
     inertial = body.link.inertial
     assert inertial is not None
-    axes = _principal_axes(inertial.inertia)
+    given = body.link.attributes.get(mjcf.key(mjcf.INERTIA_AXES))
+    axes = _principal_axes(inertial.inertia) if given is None else quaternion_to_matrix(given)
     moments = np.diag(axes.T @ inertial.inertia @ axes)
     sides = np.sqrt(6.0 / inertial.mass * np.maximum(moments.sum() - 2.0 * moments, SMALLEST))
     return _Felt("box", body, Pose(inertial.center, axes), sides, np.zeros(12))

@@ -86,14 +86,9 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
 def _row(
     draft: Draft, entity: int, tendon: Tendon, switches: Switches, dofs: DofsInfo, added: Reflected
 ) -> _Row | None:
-    stiffness, spring = (switches.spring * x for x in (tendon.stiffness, polynomial(tendon, mjcf.STIFFNESSPOLY)))
-    damping, damper = (
-        switches.damper * x
-        for x in (
-            tendon.damping + added.damping,
-            polynomial(tendon, mjcf.DAMPINGPOLY) + added.damping_poly,
-        )
-    )
+    stiffness, spring = tendon.stiffness * switches.spring, polynomial(tendon, mjcf.STIFFNESSPOLY) * switches.spring
+    damping = (tendon.damping + added.damping) * switches.damper
+    damper = (polynomial(tendon, mjcf.DAMPINGPOLY) + added.damping_poly) * switches.damper
     friction, armature = tendon.friction * switches.frictionloss, tendon.armature + added.armature
     limits = (tendon.lower, tendon.upper) if switches.limit else (-np.inf, np.inf)
     acts = stiffness or damping or friction or armature or spring.any() or damper.any()

@@ -212,9 +212,9 @@ ROOTS = 5
 
 
 def power_of(x: Value, exponent: Value) -> Value:
-    """x to a power of one or more, for x between 0 and 1: by its logarithm, to 1e-14 of one.
+    """A number between 0 and 1 to a power of one or more: by its logarithm, to 1e-14 of one.
 
-    With y = (1 - r) / (1 + r) for a root r of x, the logarithm is a series in odd powers of y.
+    With y = (1 - r) / (1 + r) for a root r of it, the logarithm is a series in odd powers of y.
     """
     root = trace.maximum(x, LEAST_BASE)
     for _ in range(ROOTS):
