@@ -23,8 +23,8 @@ MEDIUM = 'density="{}" viscosity="{}" wind="1.5 -.5 .3"'
 TEXT = f"""<mujoco><option timestep="0.002" {{medium}}><flag contact="disable" constraint="disable" {{flags}}/></option>
 <worldbody>
 <body name="chain"><joint axis="0 1 .2"/><geom type="capsule" fromto="0 0 0 .1 .2 .3" size=".03" density="900"/>
-<body pos=".3 .1 0"><joint axis="1 0 0"/><geom type="cylinder" size=".1 .2" mass=".6" pos=".1 0 0" euler="9 5 7" {SHAPE}/>
-</body></body>
+<body pos=".3 .1 0"><joint axis="1 0 0"/>
+<geom type="cylinder" size=".1 .2" mass=".6" pos=".1 0 0" euler="9 5 7" {SHAPE}/></body></body>
 <body name="lone" pos="2 0 1"><freejoint/><geom type="sphere" size=".1" mass=".5"/>
 <geom type="ellipsoid" size=".1 .2 .03" mass="0" pos=".1 .2 0" euler="10 20 30" {SHAPE}/></body></worldbody></mujoco>"""
 
@@ -85,7 +85,7 @@ def test_slopes_are_derivatives(radii: tuple[float, float, float]) -> None:
     for unit in np.eye(6):
         ours = response(slopes, Twist(unit[:3].tolist(), unit[3:].tolist()))
         theirs = (force(at + step * unit) - force(at - step * unit)) / (2 * step)
-        np.testing.assert_allclose([*ours.torque, *ours.force], theirs, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(np.array([*ours.torque, *ours.force], float), theirs, rtol=0, atol=1e-8)
     still = ellipsoid_force(code, 1.2, 0.1, Twist([0.0] * 3, [0.0] * 3))  # type: ignore[arg-type]
     assert not any((*still.torque, *still.force)), "nothing is divided by zero"
 

@@ -9,13 +9,13 @@ from .bodies import (
     Motion as Motion,
 )
 from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
+from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .geoms import (
     GeomsInfo as GeomsInfo,
     PairsInfo as PairsInfo,
     no_geoms as no_geoms,
     no_pairs as no_pairs,
 )
-from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .model import (
     EntityInfo as EntityInfo,
     KeyframesInfo as KeyframesInfo,

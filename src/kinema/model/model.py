@@ -15,8 +15,8 @@ from kinema.foundation import Array
 
 from .bodies import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, motion_size
 from .cords import ActuatorsInfo, TendonsInfo
-from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
 from .fluid import FluidInfo, no_fluid
+from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
 from .paths import PathsInfo, no_paths
 from .ties import CouplingsInfo, TiesInfo
 
