@@ -74,13 +74,12 @@ class Pair:
 
 
 def load(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
-    """The file on both sides: without constraints and fluids."""
+    """The file on both sides: without constraints."""
     described = read(file, policy=collect)
     ours = compile_model([Part(name="it", description=described)], diagnostics=diagnostics)
     theirs = mujoco_models.load(file)
     theirs.opt.disableflags |= int(Disable.mjDSBL_CONSTRAINT)
     theirs.opt.enableflags |= int(Enable.mjENBL_ENERGY)
-    theirs.opt.density = theirs.opt.viscosity = 0.0
     body = np.array([_body(theirs, name) for name in ours.links.names], dtype=np.intp)
     q, dof = _coordinates(theirs, ours, body)
     actuator = _actuators(theirs, ours)

@@ -101,11 +101,11 @@ def test_joints_that_the_user_moves(tmp_path: Path) -> None:
 
 def test_what_is_not_simulated_is_said(tmp_path: Path) -> None:
     """Dynamics of another kind leave the actuator out; what an actuator has beside its law is left out of it."""
-    odd = '<general name="odd" joint="wrist" dyntype="user"/><motor name="slow" joint="wrist" delay=".01" nsample="5"/>'
+    odd = '<general name="odd" joint="wrist" dyntype="user"/><motor name="slow" joint="wrist" delay="2" nsample="999"/>'
     text = TEXT.replace("<actuator>", f"<actuator>{odd}<motor name='heavy' joint='wrist' armature='.1' damping='2'/>")
     scene, (limb,) = built(from_text(tmp_path, text.replace('ctrl="0 .5 1" act=".25 .75"', "")))
     said = {code: [d.message for d in scene.diagnostics if d.code == code] for code in scene.diagnostics.codes()}
     assert [m for m in said["sim.actuator"] if '"odd"' in m and "(user)" in m]
-    parts = " ".join(said["sim.actuator-part"])
-    assert all(x in parts for x in ('delay of actuator "slow"', 'damping of actuator "heavy"', "armature"))
+    (part,) = said["sim.actuator-part"]
+    assert 'delay of actuator "slow"' in part
     assert limb.actuator_names == ["slow", "heavy", "motor", "valve", "biceps"]

@@ -502,16 +502,22 @@ def test_reset_takes_back_commands_and_forces() -> None:
     np.testing.assert_array_equal(memory.all("cfrc_applied_vel")[0], [math.nan, 0.0, math.nan])
 
 
-def test_what_mujoco_has_beyond_linear_springs_and_vacuum_is_reported(tmp_path: Path) -> None:
-    file = tmp_path / "fluid.xml"
-    file.write_text(
-        '<mujoco><option density="1.2"/><worldbody><body><joint name="soft" stiffness="1 2"/>'
-        '<geom size=".1"/></body></worldbody></mujoco>'
-    )
+def test_mediums_that_differ_and_springs_that_are_too_much_are_reported(tmp_path: Path) -> None:
+    """One medium for all; the spring of a free joint is linear."""
     scene = km.Scene(contacts=False, limits=False)
-    scene.add(file)
+    for i, density in enumerate(("1.2", "3")):
+        file = tmp_path / f"fluid{i}.xml"
+        file.write_text(
+            f'<mujoco><option density="{density}"/><worldbody><body><joint type="free" name="soft" stiffness="1 2"/>'
+            '<geom size=".1"/></body></worldbody></mujoco>'
+        )
+        scene.add(file)
     scene.build()
-    assert {"sim.fluid", "sim.polynomial"} <= set(scene.diagnostics.codes())
+    said = {d.code: d for d in scene.diagnostics}
+    assert {"sim.fluid", "sim.polynomial"} <= set(said)
+    assert "another medium" in said["sim.fluid"].message
+    assert str(said["sim.fluid"].origin)
+    assert str(said["sim.polynomial"].origin)
 
 
 def test_the_force_on_a_joint_is_weight_and_command_together() -> None:

@@ -160,7 +160,7 @@ def test_what_the_dynamics_needs_is_in_the_model(tmp_path: Path) -> None:
 def _codes(text: str, folder: Path, **settings: Any) -> set[str]:
     scene, _ = _scene(text, folder, **settings)
     for diagnostic in scene.diagnostics:
-        if diagnostic.code in ("scene.timestep", "scene.integrator", "sim.fluid", "sim.sleep", "sim.solver-options"):
+        if diagnostic.code in ("scene.timestep", "scene.integrator", "sim.sleep", "sim.solver-options"):
             assert str(diagnostic.origin)
     return set(scene.diagnostics.codes())
 
@@ -179,8 +179,6 @@ def test_time_step_and_integrator_of_the_file_are_noted_if_they_differ(tmp_path:
 @pytest.mark.parametrize(
     ("settings", "code", "words"),
     [
-        ({"option": 'density="1.2" wind="1 0 0"'}, "sim.fluid", ("density 1.2", "wind 1 0 0")),
-        ({"option": 'viscosity="0.1"'}, "sim.fluid", ("viscosity 0.1",)),
         ({"flag": 'sleep="enable"'}, "sim.sleep", ("sleep",)),
         ({"option": 'cone="elliptic" impratio="10"'}, "sim.solver-options", ("cone elliptic", "impratio 10")),
         ({"flag": 'multiccd="disable"'}, "sim.solver-options", ("the flag multiccd",)),
@@ -231,12 +229,12 @@ def test_a_files_switches_are_its_own(tmp_path: Path) -> None:
 
 # -- completeness -----------------------------------------------------------------------------------------------------
 
-FOLLOWED_OPTIONS = {"gravity", "disableactuator"}
+FOLLOWED_OPTIONS = {"gravity", "disableactuator", "density", "viscosity", "wind"}
 DECIDED_BY_THE_SCENE = {"timestep", "integrator"}
-REPORTED = {"density", "viscosity", "wind", "sleep", "sleep_tolerance"}
+REPORTED = {"sleep", "sleep_tolerance"}
 FOLLOWED_FLAGS = {
     *("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "gravity", "clampctrl"),
-    *("actuation", "eulerdamp"),
+    *("actuation", "eulerdamp", "refsafe"),
 }
 
 

@@ -14,6 +14,9 @@ DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
 """How an activation may follow a control."""
 GAINS = ("fixed", "affine", "muscle")
 BIASES = ("none", "affine", "muscle")
+INTERPOLATIONS = ("zoh", "linear", "cubic")
+MOST_SAMPLES = 100
+"""Of earlier controls that an actuator may remember: they all move on in each step."""
 N_MUSCLE = 9
 """Numbers of a muscle: range (2), force, scale, lmin, lmax, vmax, fpmax, fvmax."""
 
@@ -31,8 +34,18 @@ def unsupported(actuator: Actuator) -> str:
 
 def ignored(actuator: Actuator) -> list[str]:
     """What of an actuator that can be simulated is not."""
-    names = (mjcf.DELAY, mjcf.DAMPING, mjcf.DAMPINGPOLY, mjcf.ARMATURE)
-    return [name for name in names if np.any(actuator.settings.get(name, 0.0))]
+    return [mjcf.DELAY] if _samples(actuator)[0] > MOST_SAMPLES else []
+
+
+def samples_of(actuator: Actuator) -> tuple[int, str]:
+    """How many controls it remembers to hear them late, and what it hears between them; 0 where it is not late."""
+    count, way = _samples(actuator)
+    return (count, INTERPOLATIONS[way]) if 0 < count <= MOST_SAMPLES else (0, "")
+
+
+def _samples(actuator: Actuator) -> tuple[int, int]:
+    count, way = (*actuator.settings.get(mjcf.HISTORY, ()), 0, 0)[:2]
+    return (int(count), int(way)) if actuator.settings.get(mjcf.DELAY, 0.0) > 0.0 else (0, 0)
 
 
 def kind_of(actuator: Actuator) -> str:

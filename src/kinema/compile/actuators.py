@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.description import Actuator, Tendon, Transmission
 from kinema.foundation import Array
 from kinema.model import ActuatorsInfo, DofsInfo
+from kinema.words import mjcf
 
 from . import activation
 from .draft import Draft
@@ -54,11 +56,17 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         ctrl_upper=np.where(free, np.inf, bounds("control_range", 1)),
         force_lower=bounds("force_range", 0),
         force_upper=bounds("force_range", 1),
+        shared_idx=_shared(rows),
+        shared_lower=table("bounds", 2)[:, 0],
+        shared_upper=table("bounds", 2)[:, 1],
         turn=np.array([r.turn for r in rows], dtype=np.float64),
         path_idx=np.array([r.path for r in rows], dtype=np.int32),
         dynamics=[activation.dynamics_of(r.actuator) for r in rows],
         early=np.array([activation.is_early(r.actuator) for r in rows], dtype=np.bool_),
         time_constants=law(activation.time_constants, 3),
+        delay=np.array([r.actuator.settings.get(mjcf.DELAY, 0.0) for r in rows], dtype=np.float64),
+        samples=np.array([activation.samples_of(r.actuator)[0] for r in rows], dtype=np.int32),
+        interpolation=[activation.samples_of(r.actuator)[1] for r in rows],
         act_lower=bounds("activation_range", 0),
         act_upper=bounds("activation_range", 1),
         muscle_gain=law(activation.muscle_gain, 9),
@@ -69,6 +77,13 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
     return info, [r.entity for r in rows]
 
 
+def _shared(rows: list[_Row]) -> npt.NDArray[np.int32]:
+    """A number for each tendon that bounds what actuators do to it."""
+    keys = [(r.entity, r.actuator.target) if np.isfinite(r.bounds).any() else None for r in rows]
+    known = {key: i for i, key in enumerate(dict.fromkeys(k for k in keys if k is not None))}
+    return np.array([-1 if key is None else known[key] for key in keys], dtype=np.int32)
+
+
 class _Row:
     def __init__(self, actuator: Actuator, entity: int, n_dofs: int) -> None:
         self.actuator = actuator
@@ -76,6 +91,7 @@ class _Row:
         self.moment = np.zeros(n_dofs)
         self.path = -1
         self.turn = 0.0
+        self.bounds = (-np.inf, np.inf)
         self.frame = -1
         self.torque = np.zeros(3)
         self.force = np.zeros(3)
@@ -112,7 +128,9 @@ def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
         return None
     for name in activation.ignored(actuator):
         draft.diagnostics.warning(
-            "sim.actuator-part", f'{name} of actuator "{actuator.name}" is not simulated yet', origin=actuator.origin
+            "sim.actuator-part",
+            f'the {name} of actuator "{actuator.name}" is not simulated: it remembers more than anybody keeps',
+            origin=actuator.origin,
         )
     return row
 
@@ -155,6 +173,7 @@ def _on_tendon(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
     tendon = next((t for t in tendons if t.name == actuator.target), None)
     if tendon is None:
         return f'the tendon "{actuator.target}"'
+    row.bounds = tendon.force_range
     if tendon.is_fixed:
         row.moment[:] = actuator.gear[0] * tendon_moment(draft, entity, tendon)
         return ""

@@ -79,6 +79,8 @@ def _row(
         row.left_out.append("controls of actuators that are not simulated")
     if _activate(row, keyframe, {name: i for name, i in numbers.items() if actuators.dynamics[i] != "none"}):
         row.left_out.append("activations of actuators that are not simulated (act)")
+    if keyframe.attributes.get(mjcf.key(mjcf.PLASTIC)):
+        row.left_out.append("where springs rest that have given way (plastic)")
     if keyframe.kinematic_poses:
         row.left_out.append("poses of bodies that the user moves (mocap)")
     return row

@@ -33,6 +33,7 @@ class Switches:
     eulerdamp: bool
     frictionloss: bool
     limit: bool
+    refsafe: bool
     spring: bool
     disabled_groups: int
     """A bit for each group of actuators that is off."""
@@ -64,6 +65,7 @@ def switches_of(description: Robot | World) -> Switches:
         eulerdamp=on("eulerdamp"),
         frictionloss=on("frictionloss") and constraint,
         limit=on("limit") and constraint,
+        refsafe=on("refsafe"),
         spring=on("spring"),
         disabled_groups=int(options.get(mjcf.DISABLEACTUATOR, 0)),
     )
@@ -85,9 +87,10 @@ def model_options(draft: Draft) -> ModelOptions:
         contact=all(s.contact for s in every),
         equality=all(s.equality for s in every),
         **_friction(draft),
+        refsafe=all(s.refsafe for s in every),
     )
     for part, own in zip(draft.parts, every, strict=True):
-        for name in ("eulerdamp", "contact", "equality"):
+        for name in ("eulerdamp", "contact", "equality", "refsafe"):
             if getattr(own, name) and not getattr(chosen, name):
                 message = f'"{part.name}" leaves {name} on, which another file of the scene switches off for all'
                 draft.diagnostics.warning("sim.options-differ", message, origin=part.description.origin)
@@ -135,8 +138,10 @@ def apply_switches(draft: Draft, dofs: DofsInfo, links: LinksInfo) -> None:
         switches, own = switches_of(part.description), entity_of_dof == entity
         if not switches.spring:
             dofs.stiffness[own] = 0.0
+            dofs.stiffness_poly[own] = 0.0
         if not switches.damper:
             dofs.damping[own] = 0.0
+            dofs.damping_poly[own] = 0.0
         if not switches.frictionloss:
             dofs.frictionloss[own] = 0.0
         if not switches.limit:

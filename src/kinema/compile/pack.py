@@ -12,6 +12,7 @@ from kinema.words import mjcf
 
 from .draft import Body, Draft
 from .motions import Elementary
+from .springs import joint_curves
 
 DEFAULT_SOLREF = (0.02, 1.0)
 DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
@@ -124,6 +125,7 @@ def pack_dofs(draft: Draft) -> DofsInfo:
     drives = [axis.drive for axis in axes]
     efforts = np.array([_efforts(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
     limits = np.array([_limits(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
+    damper_curves, spring_curves, spring_yield = joint_curves(draft)
     most = np.array([a.drive.max_force if a.drive else np.inf for a in axes], dtype=np.float64)
 
     def column(name: str) -> Array:
@@ -138,7 +140,10 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         q_idx=_ints(q for j in draft.joints for q in _coordinates(j.joint, j.q_start)),
         armature=column("armature"),
         damping=column("damping"),
+        damping_poly=damper_curves,
         stiffness=column("stiffness"),
+        stiffness_poly=spring_curves,
+        spring_yield=spring_yield,
         spring_ref=column("spring_reference"),
         frictionloss=column("friction"),
         lower=limits[:, 0],

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, geoms, keyframes, options, pack, paths, tendons, ties
+from . import actuators, bodies, geoms, keyframes, options, pack, paths, reflected, tendons, ties
 from .draft import Draft, Part
+from .fluid import AS_FILES_SAY, Medium, pack_fluid
 
 PASSES: Sequence[Callable[[Draft], None]] = (
     bodies.gather_bodies,
@@ -19,7 +20,10 @@ PASSES: Sequence[Callable[[Draft], None]] = (
 
 
 def compile_model(
-    parts: Sequence[Part], gravity: ArrayLike | None = None, diagnostics: Diagnostics | None = None
+    parts: Sequence[Part],
+    gravity: ArrayLike | None = None,
+    diagnostics: Diagnostics | None = None,
+    medium: Medium = AS_FILES_SAY,
 ) -> Model:
     """The model of everything that was added; what cannot be simulated is among the diagnostics."""
     draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics)
@@ -27,6 +31,7 @@ def compile_model(
         run(draft)
     qpos0 = pack.start_coordinates(draft)
     links, dofs = pack.pack_links(draft), pack.pack_dofs(draft)
+    reflected.reflect_on_joints(draft, dofs)
     lengths = tendons.pack_tendons(draft, dofs)
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
@@ -49,5 +54,6 @@ def compile_model(
         paths=paths.pack_paths(draft),
         geoms=shapes,
         pairs=pairs,
+        fluid=pack_fluid(draft, medium),
         names_of_frames=[draft.joints[j].name for _, _, j in draft.frames],
     )

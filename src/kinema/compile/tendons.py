@@ -16,9 +16,10 @@ from .find import all_of, find_joint
 from .options import Switches, switches_of
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
 from .paths import path_pattern, tendon_path
+from .reflected import Reflected, on_tendons
+from .springs import polynomial, yield_of
 
-LEFT_OUT = (mjcf.STIFFNESSPOLY, mjcf.DAMPINGPOLY, mjcf.SPRINGYIELD)
-"""What MuJoCo has of springs and dampers beyond the linear."""
+NOTHING_ADDED = Reflected()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +29,9 @@ class _Row:
     path: int
     rest: tuple[float, float]
     stiffness: float
+    stiffness_poly: Array
     damping: float
+    damping_poly: Array
     armature: float
     friction: float
     limits: tuple[float, float]
@@ -38,9 +41,9 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     """One row for each tendon that does anything by itself."""
     rows: list[_Row] = []
     for entity, part in enumerate(draft.parts):
-        switches = switches_of(part.description)
+        switches, added = switches_of(part.description), on_tendons(draft, entity)
         for tendon in all_of(part.description, "tendons"):
-            row = _row(draft, entity, tendon, switches, dofs)
+            row = _row(draft, entity, tendon, switches, dofs, added.get(tendon.name, NOTHING_ADDED))
             if row is not None:
                 rows.append(row)
     n = len(rows)
@@ -57,10 +60,13 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     rest, limits = column("rest").reshape(n, 2), column("limits").reshape(n, 2)
     return TendonsInfo(
         names=[r.tendon.name for r in rows],
-        kinds=["fixed" if r.path < 0 else "spatial" for r in rows],
+        kinds=[_kind(r) for r in rows],
         moment=column("moment").reshape(n, draft.n_dofs),
         stiffness=column("stiffness"),
+        stiffness_poly=column("stiffness_poly").reshape(n, 2),
         damping=column("damping"),
+        damping_poly=column("damping_poly").reshape(n, 2),
+        spring_yield=np.array([yield_of(r.tendon) for r in rows], np.float64),
         rest_lower=rest[:, 0],
         rest_upper=rest[:, 1],
         path_idx=np.array([r.path for r in rows], np.int32),
@@ -77,13 +83,17 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     )
 
 
-def _row(draft: Draft, entity: int, tendon: Tendon, switches: Switches, dofs: DofsInfo) -> _Row | None:
-    stiffness, damping = tendon.stiffness * switches.spring, tendon.damping * switches.damper
-    friction = tendon.friction * switches.frictionloss
+def _row(
+    draft: Draft, entity: int, tendon: Tendon, switches: Switches, dofs: DofsInfo, added: Reflected
+) -> _Row | None:
+    stiffness, spring = tendon.stiffness * switches.spring, polynomial(tendon, mjcf.STIFFNESSPOLY) * switches.spring
+    damping = (tendon.damping + added.damping) * switches.damper
+    damper = (polynomial(tendon, mjcf.DAMPINGPOLY) + added.damping_poly) * switches.damper
+    friction, armature = tendon.friction * switches.frictionloss, tendon.armature + added.armature
     limits = (tendon.lower, tendon.upper) if switches.limit else (-np.inf, np.inf)
-    if not (stiffness or damping or friction or tendon.armature or np.isfinite(limits).any()):
+    acts = stiffness or damping or friction or armature or spring.any() or damper.any()
+    if not (acts or np.isfinite(limits).any()):
         return None
-    _report(draft, tendon)
     if tendon.is_fixed:
         path, moment = -1, tendon_moment(draft, entity, tendon)
     else:
@@ -93,22 +103,21 @@ def _row(draft: Draft, entity: int, tendon: Tendon, switches: Switches, dofs: Do
             return None
         path, moment = found, path_pattern(draft, found)
     rest = tendon.spring_length or _rest(moment, dofs, path)
-    return _Row(tendon, moment, path, rest, stiffness, damping, _armature(draft, tendon), friction, limits)
+    armature = _armature(draft, tendon, armature)
+    return _Row(tendon, moment, path, rest, stiffness, spring, damping, damper, armature, friction, limits)
 
 
-def _armature(draft: Draft, tendon: Tendon) -> float:
+def _kind(row: _Row) -> str:
+    kind = "fixed" if row.path < 0 else "spatial"
+    return f"{kind} yielding" if np.isfinite(yield_of(row.tendon)) else kind
+
+
+def _armature(draft: Draft, tendon: Tendon, armature: float) -> float:
     """Its inertia, which nobody has for ways around shapes: MuJoCo refuses it there."""
-    if tendon.armature and any(item.kind is TendonPathKind.WRAP for item in tendon.path):
+    if armature and any(item.kind is TendonPathKind.WRAP for item in tendon.path):
         _warn(draft, tendon, f'the armature of tendon "{tendon.name}" is left out: it goes around shapes')
         return 0.0
-    return tendon.armature
-
-
-def _report(draft: Draft, tendon: Tendon) -> None:
-    if any(tendon.attributes.get(mjcf.key(name)) for name in LEFT_OUT):
-        _warn(draft, tendon, f'tendon "{tendon.name}" is simulated with a linear spring and damper alone')
-    if np.isfinite(tendon.force_range).any():
-        _warn(draft, tendon, f'the bounds of what actuators do to tendon "{tendon.name}" are not simulated yet')
+    return armature
 
 
 def _warn(draft: Draft, tendon: Tendon, message: str) -> None:

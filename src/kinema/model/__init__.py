@@ -9,6 +9,7 @@ from .bodies import (
     Motion as Motion,
 )
 from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
+from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .geoms import (
     GeomsInfo as GeomsInfo,
     PairsInfo as PairsInfo,

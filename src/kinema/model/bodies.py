@@ -121,7 +121,13 @@ class DofsInfo:
     """Its coordinate; -1 where that is part of a quaternion."""
     armature: Array
     damping: Array
+    damping_poly: Array
+    """Beyond the linear: the force grows with (damping + b |v| + c v^2) v, (n, 2)."""
     stiffness: Array
+    stiffness_poly: Array
+    """Likewise, (stiffness + b x + c x^2) x, with x the whole angle for a ball, (n, 2)."""
+    spring_yield: Array
+    """How far the spring is stretched before it gives way for good; infinite for one that never does."""
     spring_ref: Array
     frictionloss: Array
     lower: Array

@@ -41,6 +41,11 @@ class ActuatorsInfo:
     ctrl_upper: Array
     force_lower: Array
     force_upper: Array
+    shared_idx: Ints
+    """Equal for actuators whose forces are bounded together, because they pull along the same tendon; -1 for others."""
+    shared_lower: Array
+    shared_upper: Array
+    """The bounds of the sum of these."""
     path_idx: Ints
     """The path that its length comes from; -1 for none. Then `moment` is what the path's own length and moment are
     multiplied by, for each degree of freedom that changes it."""
@@ -54,6 +59,12 @@ class ActuatorsInfo:
     """Whether it already pulls with the activation of the next step."""
     time_constants: Array
     """Of a filter [s]; of a muscle, activation and deactivation [s] and the width of the change between, (n, 3)."""
+    delay: Array
+    """How late it hears its control [s]."""
+    samples: Ints
+    """How many controls of earlier steps it remembers for that; none where it hears the present one."""
+    interpolation: list[str]
+    """What it hears between two of them: `zoh` (the older), `linear`, `cubic`."""
     act_lower: Array
     act_upper: Array
     """Bounds of its activation."""
@@ -80,11 +91,16 @@ class TendonsInfo:
 
     names: list[str]
     kinds: list[str]
-    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path."""
+    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path; both are
+    `... yielding` where the spring may give way for good."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
+    stiffness_poly: Array
     damping: Array
+    damping_poly: Array
+    spring_yield: Array
+    """As for degrees of freedom."""
     rest_lower: Array
     rest_upper: Array
     """The spring pulls below and above these lengths [m or rad]; NaN for the length where joints' springs rest."""

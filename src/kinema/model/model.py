@@ -15,6 +15,7 @@ from kinema.foundation import Array
 
 from .bodies import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, motion_size
 from .cords import ActuatorsInfo, TendonsInfo
+from .fluid import FluidInfo, no_fluid
 from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
 from .paths import PathsInfo, no_paths
 from .ties import CouplingsInfo, TiesInfo
@@ -78,6 +79,8 @@ class ModelOptions:
     """Whether friction is bounded by a cone; else by a pyramid in it."""
     impratio: float = 1.0
     """How much harder friction is than the normal direction."""
+    refsafe: bool = True
+    """Whether the time constants of constraints are at least two steps."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -102,6 +105,7 @@ class Model:
     paths: PathsInfo = field(default_factory=no_paths)
     geoms: GeomsInfo = field(default_factory=no_geoms)
     pairs: PairsInfo = field(default_factory=no_pairs)
+    fluid: FluidInfo = field(default_factory=no_fluid)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 

@@ -15,8 +15,8 @@ from kinema.foundation import Array, ArrayLike, KinemaError, Pose
 
 from .batches import as_array
 
-NEVER_NEGATIVE = ("kp", "kv", "armature", "damping")
-"""Parameters of which less than none would make a joint run away by itself."""
+NEVER_NEGATIVE = ("kp", "kv", "armature", "damping", "density", "viscosity")
+"""Parameters of which less than none would make something run away by itself."""
 NO_FORCE_LEFT = {"force_lower": math.inf, "force_upper": -math.inf}
 """Bounds may be open, but not so."""
 _DEVICE = re.compile(r"cpu|auto|cuda(:\d+)?")
@@ -37,6 +37,13 @@ def duration(value: Any, what: str) -> float:
     if not (math.isfinite(seconds) and seconds > 0.0):
         raise KinemaError(f"{what}: a step takes some time, not {value!r} s")
     return seconds
+
+
+def amount(value: Any, what: str) -> float:
+    """A number that is not negative."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0.0 <= float(value) < math.inf:
+        raise KinemaError(f"{what}: expected a finite number that is not negative, not {value!r}")
+    return float(value)
 
 
 def choice(value: Any, what: str, words: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ OF_CONSTRAINTS = (
 OVERRIDES = ("o_margin", "o_solref", "o_solimp", "o_friction")
 """Of all contacts, where the flag `override` is on."""
 FLAGS_OF_CONSTRAINTS = (
-    *("warmstart", "filterparent", "refsafe", "midphase", "nativeccd", "multiccd", "island"),
+    *("warmstart", "filterparent", "midphase", "nativeccd", "multiccd", "island"),
     *("override", "diagexact", "ipc", "speculative"),
 )
 WITHOUT_MOTION = ("magnetic", "energy", "fwdinv", "invdiscrete", "sensor", "autoreset")
@@ -49,11 +49,6 @@ def report_options(part: Part, diagnostics: Diagnostics, *, dt: float, integrato
         known = asked in ("euler", "implicitfast", "rk4")
         hint = f'Scene(integrator="{asked}") to step as the file' if known else "which is the nearest that there is"
         diagnostics.note("scene.integrator", message, hint=hint, origin=origin)
-    medium = [name for name in ("density", "viscosity") if options.get(name)]
-    if medium:
-        wind = ["wind"] if np.any(options.get("wind", 0.0)) else []
-        message = f"there is no air or water in this simulation: {_shown(options, [*medium, *wind])} has no effect"
-        diagnostics.warning("sim.fluid", message, origin=origin)
     if is_switched_on(options, "sleep"):
         message = f'nothing of "{part.name}" falls asleep in this simulation, though its file switches sleep on'
         diagnostics.warning("sim.sleep", message, origin=origin)

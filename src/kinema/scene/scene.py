@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from kinema.backend import find_device
-from kinema.compile import Part, compile_model
+from kinema.compile import Medium, Part, compile_model
 from kinema.description import Robot, World
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.model import Model
 from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
-from .arguments import choice, device_name, duration, flag, numbers, placed, whole
+from .arguments import amount, choice, device_name, duration, flag, numbers, placed, whole
 from .batches import environments
 from .contacts import contacts_of
 from .controls import Controls
@@ -26,13 +26,14 @@ from .keyframes import state_of
 from .memory import Memory
 from .progress import Progress
 from .running import Running
+from .surroundings import Surroundings
 from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
 PRECISIONS = ("single", "double")
 
 
-class Scene:
+class Scene(Surroundings):
     """Everything that is simulated together.
 
     Args:
@@ -47,6 +48,9 @@ class Scene:
         ls_iterations: how many trials it makes at most along each of them.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
+        density: of the medium that everything moves in [kg/m3]; None, as for the next two, for what the files say.
+        viscosity: of that medium [Pa s].
+        wind: how it moves [m/s].
         substeps: how many equal steps `dt` is divided into.
         emission: `unrolled` compiles the step of this very scene, `rolled` loops over tables, which compiles in no time
             whatever the number of joints, and `auto` takes what suits the scene.
@@ -66,6 +70,9 @@ class Scene:
         ls_iterations: int = 12,
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
+        density: float | None = None,
+        viscosity: float | None = None,
+        wind: ArrayLike | None = None,
         substeps: int = 1,
         emission: str = "auto",
         quiet: bool = False,
@@ -80,6 +87,11 @@ class Scene:
         self.ls_iterations = whole(ls_iterations, "ls_iterations", "trial")
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
+        self.medium = Medium(
+            density=None if density is None else amount(density, "density"),
+            viscosity=None if viscosity is None else amount(viscosity, "viscosity"),
+            wind=None if wind is None else numbers(wind, "wind", "three"),
+        )
         self.substeps = whole(substeps, "substeps", "substep")
         self.emission = choice(emission, "emission", EMISSIONS)
         self.entities: list[Entity] = []
@@ -191,7 +203,8 @@ class Scene:
 
         Args:
             n_envs: how many copies of the scene there are.
-            per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping.
+            per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping,
+                wind, density, viscosity.
             external_forces: whether links can be pushed by `apply_links_external_force`.
         """
         if self._running is not None:
@@ -211,7 +224,7 @@ class Scene:
         with self.progress.showing(3):
             parts = [p.description for p in self._parts]
             with self.progress("modelling"):
-                model = compile_model(self._parts, self.gravity, self.diagnostics)
+                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium)
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
@@ -336,12 +349,6 @@ class Scene:
     def get_error_envs_mask(self) -> np.ndarray:
         """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
         return (self.running.memory.all("error") != 0.0).any(axis=0)
-
-    def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
-        """Gravity [m/s2], three numbers; with `build(per_env=("gravity",))` those of each environment, (n_envs, 3)."""
-        if not self.entities:
-            raise not_built()
-        self.entities[0].set_gravity(gravity, envs_idx)
 
     def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""

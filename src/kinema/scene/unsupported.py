@@ -11,13 +11,10 @@ from kinema.description import Joint, Link, Robot, World
 from kinema.foundation import NOWHERE, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.model import Model
 from kinema.sim import Inertias, dof_inertias, kinds_without_contact, perturbed
-from kinema.words import mjcf
 
 SINGLE_LEFT = 1e-6
 """A share of its inertia below which a degree of freedom is at the mercy of single precision."""
 
-CURVED = (mjcf.STIFFNESSPOLY, mjcf.DAMPINGPOLY, mjcf.SPRINGYIELD)
-"""What makes the spring or damper of an MJCF joint other than linear."""
 Descriptions = Sequence[Robot | World]
 
 
@@ -133,12 +130,6 @@ def _report_joints(description: Robot | World, diagnostics: Diagnostics) -> None
                     f'the drive of joint "{joint.name}" wants a position and a velocity: the velocity is left out',
                     origin=joint.origin,
                 )
-        if any(np.any(joint.attributes.get(mjcf.key(name), 0.0)) for name in CURVED):
-            diagnostics.warning(
-                "sim.polynomial",
-                f'the spring and damper of joint "{joint.name}" are taken to be linear',
-                origin=joint.origin,
-            )
         if joint.break_force < math.inf or joint.break_torque < math.inf:
             diagnostics.warning(
                 "sim.breaking", f'joint "{joint.name}" never breaks in this simulation', origin=joint.origin

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.foundation import Array
-from kinema.model import Model
+from kinema.model import Model, Motion
 from kinema.trace import UNIFORM
 
 from .settings import Control, Integrator, Settings
@@ -23,6 +23,9 @@ class Owner(enum.Enum):
     DOF = "degree of freedom"
     LINK = "link"
     ACTUATOR = "actuator"
+    TENDON = "tendon"
+    SAMPLE = "sample"
+    """A control that an actuator remembers."""
     TIE = "tie"
     COUPLING = "coupling"
     CONTACT = "contact"
@@ -91,6 +94,8 @@ class ArrayInfo:
             Owner.DOF: model.n_dofs,
             Owner.LINK: model.n_links,
             Owner.ACTUATOR: model.n_actuators,
+            Owner.TENDON: len(model.tendons.names),
+            Owner.SAMPLE: int(model.actuators.samples.sum()),
             Owner.TIE: len(model.ties.names),
             Owner.COUPLING: len(model.couplings.names),
             Owner.ROLE: settings.roles,
@@ -99,6 +104,32 @@ class ArrayInfo:
 
 def _of_dofs(name: str) -> Start:
     return lambda model, _: getattr(model.dofs, name)
+
+
+def _of_tendons(name: str) -> Start:
+    return lambda model, _: getattr(model.tendons, name)
+
+
+def _give_way(table: str) -> Callable[[Model], bool]:
+    """Whether any springs do."""
+    return lambda model: bool(np.isfinite(getattr(model, table).spring_yield).any())
+
+
+def _of_fluid(name: str) -> Start:
+    return lambda model, _: getattr(model.fluid, name)
+
+
+def _felt(model: Model) -> bool:
+    return bool(model.fluid.kinds)
+
+
+def _resting(model: Model, _: Settings) -> Array:
+    """Where the springs of joints rest."""
+    q, frames, single = np.zeros(model.n_qs), model.frames, model.dofs.q_idx >= 0
+    q[model.dofs.q_idx[single]] = model.dofs.spring_ref[single]
+    for frame in np.flatnonzero(frames.motion == Motion.BALL):
+        q[frames.q_start[frame] + np.arange(4)] = frames.spring_quat[frame]
+    return q
 
 
 def _in_stages(settings: Settings) -> bool:
@@ -141,11 +172,21 @@ ARRAYS = [
     ),
     ArrayInfo("push", Owner.DOF, Use.STATE, when=_touching),
     *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in COUNTS),
+    ArrayInfo("history", Owner.SAMPLE, Use.STATE),
+    ArrayInfo("spring_rest", Owner.COORDINATE, Use.STATE, start=_resting, needed=_give_way("dofs")),
+    *(
+        ArrayInfo(name, Owner.TENDON, Use.STATE, start=_of_tendons(name), needed=_give_way("tendons"))
+        for name in ("rest_lower", "rest_upper")
+    ),
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),
     ArrayInfo("dt", Owner.ENVIRONMENT, Use.INPUT, start=lambda _, settings: settings.dt),
     ArrayInfo("gravity", Owner.ENVIRONMENT, Use.INPUT, 3, start=lambda model, _: model.gravity),
+    *(
+        ArrayInfo(name, Owner.ENVIRONMENT, Use.INPUT, width, start=_of_fluid(name), needed=_felt)
+        for name, width in (("wind", 3), ("density", 1), ("viscosity", 1))
+    ),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("kp", "kv")),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, asked_as=("kp", "kv")) for name in GAINS),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("force_lower", "force_upper")),
@@ -171,4 +212,6 @@ def arrays_of(arena: str, model: Model, settings: Settings) -> list[tuple[str, i
 def start_of(info: ArrayInfo, model: Model, settings: Settings) -> Array:
     """What an array holds to begin with, (numbers, 1)."""
     count = info.width * info.count(model, settings)
+    if not count:
+        return np.zeros((0, 1))
     return np.broadcast_to(np.asarray(info.start(model, settings), dtype=np.float64).reshape(-1), (count,))[:, None]

@@ -12,6 +12,8 @@ from kinema import trace
 from kinema.trace import Recorder
 
 from .force.activation import advance_activations
+from .force.delay import remember_controls
+from .force.plastic import give_way, give_way_in_tendons
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
 from .step import Step
@@ -53,10 +55,13 @@ def integrate(step: Step) -> None:
         q, v = advance(s, node, qacc)
         s.write("qpos", node, q)
         s.write("vel", node, v)
+        give_way(s, node, q)
         health.note(node, q, v)
 
     s.each_frame("the next state", body)
+    give_way_in_tendons(step)
     advance_activations(s, step.actuators)
+    remember_controls(s, step.actuators)
     s.write(
         "error",
         None,

@@ -15,6 +15,7 @@ from .constrain.contacts import Contacts
 from .constrain.kinds import CONSTRAINTS
 from .constrain.rows import Known, Rows
 from .force import cords, joints
+from .force.fluid import add_drag, fluid_forces, has_medium, lone_drag
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
 from .force.paths import lengths_of
 from .force.rotors import bias_with_rotors, mass_with_rotors
@@ -115,13 +116,14 @@ class Step:
 
     @cached_property
     def wrenches(self) -> Quantity[Wrench] | None:
-        """What pulls on frames: the user, thrusters, missing weight; None where nothing ever does."""
+        """What pulls on frames: the user, thrusters, missing weight, a medium; None where nothing ever does."""
         if not anything_pulls(self.s.model, self.s.settings):
             return None
         found = no_wrenches(self.s, "wrenches")
         if not actuators_bear_weight(self.s.model):
             spare_weight(self.s, self.frames, found)
         applied(self.s, self.frames, found)
+        fluid_forces(self, found)
         return found
 
     @cached_property
@@ -299,6 +301,8 @@ class Step:
         force = self.force if held is None else self._all_forces(held)
         between = [self.tendons, self.actuators] if fast else []
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
+        if fast and has_medium(s.model):
+            add_drag(self, implicit)
         hard, least = None, None
         if self.rows is not None:
             hard = self.rows[0].hard()
@@ -307,7 +311,7 @@ class Step:
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
             force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
-        alone = lone_accelerations(s, implicit, self.where, force) if fast else None
+        alone = lone_accelerations(s, implicit, self.where, force, lone_drag(self)) if fast else None
         change = implicit.factorised(least).solve("accelerations", force)
         if alone is not None:
             correct_lone_bodies(s, alone, change)

@@ -89,6 +89,9 @@ USER: Final = "user"
 # -- of bodies, joints and tendons ------------------------------------------------------------------------------------
 
 CHILDCLASS: Final = "childclass"
+INERTIA_AXES: Final = "inertia_axes"
+"""The axes of a body's inertia, a quaternion, where its moments leave them open and a medium feels them. The word is
+ours."""
 SLEEP: Final = "sleep"
 
 ACTUATORFRCRANGE: Final = "actuatorfrcrange"

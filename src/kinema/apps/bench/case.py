@@ -130,5 +130,4 @@ def _peer(world: Robot | World, free: bool) -> Any:
     off = mujoco.mjtDisableBit.mjDSBL_CONSTRAINT if free else mujoco.mjtDisableBit.mjDSBL_CONTACT
     model.opt.disableflags |= int(off)
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    model.opt.density = model.opt.viscosity = 0.0
     return model

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kinema.description import Inertial, Link, Shape
@@ -10,7 +12,10 @@ from kinema.words import mjcf
 
 from .engine import mujoco
 from .leftovers import plugins_of
-from .reading import Reading, set_given, word
+from .reading import Reading, floats, set_given, word
+
+_EQUAL = 1e-9
+"""Relative difference of moments of inertia that is none."""
 
 
 def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
@@ -86,7 +91,18 @@ def _settings(reading: Reading, body: int, link: Link) -> None:
         link.attributes,
         {
             mjcf.SLEEP: "" if policy.startswith("auto") else policy,
+            mjcf.INERTIA_AXES: _open_axes(model, body),
             mjcf.USER: model.body_user[body] if model.nuser_body else (),
             mjcf.CHILDCLASS: "" if spec is None or spec.childclass == "main" else spec.childclass,
         },
     )
+
+
+def _open_axes(model: Any, body: int) -> tuple[float, ...]:
+    """The axes of an inertia with equal moments: they decide what a medium does to the body, and nothing else tells."""
+    if not (model.opt.density or model.opt.viscosity) or not model.body_mass[body]:
+        return ()
+    a, b, c = sorted(floats(model.body_inertia[body]))
+    axes = np.abs(quaternion_to_matrix(model.body_iquat[body]))
+    tells = min(b - a, c - b) > _EQUAL * c or np.abs(axes - axes.round()).max() < _EQUAL
+    return () if tells else floats(model.body_iquat[body])

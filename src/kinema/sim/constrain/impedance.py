@@ -7,23 +7,34 @@ from collections.abc import Sequence
 from kinema import trace
 from kinema.trace import Value
 
+from ..sweeps.maths import power_of
+
 LEAST, MOST = 1e-4, 0.9999
 """Between these an impedance is kept, so that neither it nor its complement vanishes."""
 LEAST_WIDTH = SMALLEST = 1e-15
 DEFAULT_SOLREF = (0.02, 1.0)
 
 
+def whole_power(solimp: Sequence[float]) -> int:
+    """The power of the law, which is one at least, where it is a whole number; 0 where it is none."""
+    power = max(solimp[4], 1.0)
+    return round(power) if power == round(power) else 0
+
+
 def impedance(solimp: Sequence[Value], power: int, off: Value) -> Value:
     """By how far a constraint is violated: d0 at none, dw a width further, a power law between; without width, halfway.
 
-    A midpoint is kept inside as impedances are, and a power that is none of a whole number is rounded.
+    A midpoint is kept inside as impedances are. The power is what `whole_power` says of it.
     """
-    start, end, width, midpoint, _ = solimp
+    start, end, width, midpoint, exponent = solimp
     midpoint = trace.clamp(midpoint, LEAST, MOST)
     x = trace.minimum(trace.absolute(off) * (1.0 / trace.maximum(width, LEAST_WIDTH)), 1.0)
     below, above = x, 1.0 - x
     for _ in range(power - 1):
         below, above = below * x * (1.0 / midpoint), above * (1.0 - x) * (1.0 / (1.0 - midpoint))
+    if not power:
+        below = midpoint * power_of(trace.minimum(x * (1.0 / midpoint), 1.0), exponent)
+        above = (1.0 - midpoint) * power_of(trace.minimum((1.0 - x) * (1.0 / (1.0 - midpoint)), 1.0), exponent)
     y = trace.select(x, midpoint, below, 1.0 - above)
     y = trace.select(LEAST_WIDTH, width, y, 0.5)
     first, last = (trace.clamp(d, LEAST, MOST) for d in (start, end))
@@ -36,14 +47,14 @@ def sound(solref: Sequence[float]) -> Sequence[float]:
     return solref if (first > 0.0) == (second > 0.0) else DEFAULT_SOLREF
 
 
-def reference(solref: Sequence[Value], end: Value, dt: Value) -> tuple[Value, Value]:
+def reference(solref: Sequence[Value], end: Value, dt: Value, *, safe: bool = True) -> tuple[Value, Value]:
     """Stiffness and damping: from a time constant and a damping ratio, or given directly where these are negative.
 
-    A time constant is not below two steps, as a stiffer constraint could not be carried by the step.
+    To be safe, a time constant is not below two steps, as a stiffer constraint could not be carried by the step.
     """
     first, second = solref
     end = trace.clamp(end, LEAST, MOST)
-    time = trace.maximum(first, 2.0 * dt)
+    time = trace.maximum(first, 2.0 * dt) if safe else trace.maximum(first, SMALLEST)
     by_time = 1.0 / trace.maximum(end * end * time * time * second * second, SMALLEST), 2.0 / (end * time)
     direct = -first / (end * end), -second / end
     pairs = zip(by_time, direct, strict=True)

@@ -21,7 +21,7 @@ from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
-from .impedance import impedance, reference, sound
+from .impedance import impedance, reference, sound, whole_power
 
 FASTEST = 2.0
 """How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
@@ -124,7 +124,7 @@ class Rows:
         rows = []
         for block, places in zip(self.blocks, self.places, strict=True):
             kind = BlockKind(
-                block.law, block.n_rows, round(block.solimp[4]), block.drifts, 0.0 < block.solref[0] < NO_TIME
+                block.law, block.n_rows, whole_power(block.solimp), block.drifts, 0.0 < block.solref[0] < NO_TIME
             )
             numbers = {
                 "weights": list(block.weights),
@@ -165,7 +165,8 @@ class Rows:
             positions = [x - margin for x in code.array("position", n)]
             off = positions[0] if n == 1 else trace.sqrt(dot(positions, positions))
             hard = impedance(solimp, kind.power, off)
-            spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"))
+            safe = kind.patient or self.s.model.options.refsafe
+            spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"), safe=safe)
             stiff = [hard / ((1.0 - hard) * weight) for weight in code.numbers("weights")]
             if kind.law is Law.LIMIT:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]

@@ -11,6 +11,7 @@ from kinema.model import Motion
 from kinema.trace import Value
 
 from ..force import cords, joints
+from ..force.fluid import fluid_forces
 from ..force.links import applied, no_wrenches, spare_weight
 from ..force.rotors import rotor_energy
 from ..rigid import links
@@ -18,7 +19,7 @@ from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, tw
 from ..rigid.rnea import Wrench, joint_forces, momentum
 from ..settings import Control
 from ..step import Step
-from ..sweeps.cords import Cord, Pull
+from ..sweeps.cords import Pull
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     ZERO,
@@ -153,16 +154,16 @@ def coordinates(now: Situation) -> None:
 def forces(now: Situation) -> None:
     """What acts on each degree of freedom."""
     s = now.s
-    spared, thrust, user = (no_wrenches(s, name) for name in ("spared weight", "thrust", "the user's"))
+    wrenches = {name: no_wrenches(s, name) for name in ("passive wrenches", "thrust", "the user's wrenches")}
+    passively, thrust, user = wrenches.values()
     if now.borne_weight is None:  # otherwise it is among what is passive, and what actuators do
-        spare_weight(s, now.frames, spared)
+        spare_weight(s, now.frames, passively)
+    fluid_forces(now, passively)
     applied(s, now.frames, user)
     cords.actuators(now, thrust)
-
-    def pulled(name: str, wrenches: Quantity[Wrench]) -> Quantity[list[Value]]:
-        return joint_forces(s, name, now.where, lambda node: wrenches[node.here])
-
-    lifted, pushed, moved = pulled("spared weight", spared), pulled("thrust", thrust), pulled("applied", user)
+    lifted, pushed, moved = (
+        joint_forces(s, name, now.where, lambda node, of=of: of[node.here]) for name, of in wrenches.items()
+    )
     acceleration, force, bias, parts, held = now.acceleration, now.force, now.bias, now.forces, now.constraint_force
 
     def body(node: Node) -> None:
@@ -263,11 +264,7 @@ def system(now: Situation) -> None:
 
     lifted = s.total("weight", Forest.LINKS, 0.0, weight)
 
-    def tendon(cord: Cord) -> Pull:
-        stretch = cords.tendon_stretch(cord)
-        return Pull((0.5 * cord.of("stiffness")[0]) * (stretch * stretch), 0.0)
-
-    stretched = cords.tendons(now, tendon).total_force()
+    stretched = cords.tendons(now, cords.tendon_energy).total_force()
     some = trace.select(0.0, sums.mass, sums.mass, 1.0)
     s.write("kinetic_energy", None, [sums.kinetic + rotor_energy(now)])
     s.write("potential_energy", None, [lifted + (sums.springs + stretched)])

@@ -8,25 +8,23 @@ from kinema.trace import Value
 from ..rigid.integrate import ahead_of, weight_of
 from ..settings import Drive, Integrator
 from ..sweeps.cords import Cord, Cords
+from ..sweeps.maths import decayed
 from ..sweeps.sweeps import Sweeps
+from .delay import told_control
 
 TINY = 1e-15
 """What MuJoCo divides by instead of anything smaller."""
-HALVINGS = 9
-"""How often an exponent is halved before its series is summed."""
-LARGEST_EXPONENT = 40.0
-"""Beyond it nothing is left of an exponential in double precision."""
 
 
-def control_of(cord: Cord) -> Value:
+def control_of(s: Sweeps, cord: Cord) -> Value:
     """What an actuator is told, within its range."""
     (lower,), (upper,) = cord.of("ctrl_lower"), cord.of("ctrl_upper")
-    return trace.clamp(cord.of("ctrl")[0], lower, upper)
+    return trace.clamp(told_control(s, cord), lower, upper)
 
 
 def drive_of(s: Sweeps, cord: Cord) -> Value:
     """What an actuator pulls with: its control, or its activation, or that of the next step."""
-    control = control_of(cord)
+    control = control_of(s, cord)
     if cord.dynamics == "none":
         return control
     (act,) = cord.of("act")
@@ -39,7 +37,7 @@ def advance_activations(s: Sweeps, actuators: Cords) -> None:
 
     def body(cord: Cord) -> None:
         (act,) = cord.of("act")
-        rate = _rate(cord, act, control_of(cord))
+        rate = _rate(cord, act, control_of(s, cord))
         if s.settings.drive is Drive.COMMANDS:
             rate = cord.of("actuator_on")[0] * rate
         s.code.write("act", [_stage(s, cord, act, rate) if stages else _advanced(s, cord, act, rate)])
@@ -88,15 +86,3 @@ def _smooth(x: Value) -> Value:
     """From 0 at 0 to 1 at 1, with two derivatives that are zero there."""
     x = trace.clamp(x, 0.0, 1.0)
     return x * x * x * (3.0 * x * (2.0 * x - 5.0) + 10.0)
-
-
-def decayed(x: Value) -> Value:
-    """1 - exp(-x) for x >= 0, to rounding: its series for a small part of x, doubled; no doubling amplifies errors."""
-    small = -(2.0**-HALVINGS) * trace.minimum(x, LARGEST_EXPONENT)
-    series: Value = 1.0
-    for n in range(9, 1, -1):
-        series = 1.0 + (1.0 / n) * small * series
-    result = small * series
-    for _ in range(HALVINGS):
-        result = result * (2.0 + result)
-    return -result

@@ -15,24 +15,34 @@ from ..sweeps.loops import Quantity
 from ..sweeps.maths import scale
 from . import muscle
 from .activation import drive_of
-from .joints import bounded
+from .joints import bent, bounded, damper, stored
 from .paths import HasFrames, lengths_of
+from .shared_bounds import bound_together
 from .wrap import angle_of
 
 
 def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cords:
     """Springs and dampers in tendons, or something else about these."""
-    info = step.s.model.tendons
-    which = [i for i in range(len(info.names)) if info.stiffness[i] or info.damping[i]]
-    return step.s.cords("tendons", which, body or _tendon, lengths_of(step))
+    s, info = step.s, step.s.model.tendons
+    springs, dampers = info.stiffness_poly.any(axis=1), info.damping_poly.any(axis=1)
+    which = [int(i) for i in ((info.stiffness != 0) | (info.damping != 0) | springs | dampers).nonzero()[0]]
+    return s.cords("tendons", which, body or _tendon, lengths_of(step))
 
 
 def _tendon(cord: Cord) -> Pull:
     (stiffness,), (damping,) = cord.of("stiffness"), cord.of("damping")
-    return Pull(-stiffness * tendon_stretch(cord) - damping * cord.speed, -damping)
+    stretch = _stretch(cord)
+    pull = -bent(stiffness, cord.of("stiffness_poly"), stretch) * stretch
+    braked = damper(damping, cord.of("damping_poly"), cord.speed)
+    return Pull(pull + braked.force, braked.slope)
 
 
-def tendon_stretch(cord: Cord) -> Value:
+def tendon_energy(cord: Cord) -> Pull:
+    """What its spring holds, in the place of a force."""
+    return Pull(stored(cord.of("stiffness")[0], cord.of("stiffness_poly"), _stretch(cord)), 0.0)
+
+
+def _stretch(cord: Cord) -> Value:
     """How far a tendon is above or below the lengths at which its spring rests."""
     (lower,), (upper,) = cord.of("rest_lower"), cord.of("rest_upper")
     return trace.minimum(cord.length - lower, 0.0) + trace.maximum(cord.length - upper, 0.0)
@@ -122,4 +132,4 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
     which = range(s.model.n_actuators)
     if s.settings.drive is Drive.MIXED:  # environments cannot differ in what actuators pull on
         which = [a for a in which if not info.moment[a].any()]
-    return s.cords("actuators", which, body, lengths_of(step))
+    return s.cords("actuators", which, body, lengths_of(step), together=bound_together)

@@ -12,40 +12,66 @@ from kinema.trace import Value
 from ..arrays import GAINS
 from ..settings import Drive
 from ..sweeps.cords import Pull
-from ..sweeps.maths import quaternion_product, rotation_vector
+from ..sweeps.maths import dot
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
+from .plastic import rest_of, rotation_from
 
 NO_PULL = Pull(0.0, 0.0)
 
 
 def passive(s: Sweeps, node: Node) -> list[Pull]:
     """Springs and dampers."""
-    result = [
-        Pull(-(damping * v), -damping) for damping, v in zip(s.of("damping", node), s.of("vel", node), strict=True)
-    ]
+    curves = _pairs(s.of("damping_poly", node))
+    dampers = zip(s.of("damping", node), curves, s.of("vel", node), strict=True)
+    result = [damper(damping, curve, v) for damping, curve, v in dampers]
     if not node.sprung:
         return result
-    springs = zip(s.of("stiffness", node), stretches(s, node), strict=True)
-    return [Pull(p.force - k * x, p.slope) for p, (k, x) in zip(result, springs, strict=True)]
+    stiffness, x = s.of("stiffness", node), stretches(s, node)
+    springs = zip(result, stiffness, _pairs(s.of("stiffness_poly", node)), x, strict=True)
+    size = trace.sqrt(dot(x, x)) if len(x) > 1 else x[0]
+    return [Pull(p.force - bent(k, curve, size) * at, p.slope) for p, k, curve, at in springs]
+
+
+def _pairs(values: Sequence[Value]) -> list[Sequence[Value]]:
+    return [values[i : i + 2] for i in range(0, len(values), 2)]
+
+
+def bent(linear: Value, curve: Sequence[Value], x: Value) -> Value:
+    """A stiffness, or a damping, that changes with x."""
+    return linear + (curve[0] * x + curve[1] * (x * x))
+
+
+def damper(damping: Value, curve: Sequence[Value], v: Value) -> Pull:
+    """What a damper does at a speed, whichever way it goes."""
+    square, cube = curve
+    speed = trace.absolute(v)
+    return Pull(-(bent(damping, curve, speed) * v), -bent(damping, (2.0 * square, 3.0 * cube), speed))
+
+
+def stored(stiffness: Value, curve: Sequence[Value], x: Value) -> Value:
+    """The energy of a spring."""
+    third, fourth = curve[0] * (1.0 / 3.0), curve[1] * 0.25
+    return (0.5 * stiffness) * (x * x) + (third * (x * x) * x + fourth * (x * x) * (x * x))
 
 
 def stretches(s: Sweeps, node: Node) -> Sequence[Value]:
     """How far the springs of a frame are from their rest; those of a ball from the pose that they rest in."""
     q = s.of("qpos", node)
-    if node.motion != Motion.BALL:
-        return [q[0] - s.of("spring_ref", node)[0]]
-    w, x, y, z = s.of("spring_quat", node)
-    return rotation_vector(quaternion_product([w, -x, -y, -z], q))
+    rest = rest_of(s, node)
+    return rotation_from(rest, q) if node.motion == Motion.BALL else [q[0] - rest[0]]
 
 
 def spring_energy(s: Sweeps, node: Node) -> Value:
     """What the springs of a frame hold."""
     energy: Value = 0.0
-    if node.sprung:
-        for k, x in zip(s.of("stiffness", node), stretches(s, node), strict=True):
-            energy = energy + (0.5 * k) * (x * x)
-    return energy
+    if not node.sprung:
+        return energy
+    x, curves = stretches(s, node), _pairs(s.of("stiffness_poly", node))
+    for k, at in zip(s.of("stiffness", node), x, strict=True):
+        energy = energy + (0.5 * k) * (at * at)
+    size = trace.sqrt(dot(x, x)) if len(x) > 1 else x[0]
+    return energy + stored(0.0, curves[0], size)
 
 
 def control(s: Sweeps, node: Node, inertia: Sequence[Value]) -> list[Pull]:

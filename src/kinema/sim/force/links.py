@@ -16,7 +16,8 @@ from ..sweeps.tree import Link
 def anything_pulls(model: Model, settings: Settings) -> bool:
     """Whether there are wrenches on frames at all."""
     lifted = spares_weight(model) and not actuators_bear_weight(model)
-    return lifted or settings.external_forces or bool((model.actuators.frame_idx >= 0).any())
+    pushed = settings.external_forces or bool(model.fluid.kinds)
+    return lifted or pushed or bool((model.actuators.frame_idx >= 0).any())
 
 
 def spares_weight(model: Model) -> bool:

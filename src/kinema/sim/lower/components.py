@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,9 @@ LARGEST_UNROLLED = 20_000
 STEPPED_BY_JOINT = 520
 """About how many operations a degree of freedom takes when a tree is stepped joint by joint, whatever its depth."""
 
+FELT = {"box": 400, "ellipsoid": 1_200}
+"""About how many more operations it takes that something feels a medium."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Component:
@@ -27,6 +30,8 @@ class Component:
     links: list[int]
     actuators: list[int]
     tendons: list[int]
+    samples: list[int]
+    """Of the controls that its actuators remember."""
 
     @property
     def is_contiguous(self) -> bool:
@@ -39,7 +44,7 @@ def components(model: Model) -> list[Component]:
     label = _labels(model)
     parts: dict[int, Component] = {}
     for frame, own in enumerate(label):
-        part = parts.setdefault(own, Component([], [], [], [], [], []))
+        part = parts.setdefault(own, Component([], [], [], [], [], [], []))
         part.frames.append(frame)
         part.qs.extend(model.qs_of_frame(frame))
         part.dofs.extend(model.dofs_of_frame(frame))
@@ -49,7 +54,10 @@ def components(model: Model) -> list[Component]:
     for actuator in range(model.n_actuators):
         touched = _touched(model, actuator)
         if touched:
-            parts[label[touched[0]]].actuators.append(actuator)
+            part = parts[label[touched[0]]]
+            part.actuators.append(actuator)
+            start = int(model.actuators.samples[:actuator].sum())
+            part.samples.extend(range(start, start + int(model.actuators.samples[actuator])))
     for tendon in range(len(model.tendons.names)):
         pulled = _pulled(model, model.tendons.moment[tendon])
         if pulled:
@@ -105,11 +113,13 @@ def _touched(model: Model, actuator: int) -> list[int]:
     return _pulled(model, model.actuators.moment[actuator]) + ([] if frame == WORLD else [frame])
 
 
-def estimated_operations(model: Model, frames: Iterable[int] | None = None) -> int:
+def estimated_operations(model: Model, frames: Sequence[int] | None = None) -> int:
     """About how many operations an unrolled step takes: more for each degree of freedom, the more of them move it."""
     depth: dict[int, int] = {WORLD: 0}
     total = 0
-    for frame in range(model.n_frames) if frames is None else frames:
+    chosen = range(model.n_frames) if frames is None else frames
+    total += sum(FELT[kind] for kind, f in zip(model.fluid.kinds, model.fluid.frame_idx, strict=True) if f in chosen)
+    for frame in chosen:
         n = len(model.dofs_of_frame(frame))
         above = depth[int(model.frames.parent_idx[frame])]
         depth[frame] = above + n

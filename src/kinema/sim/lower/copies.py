@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.model import Model
+from kinema.model import FluidInfo, Model
 from kinema.trace import Place, Recorder, Row, RowCode, Value, record_loop, unroll
 
 from ..arrays import ARRAYS, BY_NAME, Owner, Use
@@ -79,7 +79,8 @@ def _numbers(model: Model, settings: Settings, tree: Tree, part: Component) -> d
 def _start(array: str, part: Component) -> int:
     """The first item of an array that belongs to a part."""
     info = BY_NAME[array]
-    firsts = {Owner.COORDINATE: part.qs, Owner.DOF: part.dofs, Owner.LINK: part.links, Owner.ACTUATOR: part.actuators}
+    firsts = {Owner.COORDINATE: part.qs, Owner.DOF: part.dofs, Owner.LINK: part.links}
+    firsts |= {Owner.ACTUATOR: part.actuators, Owner.TENDON: part.tendons, Owner.SAMPLE: part.samples}
     own = firsts.get(info.owner)
     return info.width * own[0] if own else 0
 
@@ -100,7 +101,7 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         or (links.gravity_scale[part.links] != 1.0).any()
     )
     key: list[object] = [tuple(link - part.links[0] for link in part.links), links_matter]
-    key.append(tuple(a - part.actuators[0] for a in part.actuators))
+    key += [tuple(x - own[0] for x in own) for own in (part.actuators, part.tendons, part.samples)]
     for frame in part.frames:
         node = tree.nodes[frame]
         constants = {k: v for k, v in frame_numbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}
@@ -111,9 +112,17 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
         key += [(number[int(links.frame_idx[link])], str(link_numbers(model, link))) for link in part.links]
     key += [_content(model.actuators, a, part, number) for a in part.actuators]
     key += [_content(model.tendons, t, part, number) for t in part.tendons]
+    key += [_felt(model.fluid, i, part, number) for i, f in enumerate(model.fluid.frame_idx) if f in part.frames]
     if is_held(model, part):  # what ties, couplings and paths are like is not compared
         key.append(part.frames[0])
     return tuple(key)
+
+
+def _felt(fluid: FluidInfo, row: int, part: Component, number: Mapping[int, int]) -> tuple[object, ...]:
+    """All that something is to the medium."""
+    place = (fluid.kinds[row], number[int(fluid.frame_idx[row])], int(fluid.link_idx[row]) - part.links[0])
+    arrays = (fluid.pos, fluid.rot, fluid.size, fluid.coefficients, fluid.added_mass, fluid.added_inertia)
+    return (*place, *(array[row].tobytes() for array in arrays))
 
 
 def is_held(model: Model, part: Component) -> bool:
@@ -132,6 +141,8 @@ def _content(table: Any, row: int, part: Component, number: Mapping[int, int]) -
             values = values[part.dofs]
         elif f.name == "frame_idx":
             values = number[int(values)]
+        elif f.name == "shared_idx":  # copies bound their own
+            values = next((i for i, a in enumerate(part.actuators) if table.shared_idx[a] == values >= 0), -1)
         if f.name != "names":
             result.append(values.tobytes() if isinstance(values, np.ndarray) else values)
     return tuple(result)

@@ -113,12 +113,14 @@ def rolled_step(
 def needs_matrix(model: Model, tree: Tree, settings: Settings) -> bool:
     """Whether the step is implicit in what a tendon or actuator does between two joints that move each other.
 
-    Or whether tendons have inertia, which is between joints as well.
+    Or in what a medium does, or whether tendons have inertia, which is between joints as well.
     """
     if model.tendons.armature.any():
         return True
     if settings.integrator is not Integrator.IMPLICIT:
         return False
+    if model.fluid.kinds:
+        return True
     for moment in (*model.tendons.moment, *model.actuators.moment):
         dofs = [int(d) for d in moment.nonzero()[0]]
         if any(not set(dofs).isdisjoint(tree.ancestors(dof)) for dof in dofs):

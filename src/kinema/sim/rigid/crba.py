@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from kinema.trace import Value
 
 from ..sweeps.loops import Quantity
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Inertia, Node, placed
-from .kinematics import Pose, twists
+from .kinematics import Pose, Twist, twists
 from .rnea import Wrench, momentum, on_parent, power
 
 
@@ -25,15 +27,35 @@ def composite_inertias(s: Sweeps, where: Quantity[Pose]) -> Quantity[Inertia]:
 def mass_matrix(s: Sweeps, where: Quantity[Pose]) -> TreeMatrix:
     """The joint-space inertia, rotor inertias on its diagonal."""
     composite = composite_inertias(s, where)
+    return tree_matrix(
+        s,
+        "mass matrix",
+        where,
+        lambda node, motion: momentum(composite[node.here], motion),
+        lambda node: s.of("armature", node),
+    )
+
+
+def tree_matrix(
+    s: Sweeps,
+    name: str,
+    where: Quantity[Pose],
+    response: Callable[[Node, Twist], Wrench],
+    rotors: Callable[[Node], Sequence[Value]] | None = None,
+) -> TreeMatrix:
+    """A matrix over degrees of freedom, from the wrench that a motion of a frame with all it carries takes.
+
+    `rotors` are added on its diagonal.
+    """
 
     def own(node: Node) -> tuple[list[Wrench], list[list[Value]]]:
         motions = twists(node, where[node.here])
-        wrenches = [momentum(composite[node.here], motion) for motion in motions]
-        rotors = s.of("armature", node)
+        wrenches = [response(node, motion) for motion in motions]
+        more = [0.0] * len(motions) if rotors is None else rotors(node)
         rows: list[list[Value]] = []
         for k, wrench in enumerate(wrenches):
             row = [power(other, wrench) for other in motions[: k + 1]]
-            rows.append([*row[:-1], row[-1] + rotors[k]])
+            rows.append([*row[:-1], row[-1] + more[k]])
         return wrenches, rows
 
     def up(below: Node, above: Node, wrenches: list[Wrench]) -> tuple[list[Wrench], list[list[Value]]]:
@@ -41,4 +63,4 @@ def mass_matrix(s: Sweeps, where: Quantity[Pose]) -> TreeMatrix:
         motions = twists(above, where[above.here])
         return moved, [[power(other, wrench) for other in motions] for wrench in moved]
 
-    return s.matrix("mass matrix", own, up)
+    return s.matrix(name, own, up)

@@ -7,7 +7,7 @@ of its own the matrix with their slopes is small and separate, so that it can be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kinema.model import Motion
 from kinema.trace import RowCode, Value
@@ -21,9 +21,16 @@ from .kinematics import Pose
 
 
 def lone_accelerations(
-    s: Sweeps, implicit: TreeMatrix, where: Quantity[Pose], force: Quantity[list[Value]]
+    s: Sweeps,
+    implicit: TreeMatrix,
+    where: Quantity[Pose],
+    force: Quantity[list[Value]],
+    odd: Callable[[Node, Sequence[Vector]], list[list[Value]]] | None = None,
 ) -> Quantity[list[Value]] | None:
-    """The accelerations of lone free bodies, with the slopes of their gyroscopic forces; None where there are none."""
+    """The accelerations of lone free bodies, with the slopes of their gyroscopic forces; None where there are none.
+
+    `odd` gives further slopes that have no place in a symmetric matrix, from the axes of a body's slides.
+    """
     found: Quantity[list[Value]] = s.quantity("lone bodies")
     rows = [_row(s, implicit, slides, ball) for slides, ball in lone_bodies(s.nodes)]
 
@@ -34,6 +41,8 @@ def lone_accelerations(
         slopes = _bias_slopes(ball, axes, s.of("vel", ball))
         for row, more in zip(matrix, slopes, strict=True):
             row[3:] = [a + s.dt * b for a, b in zip(row[3:], more, strict=True)]
+        for row, extra in zip(matrix, [] if odd is None else odd(ball, axes), strict=odd is not None):
+            row[:] = [a - s.dt * b for a, b in zip(row, extra, strict=True)]
         right = [x for ref in (*SLIDES, ball.here) for x in force[ref]]
         solved = solve_dense(matrix, right)
         for ref, x in zip(SLIDES, solved, strict=False):

@@ -18,6 +18,8 @@ RUNS = 4
 """Runs of the program that make a Runge-Kutta step."""
 RK4_NEXT = (0.5, 0.5, 1.0, 0.0)
 """How far the next stage looks ahead, in steps."""
+RK4_AT = (0.0, 0.5, 0.5, 1.0)
+"""How far each stage looks ahead itself."""
 RK4_WEIGHT = (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 
 
@@ -86,6 +88,11 @@ def weight_of(phase: Value) -> Value:
 def ahead_of(phase: Value, dt: Value) -> Value:
     """How far the next stage looks ahead [s]."""
     return dt * _by_phase(phase, RK4_NEXT)
+
+
+def looked_ahead(phase: Value) -> Value:
+    """How far the present stage is from where the step starts, in steps."""
+    return _by_phase(phase, RK4_AT)
 
 
 def _by_phase(phase: Value, values: tuple[float, ...]) -> Value:

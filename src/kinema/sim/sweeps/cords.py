@@ -40,6 +40,10 @@ class Cord:
     """How its activation follows its control."""
     early: bool = False
     """Whether it already pulls with the activation of the next step."""
+    samples: int = 0
+    """How many controls of earlier steps it remembers, because it hears them late."""
+    interpolation: str = ""
+    """How it finds one between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class CordKind:
     turns: bool = False
     dynamics: str = "none"
     early: bool = False
+    samples: int = 0
+    interpolation: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,8 +83,12 @@ class Cords:
         body: Callable[[Cord], Pull],
         along: Lengths = NO_LENGTHS,
         name: str = "",
+        together: Callable[[Cords], None] | None = None,
     ) -> None:
-        """The kind is a table of the model; the name tells apart what is found out about the same parts."""
+        """The kind is a table of the model; the name tells apart what is found out about the same parts.
+
+        `together` may change the pulls before they act.
+        """
         self.loops = loops
         self.along = along
         self.name = name or kind
@@ -98,9 +108,9 @@ class Cords:
             if pulled.intersection(node.dofs):
                 start = loops.take(2 * len(node.dofs)).row
                 self._on |= {dof: Place(SCRATCH, start + 2 * k) for k, dof in enumerate(node.dofs)}
-        self._compute(table, body)
+        self._compute(table, body, together)
 
-    def _compute(self, table: Any, body: Callable[[Cord], Pull]) -> None:
+    def _compute(self, table: Any, body: Callable[[Cord], Pull], together: Callable[[Cords], None] | None) -> None:
         loops = self.loops
         clear = [Row("pair", {"pair": place}) for place in (*self.pairs.values(), *self._on.values())]
         loops.loop(f"no {self.name}", clear, lambda code: code.write("pair", [0.0, 0.0]))
@@ -108,6 +118,8 @@ class Cords:
         levers = [(i, dof, lever) for i, moment in self.moments.items() for dof, lever in moment.items()]
         loops.loop(f"lengths of {self.name}", [self._lever_row(*x) for x in levers], self._gather)
         loops.loop(f"forces of {self.name}", [self._cord_row(table, i) for i in self.moments], self._pull(body))
+        if together is not None:
+            together(self)
         loops.loop(f"{self.name} on joints", [self._lever_row(*x) for x in levers], self._spread)
 
     def _path_row(self, i: int) -> Row:
@@ -153,8 +165,13 @@ class Cords:
         kind = CordKind(table.kinds[i], frame != WORLD, bool(self.moments[i]), turns)
         own: dict[str, Place] = {"pair": self.pairs[i]}
         if self.name == "actuators":
-            kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]))
+            late = {"samples": int(table.samples[i]), "interpolation": table.interpolation[i]}
+            kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]), **late)
             own |= self.loops.arrays_of(Owner.ACTUATOR, i)
+            if table.samples[i]:
+                own |= self.loops.arrays_of(Owner.SAMPLE, int(table.samples[:i].sum()))
+        elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[i]):
+            own |= self.loops.arrays_of(Owner.TENDON, i)
         constants: dict[str, list[float]] = {}
         for name in type(table).__dataclass_fields__:
             values = getattr(table, name)
@@ -236,7 +253,8 @@ def _cord(code: RowCode, length: Value, speed: Value) -> Cord:
 
     def of(array: str) -> list[Value]:
         held = array in code.rows[0].places
-        return [code.read(array)] if held else code.numbers(array)
+        return code.array(array, kind.samples if array == "history" else 1) if held else code.numbers(array)
 
     frame = frame_ref("frame ") if kind.on_frame else None
-    return Cord(kind.kind, length, speed, of, frame, kind.turns, kind.dynamics, kind.early)
+    late = kind.samples, kind.interpolation
+    return Cord(kind.kind, length, speed, of, frame, kind.turns, kind.dynamics, kind.early, *late)

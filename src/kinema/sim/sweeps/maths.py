@@ -70,6 +70,27 @@ def matrix_sum(a: Matrix, b: Matrix) -> Matrix:
     return [add(x, y) for x, y in zip(a, b, strict=True)]
 
 
+def matrix_scale(factor: Value, a: Matrix) -> Matrix:
+    """A matrix, times a number."""
+    return [scale(factor, row) for row in a]
+
+
+def outer(a: Vector, b: Vector) -> Matrix:
+    """A b^T."""
+    return [scale(x, b) for x in a]
+
+
+def diagonal(a: Vector) -> Matrix:
+    """A matrix with these on its diagonal."""
+    return [[a[i] if i == j else 0.0 for j in range(3)] for i in range(3)]
+
+
+def skew(a: Vector) -> Matrix:
+    """The matrix that makes a x b of b."""
+    x, y, z = a
+    return [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+
+
 def axis_rotation(axis: Sequence[float], angle: Value) -> Matrix:
     """The rotation about a constant unit axis: plain sines and cosines where it is an axis of the frame."""
     s, c = trace.sin(angle), trace.cos(angle)
@@ -152,16 +173,54 @@ def matrix_quaternion(r: Matrix) -> Vector:
     """The quaternion (w, x, y, z) of a rotation, without a branch: the largest of four is taken the root of."""
     trace_ = r[0][0] + r[1][1] + r[2][2]
     squares = [1.0 + trace_, *(1.0 + 2.0 * r[i][i] - trace_ for i in range(3))]  # 4 times the squares of w, x, y, z
-    skew = [r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]]
+    odd = [r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]]
     sums = [r[1][0] + r[0][1], r[2][0] + r[0][2], r[2][1] + r[1][2]]
     candidates = [
-        [squares[0], *skew],
-        [skew[0], squares[1], sums[0], sums[1]],
-        [skew[1], sums[0], squares[2], sums[2]],
-        [skew[2], sums[1], sums[2], squares[3]],
+        [squares[0], *odd],
+        [odd[0], squares[1], sums[0], sums[1]],
+        [odd[1], sums[0], squares[2], sums[2]],
+        [odd[2], sums[1], sums[2], squares[3]],
     ]
     best, chosen = squares[0], candidates[0]
     for square, candidate in zip(squares[1:], candidates[1:], strict=True):
         chosen = [trace.select(best, square, new, old) for new, old in zip(candidate, chosen, strict=True)]
         best = trace.maximum(best, square)
     return normalised(chosen)
+
+
+HALVED = 9
+"""How often an exponent is halved before its series is summed."""
+LARGEST_EXPONENT = 40.0
+"""Beyond it nothing is left of an exponential in double precision."""
+
+
+def decayed(x: Value) -> Value:
+    """1 - exp(-x) for x >= 0, to rounding: its series for a small part of x, doubled; no doubling amplifies errors."""
+    small = -(2.0**-HALVED) * trace.minimum(x, LARGEST_EXPONENT)
+    series: Value = 1.0
+    for n in range(9, 1, -1):
+        series = 1.0 + (1.0 / n) * small * series
+    result = small * series
+    for _ in range(HALVED):
+        result = result * (2.0 + result)
+    return -result
+
+
+LEAST_BASE = 1e-30
+ROOTS = 5
+"""How often the root of a number is taken before the series of its logarithm is summed."""
+
+
+def power_of(x: Value, exponent: Value) -> Value:
+    """A number between 0 and 1 to a power of one or more: by its logarithm, to 1e-14 of one.
+
+    With y = (1 - r) / (1 + r) for a root r of it, the logarithm is a series in odd powers of y.
+    """
+    root = trace.maximum(x, LEAST_BASE)
+    for _ in range(ROOTS):
+        root = trace.sqrt(root)
+    y = (1.0 - root) / (1.0 + root)
+    square, series = y * y, 1.0 / 33.0
+    for k in range(31, 0, -2):
+        series = 1.0 / k + square * series
+    return 1.0 - decayed((2.0 * 2.0**ROOTS) * exponent * y * series)

@@ -143,9 +143,10 @@ class Sweeps(Loops):
         body: Callable[[Cord], Pull],
         along: Lengths = NO_LENGTHS,
         name: str = "",
+        together: Callable[[Cords], None] | None = None,
     ) -> Cords:
         """Some actuators or tendons: the pull of each along its length, and what that does to degrees of freedom."""
-        made = Cords(self, kind, which, body, along, name)
+        made = Cords(self, kind, which, body, along, name, together)
         self.found.append(made)
         return made
 

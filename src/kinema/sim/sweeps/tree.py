@@ -172,7 +172,7 @@ def grow(model: Model) -> Tree:
             inverted=bool(frames.inverted[i]),
             qs=model.qs_of_frame(i),
             dofs=model.dofs_of_frame(i),
-            sprung=bool(model.dofs.stiffness[list(model.dofs_of_frame(i))].any()),
+            sprung=is_sprung(model, i),
             per_inertia=bool(model.dofs.acceleration_drive[list(model.dofs_of_frame(i))].any()),
             bears_weight=bool(model.dofs.actuator_gravcomp[list(model.dofs_of_frame(i))].any()),
             limit_power=round(float(model.dofs.limit_solimp[model.dofs_of_frame(i).start, 4])),
@@ -191,6 +191,12 @@ def grow(model: Model) -> Tree:
     for i, root in roots_of_frames(model).items():
         nodes[i].root = link_ref(root)
     return Tree(nodes, model)
+
+
+def is_sprung(model: Model, frame: int) -> bool:
+    """Whether there is a spring in a frame's joint."""
+    dofs = list(model.dofs_of_frame(frame))
+    return bool(model.dofs.stiffness[dofs].any() or model.dofs.stiffness_poly[dofs].any())
 
 
 def roots_of_frames(model: Model) -> dict[int, int]:

@@ -17,7 +17,7 @@ from kinema.description import (
     combined_inertial,
     geometry_mass,
 )
-from kinema.foundation import Array
+from kinema.foundation import Array, quaternion_to_matrix
 from kinema.words import mjcf
 
 from ..text import Element, number, numbers
@@ -47,6 +47,7 @@ def write_inertial(writing: Writing, body: BodyPlan, parent: Element) -> None:
             _tiny(writing, body, parent)
         return
     assert link is not None  # it has an inertia
+    axes = writing.take(link, mjcf.INERTIA_AXES)
     if link.inertial_is_computed:
         if comes_from_geoms(writing, link):
             return
@@ -55,6 +56,11 @@ def write_inertial(writing: Writing, body: BodyPlan, parent: Element) -> None:
     inertial = _acceptable(writing, body, link, inertial)
     element = parent.child("inertial", mass=number(inertial.mass), pos=vector_text(inertial.center))
     matrix = inertial.inertia
+    if axes is not None:
+        turn = quaternion_to_matrix(axes)
+        moments = np.diag(turn.T @ matrix @ turn)
+        element.set({"quat": numbers(axes), "diaginertia": numbers(moments.tolist())})
+        return
     noise = NOISE * float(np.abs(matrix).max())
     products = (float(matrix[0, 1]), float(matrix[0, 2]), float(matrix[1, 2]))
     off_diagonal = [p if abs(p) > noise else 0.0 for p in products]
