@@ -10,7 +10,7 @@ from kinema.trace import Value
 from ..sweeps.maths import Matrix, Vector, add, product, rotate, scale, sub, transpose, unrotate
 from .deepest import deepest
 from .directions import either, rounding, unit
-from .nearest import Difference, Nearest, Point, outside
+from .nearest import FAR, Difference, Nearest, Point, outside
 from .solid import Solid, Work
 from .support import CORES, Core
 
@@ -52,7 +52,7 @@ def meet_cores(work: Work, cores: tuple[Core, Core], a: Solid, b: Solid) -> Meet
         other = scale(shrink, second.farthest(scale(-1.0, direction)))
         return [*sub(mine, other), *mine]
 
-    difference = Difference(work.recorder, farthest, rounding(size))
+    difference = Difference(work.recorder, farthest, rounding(*position), first.is_round or second.is_round)
     radii = shrink * (first.radius + second.radius)
     found = _signed(difference, position, shrink * work.reach + radii)
     found = Nearest(found.direction, found.distance - radii, found.point)
@@ -68,7 +68,7 @@ def _signed(difference: Difference, position: Vector, reach: Value) -> Nearest:
     def overlap() -> list[Value]:
         deep = deepest(difference, near.direction)
         # of what nearly touches, a face has a better direction than what is between, but that may be longer
-        surely = trace.select(0.5, apart.inside, -1.0, apart.bound)
+        surely = trace.select(0.5, apart.inside, -FAR, apart.bound)
         return either(deep.distance + 8.0 * difference.rounding, surely, near.numbers(), deep.numbers())
 
     numbers = difference.recorder.where("overlap", touching, trace.sqrt(difference.rounding), overlap, near.numbers())

@@ -16,6 +16,7 @@ from kinema.trace import Recorder, Value
 from ..sweeps.maths import Vector, cross, dot, scale, sub
 from .directions import TINY, across, below, either, unit
 from .nearest import Difference, Nearest
+from .slide import slide
 from .surface import FACE, NORMAL, OFFSET, POINT, Surface
 
 STEPS = 40
@@ -36,13 +37,15 @@ class _State:
     n_faces: Value
     direction: Vector
     depth: Value
+    careful: Value
+    """1 after a step that failed: then a new point takes the place of one face only, which cannot fail."""
 
     def flat(self) -> list[Value]:
-        return [self.n_points, self.n_faces, *self.direction, self.depth]
+        return [self.n_points, self.n_faces, *self.direction, self.depth, self.careful]
 
     @classmethod
     def of(cls, flat: Sequence[Value]) -> _State:
-        return cls(flat[0], flat[1], flat[2:5], flat[5])
+        return cls(flat[0], flat[1], flat[2:5], flat[5], flat[6])
 
 
 def deepest(difference: Difference, towards: Vector) -> Nearest:
@@ -59,10 +62,20 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         return _step(difference, surface, _State.of(flat), tolerance)
 
-    start = _State(4.0, 4.0, towards, 1.0 / TINY)
+    start = _State(4.0, 4.0, towards, 1.0 / TINY, 0.0)
     end = _State.of(recorder.repeat("deepest", step, start.flat(), STEPS))
-    point = _point_below(recorder, surface, end, tolerance)
-    return Nearest(end.direction, -end.depth, point)
+    lowest, _ = surface.lowest(end.n_faces)
+    point = _point_below(recorder, surface, end.n_faces, lowest + 2.0 * tolerance)
+    if not difference.is_round:
+        return Nearest(end.direction, -end.depth, point)
+
+    def better() -> list[Value]:
+        direction, depth = slide(difference, end.direction, end.depth, tolerance)
+        return [*direction, depth]
+
+    unsure = end.depth - lowest
+    *direction, depth = recorder.where("slide", tolerance, unsure, better, [*end.direction, end.depth])
+    return Nearest(direction, -depth, point)
 
 
 def _first_points(difference: Difference, surface: Surface, towards: Vector) -> None:
@@ -102,18 +115,19 @@ def _step(difference: Difference, surface: Surface, old: _State, tolerance: Valu
     best = [*either(depth, old.depth, direction, old.direction), trace.minimum(old.depth, depth)]
 
     def grow() -> list[Value]:
-        return surface.grow(new, face, old.n_points, old.n_faces, 4.0 * difference.rounding)
+        above = trace.select(0.5, old.careful, 1.0 / TINY, 4.0 * difference.rounding)
+        n_points, n_faces, grown = surface.grow(new, face, old.n_points, old.n_faces, above)
+        return [n_points, n_faces, 1.0 - grown, trace.maximum(grown, 1.0 - old.careful)]
 
-    n_points, n_faces, going = recorder.where("grow", tolerance, depth - offset, grow, [old.n_points, old.n_faces, 0.0])
-    return [n_points, n_faces, *best], 0.5, going
+    n_points, n_faces, careful, going = recorder.where("grow", tolerance, depth - offset, grow, [old.n_points, old.n_faces, 0.0, 0.0])
+    return [n_points, n_faces, *best, careful], 0.5, going
 
 
-def _point_below(recorder: Recorder, surface: Surface, end: _State, tolerance: Value) -> Vector:
-    """The point of the first shape where the nearest face is below the origin.
+def _point_below(recorder: Recorder, surface: Surface, n_faces: Value, near: Value) -> Vector:
+    """The point of the first shape where a face that is near enough is below the origin.
 
-    Of faces in one plane, which are equally near, it is one; of that triangle the origin is most inside.
+    Of faces in one plane, which are equally near, it is one: that which the origin is most above.
     """
-    lowest, _ = surface.lowest(end.n_faces)
     best = recorder.local(4)
     recorder.write(best, [-1.0 / TINY, 0.0, 0.0, 0.0])
 
@@ -132,9 +146,9 @@ def _point_below(recorder: Recorder, surface: Surface, end: _State, tolerance: V
             recorder.write(best, [trace.maximum(old, least), *either(old, least, point, before)])
             return []
 
-        recorder.where("near", offset, lowest + 2.0 * tolerance, compare, [])
+        recorder.where("near", offset, near, compare, [])
 
-    recorder.count("faces", end.n_faces, look)
+    recorder.count("faces", n_faces, look)
     return [recorder.read(best, 1 + i) for i in range(3)]
 
 

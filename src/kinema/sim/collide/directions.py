@@ -43,9 +43,10 @@ def across(a: Vector) -> Vector:
     return unit(cross(a, other))
 
 
-def rounding(some: Value) -> Value:
-    """The distance from 1 to the next number, in the precision that the program runs in; any value serves to ask it."""
-    if not isinstance(some, trace.Scalar):
+def rounding(*values: Value) -> Value:
+    """The distance from 1 to the next number, in the precision that the program runs in; any symbol serves to ask it."""
+    some = next((v for v in values if isinstance(v, trace.Scalar)), None)
+    if some is None:
         return 2.0**-52
     one = trace.select(some, some, 2.0, 1.0)  # a number that is not folded before the precision is known
     third = one * (4.0 / 3.0) - 1.0

@@ -20,6 +20,8 @@ STEPS = 60
 """At most. Shapes with corners take about ten, round ones twice as many, in double precision more."""
 SLACK = 1e-10
 """How near is near enough, beside rounding."""
+IDLE = 4
+"""Steps that may bring nothing one after the other."""
 FAR = 1e15
 Point = Sequence[Value]
 """A point of the difference, and the point of the first shape that it is made with: six numbers."""
@@ -33,6 +35,8 @@ class Difference:
     farthest: Callable[[Vector], Point]
     rounding: Value
     """Of numbers about 1."""
+    is_round: bool = False
+    """Whether it has no end of corners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class _State:
     bound: Value
     """The shapes are at least so far apart."""
     inside: Value
+    idle: Value
+    """How many steps have brought nothing that single precision could show."""
 
     def flat(self) -> list[Value]:
         return [
@@ -82,12 +88,13 @@ class _State:
             self.distance,
             self.bound,
             self.inside,
+            self.idle,
         ]
 
     @classmethod
     def of(cls, flat: Sequence[Value]) -> _State:
         points = (flat[0:6], flat[6:12], flat[12:18])
-        return cls(points, flat[18:21], flat[21:24], *flat[24:27])
+        return cls(points, flat[18:21], flat[21:24], *flat[24:28])
 
 
 def outside(difference: Difference, towards: Vector, reach: Value) -> Outside:
@@ -96,7 +103,7 @@ def outside(difference: Difference, towards: Vector, reach: Value) -> Outside:
     near = first[:3]
     distance = trace.sqrt(dot(near, near))
     direction = unit(scale(-1.0, near))
-    start = _State((first, first, first), (1.0, 0.0, 0.0), direction, distance, -FAR, 0.0)
+    start = _State((first, first, first), (1.0, 0.0, 0.0), direction, distance, -FAR, 0.0, 0.0)
 
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         return _step(difference, _State.of(flat), reach)
@@ -114,10 +121,14 @@ def _step(difference: Difference, old: _State, reach: Value) -> tuple[list[Value
     # what is near enough, too far to matter, or no better than before stays as it is
     done = trace.maximum(below(old.distance - bound, tolerance), below(reach, bound))
     inside = (1.0 - done) * below(bound, 0.0) * found.inside
-    worse = (1.0 - inside) * (1.0 - below(found.distance, old.distance))
-    done = trace.maximum(done, worse)
+    # a step may gain less than can be seen, and the next one more
+    gained = below(found.distance, old.distance * (1.0 - difference.rounding))
+    worse = below(old.distance * (1.0 + 4.0 * difference.rounding), found.distance)
+    idle = trace.select(0.5, gained, 0.0, old.idle + 1.0)
+    worse = trace.maximum(worse, below(IDLE - 0.5, idle))
+    done = trace.maximum(done, (1.0 - inside) * worse)
     kept = [trace.select(0.5, done, a, b) for a, b in zip(old.flat(), found.flat(), strict=True)]
-    kept[-2:] = [bound, inside]
+    kept[-3:] = [bound, inside, idle]
     touching = below(found.distance, 4.0 * difference.rounding)
     again = (1.0 - done) * (1.0 - inside) * (1.0 - touching)
     return kept, 0.5, again
@@ -146,7 +157,7 @@ def _nearest_feature(new: Point, old: _State, flattest: Value) -> _State:
     distance = trace.sqrt(square)
     direction = unit(rest[3:], old.direction)
     points = (new, _which(old.points, i), _which(old.points, j))
-    return _State(points, rest[:3], direction, distance, old.bound, inside)
+    return _State(points, rest[:3], direction, distance, old.bound, inside, old.idle)
 
 
 def _which(points: Sequence[Point], number: Value) -> Point:

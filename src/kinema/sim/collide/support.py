@@ -28,6 +28,8 @@ class Core:
     """How far the shape reaches beyond its core [m]."""
     size: Value
     """How far any of it is from its centre at most [m]."""
+    is_round: bool = False
+    """Whether the core has no end of corners."""
 
 
 def sphere(recorder: Recorder, solid: Solid) -> Core:
@@ -49,7 +51,7 @@ def ellipsoid(recorder: Recorder, solid: Solid) -> Core:
         inverse = 1.0 / trace.maximum(length(scaled), TINY)
         return [s * d * inverse for s, d in zip(solid.size, scaled, strict=True)]
 
-    return Core(farthest, 0.0, trace.maximum(solid.size[0], trace.maximum(solid.size[1], solid.size[2])))
+    return Core(farthest, 0.0, trace.maximum(solid.size[0], trace.maximum(solid.size[1], solid.size[2])), True)
 
 
 def _rim(radius: Value, direction: Vector) -> list[Value]:
@@ -61,7 +63,7 @@ def _rim(radius: Value, direction: Vector) -> list[Value]:
 def cylinder(recorder: Recorder, solid: Solid) -> Core:
     """A circle, up or down."""
     radius, half, _ = solid.size
-    return Core(lambda d: [*_rim(radius, d), sign(d[2]) * half], 0.0, length([radius, half]))
+    return Core(lambda d: [*_rim(radius, d), sign(d[2]) * half], 0.0, length([radius, half]), True)
 
 
 def cone(recorder: Recorder, solid: Solid) -> Core:
@@ -73,7 +75,7 @@ def cone(recorder: Recorder, solid: Solid) -> Core:
         beyond = 2.0 * half * direction[2] - radius * length(direction[:2])
         return either(0.0, beyond, (0.0, 0.0, half), rim)
 
-    return Core(farthest, 0.0, length([radius, half]))
+    return Core(farthest, 0.0, length([radius, half]), True)
 
 
 def box(recorder: Recorder, solid: Solid) -> Core:
