@@ -9,10 +9,11 @@ from kinema.trace import Value
 
 from ..sweeps.maths import Matrix, Vector, add, product, rotate, scale, sub, transpose, unrotate
 from .deepest import deepest
-from .directions import either, rounding, unit
+from .directions import rounding, unit
 from .nearest import FAR, Difference, Nearest, Point, outside
 from .solid import Solid, Work
 from .support import CORES, Core
+from .vectors import either
 
 SMALLEST = 1e-7
 """Shapes are made to have the size one, but for those that are smaller [m]."""

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from . import height_field, manifold, plane_mesh
 from .convex import emit_one, meet
 from .features import FEATURES
-from .solid import KINDS, Pair, Solid, Work
+from .solid import KINDS, PairKind, Solid, Work
 from .support import CORES
-
-
-@dataclass(frozen=True, slots=True)
-class PairKind:
-    """Two kinds of shapes."""
-
-    touch: Pair
-    """Says where they touch."""
-    most: int
-    """Points at most."""
 
 
 def touch_convex(work: Work, a: Solid, b: Solid, *, kinds: tuple[str, str], several: bool) -> None:

@@ -14,10 +14,11 @@ from kinema import trace
 from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Vector, cross, dot, scale, sub
-from .directions import TINY, across, below, either, unit
+from .directions import TINY, across, below, unit
 from .nearest import Difference, Nearest
 from .slide import slide
 from .surface import FACE, NORMAL, OFFSET, POINT, Surface
+from .vectors import either
 
 STEPS = 40
 """Points that the polytope gets beside its first four, at most."""
@@ -119,7 +120,9 @@ def _step(difference: Difference, surface: Surface, old: _State, tolerance: Valu
         n_points, n_faces, grown = surface.grow(new, face, old.n_points, old.n_faces, above)
         return [n_points, n_faces, 1.0 - grown, trace.maximum(grown, 1.0 - old.careful)]
 
-    n_points, n_faces, careful, going = recorder.where("grow", tolerance, depth - offset, grow, [old.n_points, old.n_faces, 0.0, 0.0])
+    n_points, n_faces, careful, going = recorder.where(
+        "grow", tolerance, depth - offset, grow, [old.n_points, old.n_faces, 0.0, 0.0]
+    )
     return [n_points, n_faces, *best, careful], 0.5, going
 
 

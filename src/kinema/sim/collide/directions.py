@@ -1,4 +1,4 @@
-"""What convex shapes need of vectors: lengths, directions, choices."""
+"""Directions of length one, and what comparisons and rounding are, for the search among convex shapes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from kinema import trace
 from kinema.trace import Value
 
 from ..sweeps.maths import Vector, cross, dot, scale
+from .vectors import X, either
 
 TINY = 1e-30
 """Instead of a zero that something is divided by; a number in single precision, too."""
-
-
-def either(a: Value, b: Value, below: Vector, otherwise: Vector) -> list[Value]:
-    """One vector where a < b, else the other."""
-    return [trace.select(a, b, x, y) for x, y in zip(below, otherwise, strict=True)]
 
 
 def below(a: Value, b: Value) -> Value:
@@ -21,17 +17,7 @@ def below(a: Value, b: Value) -> Value:
     return trace.select(a, b, 1.0, 0.0)
 
 
-def sign(x: Value) -> Value:
-    """1 where a number is above zero, else -1."""
-    return trace.select(0.0, x, 1.0, -1.0)
-
-
-def length(a: Vector) -> Value:
-    """Of a vector."""
-    return trace.sqrt(dot(a, a))
-
-
-def unit(a: Vector, otherwise: Vector = (1.0, 0.0, 0.0)) -> Vector:
+def unit(a: Vector, otherwise: Vector = X) -> Vector:
     """A vector made as long as one; another where it has no direction."""
     square = dot(a, a)
     return either(square, TINY, otherwise, scale(1.0 / trace.sqrt(trace.maximum(square, TINY)), a))
@@ -39,12 +25,12 @@ def unit(a: Vector, otherwise: Vector = (1.0, 0.0, 0.0)) -> Vector:
 
 def across(a: Vector) -> Vector:
     """Some direction at a right angle to a unit vector."""
-    other = either(trace.absolute(a[0]), 0.6, (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+    other = either(trace.absolute(a[0]), 0.6, X, (0.0, 1.0, 0.0))
     return unit(cross(a, other))
 
 
 def rounding(*values: Value) -> Value:
-    """The distance from 1 to the next number, in the precision that the program runs in; any symbol serves to ask it."""
+    """The distance from 1 to the next number, in the precision that the program runs in; any symbol serves."""
     some = next((v for v in values if isinstance(v, trace.Scalar)), None)
     if some is None:
         return 2.0**-52

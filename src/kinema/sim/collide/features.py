@@ -10,10 +10,11 @@ from kinema import trace
 from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Vector, dot
-from .directions import TINY, below, either, length, sign, unit
+from .directions import TINY, below, unit
 from .hulls import MOST_CORNERS, list_of, normal_of
 from .solid import Solid
 from .support import corner
+from .vectors import either, length, sign
 
 ROUND = 8
 """Corners that stand for a circle."""

@@ -97,7 +97,9 @@ def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None
             for word, (center, radius) in zip(("a ", "b "), spheres, strict=True):
                 numbers |= {f"{word}center": center, f"{word}radius": [min(radius, UNLIMITED)]}
             numbers["margin"] = [float(max(s.model.pairs.margin[touch.pairs]))]
-        rows.append(PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets))
+        rows.append(
+            PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
+        )
 
     def body(code: RowCode) -> None:
         code.write("count", [0.0])
@@ -143,7 +145,8 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             round(float(pairs.solimp[p, 4])),
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
             is_culled(touch),
-            touch.capacity < sum(PAIRS[geoms.kinds[pairs.geom_a[x]], geoms.kinds[pairs.geom_b[x]]].most for x in touch.pairs),
+            touch.capacity
+            < sum(PAIRS[geoms.kinds[pairs.geom_a[x]], geoms.kinds[pairs.geom_b[x]]].most for x in touch.pairs),
         )
         friction = pairs.friction[p]
         bound = float(friction[0]) / options.impratio**0.5
@@ -223,7 +226,13 @@ def _touch(code: RowCode, kind: LookKind) -> None:
     def emit(distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
         def keep() -> None:
             if kind.full:
-                where(recorder, "room", code.read("count"), code.number("capacity"), lambda: _keep(code, kind, distance, point, normal, along))
+                where(
+                    recorder,
+                    "room",
+                    code.read("count"),
+                    code.number("capacity"),
+                    lambda: _keep(code, kind, distance, point, normal, along),
+                )
             else:
                 _keep(code, kind, distance, point, normal, along)
 
@@ -233,9 +242,7 @@ def _touch(code: RowCode, kind: LookKind) -> None:
     PAIRS[kind.kinds].touch(Work(recorder, margin, emit), a, b)
 
 
-def _keep(
-    code: RowCode, kind: LookKind, distance: Value, point: Vector, normal: Vector, along: Vector | None
-) -> None:
+def _keep(code: RowCode, kind: LookKind, distance: Value, point: Vector, normal: Vector, along: Vector | None) -> None:
     """A contact at the end of its set, with all that its force is made of."""
     layout, recorder = Layout(kind.dimension), code.recorder
     number = code.read("count")
@@ -245,7 +252,9 @@ def _keep(
     off = distance - code.number("force margin")
     hard = impedance(solimp, kind.power, off)
     spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"))
-    sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"))[1] if kind.own_sliding else damper
+    sliding = (
+        reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"))[1] if kind.own_sliding else damper
+    )
     first = bound if kind.elliptic else 1.0
     stiffness = trace.select(off, 0.0, hard / ((1.0 - hard) * code.number("weight")), 0.0)
     friction = code.numbers("friction") if kind.dimension > 1 else []

@@ -12,9 +12,10 @@ from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Matrix, Vector, add, dot, product, rotate, sub, transpose, unrotate
 from .convex import emit_one, meet_cores
-from .directions import either, length, rounding
+from .directions import rounding
 from .solid import Grid, Solid, Work
 from .support import CORES, Core
+from .vectors import either, length
 
 MOST_POINTS = 50
 """As many as MuJoCo makes of one height field and one shape."""

@@ -14,10 +14,11 @@ from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Vector, add, cross, rotate, scale, unrotate
 from .convex import Meeting, emit_at, emit_one
-from .directions import TINY, across, below, either, length, sign
+from .directions import TINY, across, below
 from .features import FEATURES
 from .reduce import drop_points
 from .solid import Solid, Work
+from .vectors import either, length, sign
 
 MOST_POINTS = 8
 OUTSIDE = 1e-5

@@ -14,7 +14,8 @@ from kinema import trace
 from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Vector, add, cross, dot, scale, sub
-from .directions import TINY, below, either, sign, unit
+from .directions import TINY, below, unit
+from .vectors import either, sign
 
 STEPS = 60
 """At most. Shapes with corners take about ten, round ones twice as many, in double precision more."""

@@ -8,9 +8,10 @@ from kinema import trace
 from kinema.trace import Value
 
 from ..sweeps.maths import Vector, add, cross, dot, rotate, scale, sub, unrotate
-from .directions import TINY, either, sign
+from .directions import TINY
 from .solid import Solid, Work
 from .support import corner
+from .vectors import either, sign
 
 POINTS = 4
 SLACK = 1e-4

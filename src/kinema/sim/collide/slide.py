@@ -8,8 +8,9 @@ from kinema import trace
 from kinema.trace import Value
 
 from ..sweeps.maths import Vector, dot, scale, sub
-from .directions import below, either, unit
+from .directions import below, unit
 from .nearest import Difference
+from .vectors import either
 
 STEPS = 40
 LONGER, SHORTER = 1.6, 0.4

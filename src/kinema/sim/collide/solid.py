@@ -82,5 +82,16 @@ class Work:
 Pair = Callable[[Work, Solid, Solid], None]
 """Says where two solids touch; the kind of the first comes first in `KINDS`."""
 
+
+@dataclass(frozen=True, slots=True)
+class PairKind:
+    """Two kinds of shapes."""
+
+    touch: Pair
+    """Says where they touch."""
+    most: int
+    """Points at most."""
+
+
 KINDS = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
 """Kinds of shapes, in the order in which they stand in a pair."""

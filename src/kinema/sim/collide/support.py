@@ -12,8 +12,9 @@ from kinema import trace
 from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import ZERO, Vector, dot
-from .directions import TINY, either, length, sign
+from .directions import TINY
 from .solid import Hull, Solid
+from .vectors import either, length, sign
 
 Farthest = Callable[[Vector], Vector]
 """From a direction, of any length, to the farthest point of a core, both in the axes of the shape."""

@@ -78,9 +78,7 @@ class Touches:
             capacity = min(most, MOST)
             width = Layout(dimension).width
             self.sets.append(
-                TouchSet(
-                    (first, second), kind, chosen, capacity, s.take(capacity * width), s.take(1), s.take(1)
-                )
+                TouchSet((first, second), kind, chosen, capacity, s.take(capacity * width), s.take(1), s.take(1))
             )
 
     def number(self, *, between_frames: bool = False) -> Value:
@@ -102,9 +100,7 @@ class Touches:
         targets = {"a ": frame_ref(touch.frames[0]), "b ": frame_ref(touch.frames[1])}
         return self.s.row(touch.kind, targets, places, {})
 
-    def each(
-        self, name: str, body: Callable[[RowCode, SetKind], None], rows: Sequence[PartRow] | None = None
-    ) -> None:
+    def each(self, name: str, body: Callable[[RowCode, SetKind], None], rows: Sequence[PartRow] | None = None) -> None:
         """Each set that has contacts, by itself; a loop that stays."""
 
         def run(code: RowCode) -> None:
