@@ -9,7 +9,7 @@ from kinema.trace import Value
 
 from ..sweeps.maths import Matrix, Vector, add, product, rotate, scale, sub, transpose, unrotate
 from .deepest import deepest
-from .directions import rounding, unit
+from .directions import TINY, rounding, unit
 from .nearest import FAR, Difference, Nearest, Point, outside
 from .solid import Solid, Work
 from .support import CORES, Core
@@ -69,7 +69,7 @@ def _signed(difference: Difference, position: Vector, reach: Value) -> Nearest:
     def overlap() -> list[Value]:
         deep = deepest(difference, near.direction)
         # of what nearly touches, a face has a better direction than what is between, but that may be longer
-        surely = trace.select(0.5, apart.inside, -FAR, apart.bound)
+        surely = trace.select((1.0 - apart.inside) * apart.bound, TINY, -FAR, apart.bound)
         return either(deep.distance + 8.0 * difference.rounding, surely, near.numbers(), deep.numbers())
 
     numbers = difference.recorder.where("overlap", touching, trace.sqrt(difference.rounding), overlap, near.numbers())

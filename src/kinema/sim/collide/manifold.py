@@ -23,7 +23,7 @@ from .vectors import either, length, sign
 MOST_POINTS = 8
 OUTSIDE = 1e-5
 """A corner that is so little beside an edge, against the size of the shapes, is not cut off."""
-SHALLOWER = (0.05, 2e-5)
+SHALLOWER = (0.01, 2e-5)
 """How much less deep the deepest corner may be than the shapes are: a share, and against the size of the shapes."""
 PARALLEL = 0.05
 """The sine of the angle between edges that touch in more than a point."""
@@ -219,7 +219,8 @@ class _Patch:
         def look(turn: Value) -> None:
             x, y, z = (recorder.read(left, i, CORNER * turn) for i in range(CORNER))
             facing = base[2] + knife.slope[0] * (x - base[0]) + knife.slope[1] * (y - base[1])
-            gap = trace.select(0.5, cut.is_first, facing - z, z - facing)
+            # nothing is deeper than the shapes are, but for corners that are a little outside and faces without an area
+            gap = trace.maximum(trace.select(0.5, cut.is_first, facing - z, z - facing), meeting.found.distance)
             number, deepest, least = (recorder.read(state, i) for i in range(3))
             near = below(gap, reach)
             recorder.write(
