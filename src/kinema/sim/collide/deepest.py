@@ -8,7 +8,7 @@ need not be inside, which nobody could promise of shapes that just touch: offset
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kinema import trace
 from kinema.trace import Recorder, Value
@@ -17,13 +17,14 @@ from ..sweeps.maths import Vector, cross, dot, scale, sub
 from .directions import TINY, across, below, unit
 from .nearest import Difference, Nearest
 from .slide import slide
-from .surface import FACE, NORMAL, OFFSET, POINT, Surface
+from .surface import FACE, GONE, NORMAL, OFFSET, POINT, Surface
 from .vectors import either
 
 STEPS = 40
 """Points that the polytope gets beside its first four, at most."""
 SLACK = 1e-9
 """How deep is deep enough, beside rounding."""
+UNKNOWN = 1e20
 FIRST = ((0, 1, 2), (0, 3, 1), (1, 3, 2), (2, 3, 0))
 """Corners of the first faces, once around as seen from outside."""
 BESIDE = ((1, 2, 3), (3, 2, 0), (1, 3, 0), (2, 1, 0))
@@ -63,10 +64,14 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         return _step(difference, surface, _State.of(flat), tolerance)
 
-    start = _State(4.0, 4.0, towards, 1.0 / TINY, 0.0)
+    first, second = (surface.point(float(i)) for i in range(2))
+    beside = across(unit(sub(second[:3], first[:3])))
+    start = _State(4.0, 4.0, beside, UNKNOWN, 0.0)
     end = _State.of(recorder.repeat("deepest", step, start.flat(), STEPS))
+    # where the difference is but a line, there is no face, and it is no deeper beside it than any of its points
+    end = replace(end, depth=trace.select(end.depth, 0.5 * UNKNOWN, end.depth, dot(first[:3], beside)))
     lowest, _ = surface.lowest(end.n_faces)
-    point = _point_below(recorder, surface, end.n_faces, lowest + 2.0 * tolerance)
+    point = _point_below(recorder, surface, end.n_faces, lowest + 2.0 * tolerance, first[3:])
     if not difference.is_round:
         return Nearest(end.direction, -end.depth, point)
 
@@ -112,7 +117,7 @@ def _step(difference: Difference, surface: Surface, old: _State, tolerance: Valu
     offset, face = surface.lowest(old.n_faces)
     direction = [recorder.read(surface.faces, NORMAL + i, FACE * face) for i in range(3)]
     new = difference.farthest(direction)
-    depth = dot(new[:3], direction)
+    depth = trace.select(offset, 0.5 * GONE, dot(new[:3], direction), UNKNOWN)
     best = [*either(depth, old.depth, direction, old.direction), trace.minimum(old.depth, depth)]
 
     def grow() -> list[Value]:
@@ -126,13 +131,13 @@ def _step(difference: Difference, surface: Surface, old: _State, tolerance: Valu
     return [n_points, n_faces, *best, careful], 0.5, going
 
 
-def _point_below(recorder: Recorder, surface: Surface, n_faces: Value, near: Value) -> Vector:
+def _point_below(recorder: Recorder, surface: Surface, n_faces: Value, near: Value, otherwise: Vector) -> Vector:
     """The point of the first shape where a face that is near enough is below the origin.
 
     Of faces in one plane, which are equally near, it is one: that which the origin is most above.
     """
     best = recorder.local(4)
-    recorder.write(best, [-1.0 / TINY, 0.0, 0.0, 0.0])
+    recorder.write(best, [-1.0 / TINY, *otherwise])
 
     def look(turn: Value) -> None:
         offset = recorder.read(surface.faces, OFFSET, FACE * turn)
@@ -149,7 +154,7 @@ def _point_below(recorder: Recorder, surface: Surface, n_faces: Value, near: Val
             recorder.write(best, [trace.maximum(old, least), *either(old, least, point, before)])
             return []
 
-        recorder.where("near", offset, near, compare, [])
+        recorder.where("near", offset, trace.minimum(near, 0.5 * GONE), compare, [])
 
     recorder.count("faces", n_faces, look)
     return [recorder.read(best, 1 + i) for i in range(3)]

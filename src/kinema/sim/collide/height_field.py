@@ -33,6 +33,8 @@ def touch_field(work: Work, field: Solid, shape: Solid, *, kind: str) -> None:
     """Where a convex shape touches a height field."""
     recorder, grid = work.recorder, field.grid
     assert grid is not None
+    if kind == "sphere":  # nobody says how it is turned
+        shape = replace(shape, rotation=field.rotation)
     core = CORES[kind](recorder, shape)
     place = unrotate(field.rotation, sub(shape.position, field.position))
     low, high = _bounds(recorder, core, product(transpose(field.rotation), shape.rotation), place, work.reach)
