@@ -7,12 +7,21 @@ from functools import partial
 from . import height_field, manifold, plane_mesh
 from .convex import emit_one, meet
 from .features import FEATURES
+from .near_part import near_part
 from .solid import KINDS, PairKind, Solid, Work
 from .support import CORES
 
 
 def touch_convex(work: Work, a: Solid, b: Solid, *, kinds: tuple[str, str], several: bool) -> None:
-    """Where two convex shapes touch: in one point, or in the corners of what their faces have in common."""
+    """Where two convex shapes touch: in one point, or in the corners of what their faces have in common.
+
+    Of a box that is very large, a floor perhaps, only what is near the other shape matters.
+    """
+    cores = CORES[kinds[0]](work.recorder, a), CORES[kinds[1]](work.recorder, b)
+    if kinds[0] == "box":
+        a = near_part(work, a, b, cores[1].size)
+    if kinds[1] == "box":
+        b = near_part(work, b, a, cores[0].size)
     meeting = meet(work, kinds, a, b)
     if several:
         manifold.emit_several(work, kinds, meeting, a, b)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from kinema import trace
 from kinema.trace import Recorder, Value
 
-from ..sweeps.maths import Vector, cross, dot, scale, sub
+from ..sweeps.maths import ZERO, Vector, cross, dot, scale, sub
 from .directions import TINY, across, below, unit
 from .nearest import Difference, Nearest
 from .slide import slide
@@ -64,8 +64,12 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         return _step(difference, surface, _State.of(flat), tolerance)
 
-    first, second = (surface.point(float(i)) for i in range(2))
-    beside = across(unit(sub(second[:3], first[:3])))
+    first, *others = (surface.point(float(i)) for i in range(4))
+    longest: Vector = ZERO
+    for other in others:
+        along = sub(other[:3], first[:3])
+        longest = either(dot(longest, longest), dot(along, along), along, longest)
+    beside = across(unit(longest))
     start = _State(4.0, 4.0, beside, UNKNOWN, 0.0)
     end = _State.of(recorder.repeat("deepest", step, start.flat(), STEPS))
     # where the difference is but a line, there is no face, and it is no deeper beside it than any of its points
@@ -91,7 +95,8 @@ def _first_points(difference: Difference, surface: Surface, towards: Vector) -> 
     def look(turn: Value) -> None:
         p = [surface.point(float(i))[:3] for i in range(3)]
         along = unit(sub(p[1], p[0]))
-        beside, above = across(along), unit(cross(sub(p[1], p[0]), sub(p[2], p[0])), across(along))
+        beside = across(along)
+        above = unit(cross(sub(p[1], p[0]), sub(p[2], p[0])), cross(along, beside))
         direction = either(turn, 0.5, towards, either(turn, 1.5, beside, above))
         one, other = difference.farthest(direction), difference.farthest(scale(-1.0, direction))
         height = [trace.absolute(dot(direction, sub(x[:3], p[0]))) for x in (one, other)]
