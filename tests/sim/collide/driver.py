@@ -71,7 +71,7 @@ def program_of(pair: PairKind, add: Callable[[str, Recorder, Solid], Solid] | No
         made = Solid(position, [rotation[i : i + 3] for i in (0, 3, 6)], size)
         return made if add is None else add(name, recorder, made)
 
-    recorder.write("points", [0.0] * (WIDTH * (pair.most + SPARE)))
+    recorder.write("points", [0.0], WIDTH * (pair.most + SPARE) - 1)  # there are so many numbers
     recorder.new_line()
     pair.touch(Work(recorder, reach, emit), solid("a"), solid("b"))
     return recorder.finish({"count": [recorder.read(found)]})
