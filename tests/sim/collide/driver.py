@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from kinema.foundation import Array
 from kinema.sim.collide.frame import tangents
 from kinema.sim.collide.pairs import PAIRS
-from kinema.sim.collide.solid import Solid, Work
+from kinema.sim.collide.solid import PairKind, Solid, Work
 from kinema.sim.sweeps.maths import Vector
 from kinema.trace import Program, Recorder, Value, interpret, select
 
@@ -45,6 +45,11 @@ class Poses:
 
 def program(kinds: tuple[str, str], prefix: str = "") -> Program:
     """Writes the number of points, and the points."""
+    return program_of(PAIRS[kinds], prefix=prefix)
+
+
+def program_of(pair: PairKind, add: Callable[[str, Recorder, Solid], Solid] | None = None, prefix: str = "") -> Program:
+    """The same of any pair; a function may add to a solid, by its name, what is not in the arrays of poses."""
     recorder = Recorder(prefix)
     found, reach = recorder.local(1), recorder.read("reach")
     recorder.write(found, [0.0])
@@ -63,11 +68,12 @@ def program(kinds: tuple[str, str], prefix: str = "") -> Program:
         position, rotation, size = (
             [recorder.read(f"{name} {part}", i) for i in range(count)] for part, count in INPUTS.items()
         )
-        return Solid(position, [rotation[i : i + 3] for i in (0, 3, 6)], size)
+        made = Solid(position, [rotation[i : i + 3] for i in (0, 3, 6)], size)
+        return made if add is None else add(name, recorder, made)
 
-    recorder.write("points", [0.0] * (WIDTH * (PAIRS[kinds].most + SPARE)))
+    recorder.write("points", [0.0], WIDTH * (pair.most + SPARE) - 1)  # there are so many numbers
     recorder.new_line()
-    PAIRS[kinds].touch(Work(recorder, reach, emit), solid("a"), solid("b"))
+    pair.touch(Work(recorder, reach, emit), solid("a"), solid("b"))
     return recorder.finish({"count": [recorder.read(found)]})
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .box_box import box_box
 from .boxes import sphere_box
 from .capsule_box import capsule_box
@@ -11,19 +9,8 @@ from .capsules import capsule_capsule, sphere_capsule
 from .cylinders import sphere_cylinder
 from .ellipsoids import sphere_ellipsoid
 from .plane import plane_box, plane_capsule, plane_cone, plane_cylinder, plane_ellipsoid, plane_sphere
-from .solid import Pair
+from .solid import PairKind
 from .spheres import sphere_sphere
-
-
-@dataclass(frozen=True, slots=True)
-class PairKind:
-    """Two kinds of shapes."""
-
-    touch: Pair
-    """Says where they touch."""
-    most: int
-    """Points at most."""
-
 
 PAIRS: dict[tuple[str, str], PairKind] = {
     ("plane", "sphere"): PairKind(plane_sphere, 1),

@@ -25,20 +25,38 @@ class Solid:
     """From its axes to those of the world."""
     size: Vector
     """Three numbers [m]: radius (sphere); radius and half the length of the straight part (capsule), of all of it
-    (cylinder, cone); half extents (box); half axes (ellipsoid)."""
+    (cylinder, cone); half extents (box); half axes (ellipsoid); half extents across, and how far the base is below zero
+    (height field)."""
     hull: Hull | None = None
     """The corners of a convex mesh."""
+    grid: Grid | None = None
+    """The heights of a height field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hull:
-    """A convex mesh in a shared array of numbers."""
+    """A convex mesh in a shared array of numbers: its corners, its faces, the corners of each face (`hulls.py`)."""
 
     read: Callable[[Value], Value]
     """The number at an index of the array."""
     first: Value
     """Where its numbers begin."""
     n_corners: Value
+    n_faces: Value = 0.0
+    radius: Value = 0.0
+    """How far any corner is from the origin at most [m]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Heights [m] in a shared array of numbers, row by row: along x within a row, along y from row to row."""
+
+    read: Callable[[Value], Value]
+    """The number at an index of the array."""
+    first: Value
+    """Where they begin."""
+    n_rows: Value
+    n_columns: Value
 
 
 class Emit(Protocol):
@@ -66,6 +84,17 @@ class Work:
 
 Pair = Callable[[Work, Solid, Solid], None]
 """Says where two solids touch; the kind of the first comes first in `KINDS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairKind:
+    """Two kinds of shapes."""
+
+    touch: Pair
+    """Says where they touch."""
+    most: int
+    """Points at most."""
+
 
 KINDS = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
 """Kinds of shapes, in the order in which they stand in a pair."""

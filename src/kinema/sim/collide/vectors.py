@@ -18,7 +18,7 @@ def column(rotation: Matrix, i: int) -> Vector:
     return [row[i] for row in rotation]
 
 
-def either(a: Value, b: Value, below: Vector, otherwise: Vector) -> Vector:
+def either(a: Value, b: Value, below: Vector, otherwise: Vector) -> list[Value]:
     """One vector where a < b, else the other."""
     return [trace.select(a, b, x, y) for x, y in zip(below, otherwise, strict=True)]
 
