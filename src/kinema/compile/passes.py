@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, geoms, keyframes, options, pack, paths, tendons, ties
+from . import actuators, bodies, couplings, geoms, keyframes, options, pack, paths, tendons, ties
 from .draft import Draft, Part
 
 PASSES: Sequence[Callable[[Draft], None]] = (
@@ -41,7 +41,7 @@ def compile_model(
         actuators=moved,
         tendons=lengths,
         ties=ties.pack_ties(draft),
-        couplings=ties.pack_couplings(draft),
+        couplings=couplings.pack_couplings(draft),
         qpos0=qpos0,
         gravity=options.gravity_of(draft, gravity),
         options=options.model_options(draft),

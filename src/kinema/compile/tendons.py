@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from kinema.words import mjcf
 
 from .draft import Draft
 from .find import all_of, find_joint
+from .loops import loop_lengths
 from .options import Switches, switches_of
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
 from .paths import path_pattern, tendon_path
@@ -32,6 +34,9 @@ class _Row:
     armature: float
     friction: float
     limits: tuple[float, float]
+    speed: float = 0.0
+    most: float = np.inf
+    per_inertia: bool = False
 
 
 def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
@@ -43,6 +48,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
             row = _row(draft, entity, tendon, switches, dofs)
             if row is not None:
                 rows.append(row)
+        rows += _of_loops(draft, entity, switches)
     n = len(rows)
 
     def column(name: str) -> Array:
@@ -57,7 +63,10 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     rest, limits = column("rest").reshape(n, 2), column("limits").reshape(n, 2)
     return TendonsInfo(
         names=[r.tendon.name for r in rows],
-        kinds=["fixed" if r.path < 0 else "spatial" for r in rows],
+        kinds=["fixed" if r.path < 0 else "drive" if r.most < np.inf or r.speed else "spatial" for r in rows],
+        per_inertia=np.array([r.per_inertia for r in rows], np.bool_),
+        target_speed=column("speed"),
+        most_force=column("most"),
         moment=column("moment").reshape(n, draft.n_dofs),
         stiffness=column("stiffness"),
         damping=column("damping"),
@@ -94,6 +103,27 @@ def _row(draft: Draft, entity: int, tendon: Tendon, switches: Switches, dofs: Do
         path, moment = found, path_pattern(draft, found)
     rest = tendon.spring_length or _rest(moment, dofs, path)
     return _Row(tendon, moment, path, rest, stiffness, damping, _armature(draft, tendon), friction, limits)
+
+
+def _of_loops(draft: Draft, entity: int, switches: Switches) -> Iterator[_Row]:
+    """What acts along the coordinates of joints that close loops."""
+    for length in loop_lengths(draft, entity):
+        tendon, moment = length.tendon, path_pattern(draft, length.path)
+        if moment.any():
+            yield _Row(
+                tendon,
+                moment,
+                length.path,
+                tendon.spring_length or (0.0, 0.0),
+                tendon.stiffness * switches.spring,
+                tendon.damping * switches.damper,
+                0.0,
+                tendon.friction * switches.frictionloss,
+                (tendon.lower, tendon.upper) if switches.limit else (-np.inf, np.inf),
+                length.speed,
+                tendon.force_range[1],
+                length.per_inertia,
+            )
 
 
 def _armature(draft: Draft, tendon: Tendon) -> float:

@@ -80,11 +80,18 @@ class TendonsInfo:
 
     names: list[str]
     kinds: list[str]
-    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path."""
+    """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path; or that of
+    a `drive` with a target."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
     damping: Array
+    per_inertia: npt.NDArray[np.bool_]
+    """Whether these are still to be multiplied by the inertia that its length moves at the start."""
+    target_speed: Array
+    """That the damper of a drive keeps to [m/s or rad/s]."""
+    most_force: Array
+    """Of a drive [N or N m]."""
     rest_lower: Array
     rest_upper: Array
     """The spring pulls below and above these lengths [m or rad]; NaN for the length where joints' springs rest."""

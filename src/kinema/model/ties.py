@@ -18,7 +18,7 @@ class TiesInfo:
 
     names: list[str]
     parts: list[tuple[str, ...]]
-    """What is held: `point`, `line`, `plane`, `rotation`, `axis`, `cross`."""
+    """What is held: `point`, `line x`, `plane x`, `rotation`, `axis x`, `cross xy`, `screw`: see `sim/constrain/ties.py`."""
     link_a: Ints
     link_b: Ints
     """-1 for the world."""
@@ -33,6 +33,8 @@ class TiesInfo:
     """Their axes there, (n, 3, 3)."""
     torque_scale: Array
     """Weight of rotation against translation [m]."""
+    pitch: Array
+    """Of screws [m/rad]."""
     solref: Array
     solimp: Array
     hard: npt.NDArray[np.bool_]
@@ -48,10 +50,13 @@ class CouplingsInfo:
     names: list[str]
     moment_a: Array
     moment_b: Array
-    """Of the follower and the leader, (n, n_dofs)."""
+    """Of the follower and the leader, (n, n_dofs); where that is a path, ones for what changes its length."""
+    path_a: Ints
+    path_b: Ints
+    """The paths whose lengths these are; -1 where they are sums of coordinates."""
     reference_a: Array
     reference_b: Array
-    """Lengths that count as zero."""
+    """Lengths that count as zero; NaN for that of the path at the start."""
     polynomial: Array
     """(n, 5)"""
     solref: Array

@@ -11,7 +11,7 @@ from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from ..sweeps.tree import Node
-from .limits import FAR
+from ..rigid.cones import FAR
 from .rows import Block, Known, Law, Rows
 
 

@@ -29,7 +29,11 @@ def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cord
 
 def _tendon(cord: Cord) -> Pull:
     (stiffness,), (damping,) = cord.of("stiffness"), cord.of("damping")
-    return Pull(-stiffness * tendon_stretch(cord) - damping * cord.speed, -damping)
+    pull = Pull(-stiffness * tendon_stretch(cord) - damping * cord.speed, -damping)
+    if cord.kind != "drive":
+        return pull
+    (speed,), (most,) = cord.of("target_speed"), cord.of("most_force")
+    return bounded(Pull(pull.force + damping * speed, pull.slope), -most, most)
 
 
 def tendon_stretch(cord: Cord) -> Value:
