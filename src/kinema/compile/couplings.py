@@ -75,7 +75,8 @@ def _couplings(draft: Draft, entity: int) -> Iterator[_Coupling]:
         else:
             draft.diagnostics.warning(
                 "sim.constraint",
-                f'constraint "{constraint.name}" ({constraint.kind.value}) is not simulated: {_REASONS[constraint.kind]}',
+                f'constraint "{constraint.name}" ({constraint.kind.value}) is not simulated: '
+                + _REASONS[constraint.kind],
                 origin=constraint.origin,
             )
     for joint in (j for j in draft.joints if j.entity == entity):
@@ -85,9 +86,7 @@ def _couplings(draft: Draft, entity: int) -> Iterator[_Coupling]:
         least, most = loop.joint.distance
         if loop.joint.kind in (JointKind.DISTANCE, JointKind.SIX_AXIS) and least == most > 0.0:
             path = straight_path(draft, loop)
-            yield _Coupling(
-                loop.joint.name, _along(draft, path), _nothing(draft), (least, 0.0, 0.0, 0.0, 0.0), HARD
-            )
+            yield _Coupling(loop.joint.name, _along(draft, path), _nothing(draft), (least, 0.0, 0.0, 0.0, 0.0), HARD)
 
 
 _REASONS = {
@@ -185,7 +184,7 @@ def _of_tendons(draft: Draft, entity: int, constraint: Constraint) -> _Coupling 
         if path is None:
             return None
         ends.append(_along(draft, path, np.nan))
-    return _Coupling(constraint.name, *ends, constraint.polynomial, constraint.solver)
+    return _Coupling(constraint.name, ends[0], ends[1], constraint.polynomial, constraint.solver)
 
 
 def _references(draft: Draft) -> Array:

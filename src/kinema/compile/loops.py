@@ -38,7 +38,7 @@ class Loop:
 
     @property
     def pitch(self) -> float:
-        """[m/rad]"""
+        """Of a screw [m/rad]."""
         return self.joint.pitch / (2 * math.pi)
 
 
@@ -94,7 +94,7 @@ def spot_of(end: Body | None, pose: Pose) -> Spot:
     return Spot(-1, pose) if end is None else Spot(end.frame, end.place @ pose)
 
 
-# --------------------------------------------------------------------------------------------------------- what it holds
+# ------------------------------------------------------------------------------------------------------- what it holds
 
 
 def _free(joint: Joint, motion: AxisMotion) -> list[Array]:
@@ -107,7 +107,7 @@ def _turned(joint: Joint) -> Array:
         return np.eye(3)
     turns, slides = _free(joint, AxisMotion.ROTATION), _free(joint, AxisMotion.TRANSLATION)
     if len(slides) == 2 and not turns:
-        turns = [np.cross(*slides)]
+        turns = [np.cross(slides[0], slides[1])]
     first, *others = [*turns, *slides, np.array([1.0, 0.0, 0.0])]
     main = first / np.linalg.norm(first)
     others += [np.eye(3)[int(np.argmin(np.abs(main)))]]
@@ -172,7 +172,8 @@ def _along_axis(draft: Draft, entity: int, loop: Loop, number: int, axis: Axis) 
     if limited and axis.motion is AxisMotion.ROTATION and axis.upper - axis.lower > 2 * math.pi and not joint.pitch:
         draft.diagnostics.warning(
             "sim.loop-axis",
-            f'the limits of joint "{joint.name}" are more than a turn apart: it closes a loop, where turns are not counted',
+            f'the limits of joint "{joint.name}" are left out: it closes a loop, where turns are not counted, and they '
+            "are more than a turn apart",
             origin=joint.origin,
         )
         limits = (-math.inf, math.inf)
@@ -183,7 +184,7 @@ def _along_axis(draft: Draft, entity: int, loop: Loop, number: int, axis: Axis) 
         stiffness=axis.stiffness,
         damping=axis.damping,
         friction=axis.friction,
-        spring_length=(axis.spring_reference,) * 2,
+        spring_length=(axis.spring_reference, axis.spring_reference),
         limit_solver=axis.limit_solver,
         friction_solver=axis.friction_solver,
         origin=joint.origin,
@@ -196,7 +197,7 @@ def _along_axis(draft: Draft, entity: int, loop: Loop, number: int, axis: Axis) 
             name=f"{name} drive",
             stiffness=drive.stiffness,
             damping=drive.damping,
-            spring_length=(drive.target_position,) * 2,
+            spring_length=(drive.target_position, drive.target_position),
             force_range=(-most, most),
             origin=joint.origin,
         )
@@ -268,7 +269,11 @@ def _cone(draft: Draft, loop: Loop) -> Iterator[LoopLength]:
 def _distance(draft: Draft, loop: Loop) -> Iterator[LoopLength]:
     """How far the frames of a distance joint, or of a six-axis one, may be apart."""
     joint, (least, most) = loop.joint, loop.joint.distance
-    if joint.kind not in (JointKind.DISTANCE, JointKind.SIX_AXIS) or least == most or (least <= 0.0 and most == math.inf):
+    if (
+        joint.kind not in (JointKind.DISTANCE, JointKind.SIX_AXIS)
+        or least == most
+        or (least <= 0.0 and most == math.inf)
+    ):
         return
     path = straight_path(draft, loop)
     lower = least if least > 0.0 else -math.inf

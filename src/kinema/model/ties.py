@@ -18,7 +18,8 @@ class TiesInfo:
 
     names: list[str]
     parts: list[tuple[str, ...]]
-    """What is held: `point`, `line x`, `plane x`, `rotation`, `axis x`, `cross xy`, `screw`: see `sim/constrain/ties.py`."""
+    """What is held: `point`, `line x`, `plane x`, `rotation`, `axis x`, `cross xy`, `screw`, as
+    `sim/constrain/ties.py` has them."""
     link_a: Ints
     link_b: Ints
     """-1 for the world."""

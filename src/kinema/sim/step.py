@@ -307,10 +307,11 @@ class Step:
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
             force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
-        alone = lone_accelerations(s, implicit, self.where, force) if fast else None
+        held_to_others = set() if hard is None else {dof for block in hard.blocks for dof in block.dofs}
+        alone = lone_accelerations(s, implicit, self.where, force, held_to_others) if fast else None
         change = implicit.factorised(least).solve("accelerations", force)
         if alone is not None:
-            correct_lone_bodies(s, alone, change)
+            correct_lone_bodies(s, alone, change, held_to_others)
         return change
 
     def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:

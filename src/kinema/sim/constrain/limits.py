@@ -16,7 +16,6 @@ from ..sweeps.tree import Node
 from .rows import Block, Known, Law, Rows
 
 
-
 def limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
     """A row for each limited joint; two where both limits may be near at once, or a ball is limited in two ways."""
     blocks = []

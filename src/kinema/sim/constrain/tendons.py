@@ -10,8 +10,8 @@ from kinema import trace
 from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..sweeps.tree import Node
 from ..rigid.cones import FAR
+from ..sweeps.tree import Node
 from .rows import Block, Known, Law, Rows
 
 

@@ -1,8 +1,8 @@
 """What ties two links together: points, frames and axes that are to coincide, and the joints that close loops.
 
 A tie is made of parts: a point on a point, on a line or on a plane; all axes along all axes, or one along one, or
-across one; a turn along with a travel. Each row of it is a pair of wrenches, one on each link, about a point of the second: the Jacobian is their
-power in the motion of each degree of freedom.
+across one; a turn along with a travel. Each row of it is a pair of wrenches, one on each link, about a point of the
+second: the Jacobian is their power in the motion of each degree of freedom.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ a, `plane x` across it, `axis x` free to turn about it; `cross xy` keeps the x o
 
 def is_turn(part: str) -> bool:
     """Whether a part holds axes, not points."""
-    return part.split()[0] in ("rotation", "axis", "cross")
+    return part.partition(" ")[0] in ("rotation", "axis", "cross")
 
 
 def tie_blocks(model: Model, nodes: list[Node]) -> list[Block]:

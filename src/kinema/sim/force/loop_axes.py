@@ -31,7 +31,11 @@ def loop_axis(ends: Sequence[Pose], numbers: Sequence[Value], kind: str) -> Foun
         return numbers[3] + dot(along, sub(child.position, parent.position)), along, (0.0, 0.0, 0.0)
     between = product(transpose(parent.rotation), child.rotation)
     if word == "cone":
-        far, levers = beyond_angle(matrix_quaternion(between), numbers[0]) if which == "all" else swing(between, numbers[:2], int(which))
+        far, levers = (
+            beyond_angle(matrix_quaternion(between), numbers[0])
+            if which == "all"
+            else swing(between, numbers[:2], int(which))
+        )
         return far, (0.0, 0.0, 0.0), rotate(child.rotation, levers)
     sine, cosine, torque = {"hinge": _hinge, "first": _first, "second": _second, "euler": _euler}[word](
         parent.rotation, child.rotation, between, [LETTERS.index(x) for x in which]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.foundation import Array
 from kinema.model import Model, Motion
@@ -98,7 +99,7 @@ def weigh_constraints(model: Model) -> None:
         model.pairs.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
     _, moments = measured(model, model.qpos0)
 
-    def along(levers: Array, paths: Array) -> list[float]:
+    def along(levers: Array, paths: npt.NDArray[np.int32]) -> list[float]:
         full = [lever * (moments[path] if path >= 0 else 1.0) for lever, path in zip(levers, paths, strict=True)]
         return [float(m @ inverse @ m) for m in full]
 

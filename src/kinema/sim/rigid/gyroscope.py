@@ -7,7 +7,7 @@ of its own the matrix with their slopes is small and separate, so that it can be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kinema.model import Motion
 from kinema.trace import RowCode, Value
@@ -21,11 +21,18 @@ from .kinematics import Pose
 
 
 def lone_accelerations(
-    s: Sweeps, implicit: TreeMatrix, where: Quantity[Pose], force: Quantity[list[Value]]
+    s: Sweeps,
+    implicit: TreeMatrix,
+    where: Quantity[Pose],
+    force: Quantity[list[Value]],
+    coupled: Collection[int] = (),
 ) -> Quantity[list[Value]] | None:
-    """The accelerations of lone free bodies, with the slopes of their gyroscopic forces; None where there are none."""
+    """The accelerations of lone free bodies, with the slopes of their gyroscopic forces; None where there are none.
+
+    Degrees of freedom that the matrix couples with those of others belong to no lone body.
+    """
     found: Quantity[list[Value]] = s.quantity("lone bodies")
-    rows = [_row(s, implicit, slides, ball) for slides, ball in lone_bodies(s.nodes)]
+    rows = [_row(s, implicit, slides, ball) for slides, ball in lone_bodies(s.nodes, coupled)]
 
     def body(code: RowCode) -> None:
         ball = s.node(code)
@@ -44,9 +51,11 @@ def lone_accelerations(
     return found if rows else None
 
 
-def correct_lone_bodies(s: Sweeps, better: Quantity[list[Value]], change: Quantity[list[Value]]) -> None:
+def correct_lone_bodies(
+    s: Sweeps, better: Quantity[list[Value]], change: Quantity[list[Value]], coupled: Collection[int] = ()
+) -> None:
     """Put their accelerations in the place of others."""
-    own = [node.index for slides, ball in lone_bodies(s.nodes) for node in (*slides, ball)]
+    own = [node.index for slides, ball in lone_bodies(s.nodes, coupled) for node in (*slides, ball)]
     s.each_frame("lone bodies corrected", lambda node: change.put(node.here, better[node.here]), only=own)
 
 
@@ -64,7 +73,7 @@ def _row(s: Sweeps, implicit: TreeMatrix, slides: list[Node], ball: Node) -> Par
     return s.row(row.kind, targets, {**row.places, **entries}, {**row.numbers, **axes})
 
 
-def lone_bodies(nodes: Sequence[Node]) -> list[tuple[list[Node], Node]]:
+def lone_bodies(nodes: Sequence[Node], coupled: Collection[int] = ()) -> list[tuple[list[Node], Node]]:
     """The three slides and the ball of each free joint that nothing else hangs on."""
     children = Counter(node.parent for node in nodes)
     known = {node.index: node for node in nodes}
@@ -76,6 +85,7 @@ def lone_bodies(nodes: Sequence[Node]) -> list[tuple[list[Node], Node]]:
             slides.insert(0, known[above])
             above = known[above].parent
         alone = children[ball.index] == 0 and all(children[s.index] == 1 for s in slides)
+        alone = alone and not any(dof in coupled for node in (*slides, ball) for dof in node.dofs)
         if ball.motion == Motion.BALL and not ball.inverted and len(slides) == 3 and above == WORLD and alone:
             straight = all(list(map(list, s.rotation)) == list(map(list, IDENTITY)) for s in slides[1:])
             if straight:
