@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class _Coupling:
     leader: _Length
     polynomial: tuple[float, ...]
     solver: SolverParameters
+    holder: int = -1
 
 
 def pack_couplings(draft: Draft) -> CouplingsInfo:
@@ -57,6 +58,7 @@ def pack_couplings(draft: Draft) -> CouplingsInfo:
         solimp=np.array([c.solver.solimp or DEFAULT_SOLIMP for c in found], np.float64).reshape(n, 5),
         hard=np.array([c.solver is HARD for c in found], np.bool_),
         weight=np.ones(n),
+        tie_idx=np.array([c.holder for c in found], np.int32),
     )
 
 
@@ -82,11 +84,15 @@ def _couplings(draft: Draft, entity: int) -> Iterator[_Coupling]:
     for joint in (j for j in draft.joints if j.entity == entity):
         yield from _mimics(draft, entity, joint.joint)
     for loop in loops_of(draft, entity):
-        yield from _mimics(draft, entity, loop.joint)
+        holder = draft.breakable.get((entity, loop.joint.name), -1)
+        for made in _mimics(draft, entity, loop.joint):
+            yield replace(made, holder=holder)
         least, most = loop.joint.distance
         if loop.joint.kind in (JointKind.DISTANCE, JointKind.SIX_AXIS) and least == most > 0.0:
             path = straight_path(draft, loop)
-            yield _Coupling(loop.joint.name, _along(draft, path), _nothing(draft), (least, 0.0, 0.0, 0.0, 0.0), HARD)
+            yield _Coupling(
+                loop.joint.name, _along(draft, path), _nothing(draft), (least, 0.0, 0.0, 0.0, 0.0), HARD, holder
+            )
 
 
 _REASONS = {
@@ -122,7 +128,7 @@ def _coordinate(draft: Draft, entity: int, name: str, axis: int) -> _Length | No
     loop = find_loop(draft, entity, name)
     if loop is None or axis >= len(loop.joint.axes) or loop.joint.kind is JointKind.SPHERICAL:
         return None
-    path = axis_path(draft, entity, loop, axis)
+    path = axis_path(draft, loop, axis)
     return None if path is None else _along(draft, path, float(loop.joint.axes[axis].reference))
 
 

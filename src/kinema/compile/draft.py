@@ -95,5 +95,7 @@ class Draft:
     n_dofs: int = 0
     pieces: list[Piece] = field(default_factory=list)
     """Of all paths."""
+    breakable: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Number of the tie of a joint that may break, by its entity and its name."""
     paths_of_tendons: dict[tuple[int, int], int] = field(default_factory=dict)
     """Number of a tendon's path, by its entity and its identity."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kinema.description import Axis, AxisMotion, DriveType, Joint, JointKind, Robot, Tendon
 from kinema.foundation import Array, Pose
 
+from .breaking import simulated_tree
 from .draft import Body, Draft, Spot
 from .paths import new_path
 
@@ -26,6 +27,7 @@ ALIGNED = 1e-9
 class Loop:
     """A joint that closes a loop."""
 
+    entity: int
     joint: Joint
     ends: tuple[Body | None, Body | None]
     """Parent and child."""
@@ -48,6 +50,8 @@ class LoopLength:
 
     tendon: Tendon
     path: int
+    holder: int = -1
+    """The tie that it goes with when that breaks."""
     speed: float = 0.0
     """That a drive is to keep."""
     per_inertia: bool = False
@@ -58,7 +62,7 @@ def loops_of(draft: Draft, entity: int) -> Iterator[Loop]:
     """All of them in a part, but for those that hold nothing anyway."""
     description = draft.parts[entity].description
     for robot in [description] if isinstance(description, Robot) else description.robots:
-        for joint in robot.tree().loops:
+        for joint in simulated_tree(robot).loops:
             if joint.kind is not JointKind.FREE and joint.enabled:
                 yield _loop(draft, entity, joint)
 
@@ -72,7 +76,7 @@ def _loop(draft: Draft, entity: int, joint: Joint) -> Loop:
     turn = Pose(rotation=_turned(joint))
     a, b = (find_end(draft, entity, name) for name in (joint.parent, joint.child))
     poses = [in_world(draft, entity, end, p) @ turn for end, p in ((a, joint.parent_pose), (b, joint.child_pose))]
-    return Loop(joint, (a, b), (poses[0], poses[1]), turn, _parts(joint, turn.rotation))
+    return Loop(entity, joint, (a, b), (poses[0], poses[1]), turn, _parts(joint, turn.rotation))
 
 
 def find_end(draft: Draft, entity: int, name: str | None) -> Body | None:
@@ -151,14 +155,20 @@ def _parts(joint: Joint, turn: Array) -> tuple[str, ...] | None:
 def loop_lengths(draft: Draft, entity: int) -> Iterator[LoopLength]:
     """What acts along the coordinates of all of them: limits, friction, springs and dampers, drives, distances."""
     for loop in loops_of(draft, entity):
-        for i, axis in enumerate(loop.joint.axes):
-            if not axis.locked:
-                yield from _along_axis(draft, entity, loop, i, axis)
-        yield from _cone(draft, loop)
-        yield from _distance(draft, loop)
+        holder = draft.breakable.get((entity, loop.joint.name), -1)
+        for length in _lengths(draft, loop):
+            yield replace(length, holder=holder)
 
 
-def _along_axis(draft: Draft, entity: int, loop: Loop, number: int, axis: Axis) -> Iterator[LoopLength]:
+def _lengths(draft: Draft, loop: Loop) -> Iterator[LoopLength]:
+    for i, axis in enumerate(loop.joint.axes):
+        if not axis.locked:
+            yield from _along_axis(draft, loop, i, axis)
+    yield from _cone(draft, loop)
+    yield from _distance(draft, loop)
+
+
+def _along_axis(draft: Draft, loop: Loop, number: int, axis: Axis) -> Iterator[LoopLength]:
     joint, drive = loop.joint, axis.drive
     name = joint.name if len(joint.moving_axes) == 1 else f"{joint.name}[{number}]"
     limits = (-math.inf, math.inf) if joint.kind is JointKind.SPHERICAL else (axis.lower, axis.upper)
@@ -166,7 +176,7 @@ def _along_axis(draft: Draft, entity: int, loop: Loop, number: int, axis: Axis) 
     driven = drive is not None and bool(drive.stiffness or drive.damping)
     if not (limited or driven or axis.stiffness or axis.damping or axis.friction):
         return
-    path = axis_path(draft, entity, loop, number)
+    path = axis_path(draft, loop, number)
     if path is None:
         return
     if limited and axis.motion is AxisMotion.ROTATION and axis.upper - axis.lower > 2 * math.pi and not joint.pitch:
@@ -201,16 +211,16 @@ def _along_axis(draft: Draft, entity: int, loop: Loop, number: int, axis: Axis) 
             force_range=(-most, most),
             origin=joint.origin,
         )
-        yield LoopLength(made, path, drive.target_velocity, drive.type is DriveType.ACCELERATION)
+        yield LoopLength(made, path, speed=drive.target_velocity, per_inertia=drive.type is DriveType.ACCELERATION)
 
 
-def axis_path(draft: Draft, entity: int, loop: Loop, number: int) -> int | None:
+def axis_path(draft: Draft, loop: Loop, number: int) -> int | None:
     """The path whose length is a coordinate of a joint that closes a loop; None where it has no such coordinate."""
     axis = loop.joint.axes[number]
     kind = _kind(loop, number)
     if axis.locked or kind is None:
         return None
-    key = (entity, id(axis))
+    key = (loop.entity, id(axis))
     if key not in draft.paths_of_tendons:
         factor, numbers = _numbers(loop, axis)
         (parent, child), poses = loop.ends, loop.poses

@@ -27,6 +27,7 @@ def compile_model(
         run(draft)
     qpos0 = pack.start_coordinates(draft)
     links, dofs = pack.pack_links(draft), pack.pack_dofs(draft)
+    held = ties.pack_ties(draft)
     lengths = tendons.pack_tendons(draft, dofs)
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
@@ -40,7 +41,7 @@ def compile_model(
         dofs=dofs,
         actuators=moved,
         tendons=lengths,
-        ties=ties.pack_ties(draft),
+        ties=held,
         couplings=couplings.pack_couplings(draft),
         qpos0=qpos0,
         gravity=options.gravity_of(draft, gravity),

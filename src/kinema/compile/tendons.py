@@ -34,6 +34,7 @@ class _Row:
     armature: float
     friction: float
     limits: tuple[float, float]
+    holder: int = -1
     speed: float = 0.0
     most: float = np.inf
     per_inertia: bool = False
@@ -64,6 +65,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     return TendonsInfo(
         names=[r.tendon.name for r in rows],
         kinds=["fixed" if r.path < 0 else "drive" if r.most < np.inf or r.speed else "spatial" for r in rows],
+        tie_idx=np.array([r.holder for r in rows], np.int32),
         per_inertia=np.array([r.per_inertia for r in rows], np.bool_),
         target_speed=column("speed"),
         most_force=column("most"),
@@ -120,6 +122,7 @@ def _of_loops(draft: Draft, entity: int, switches: Switches) -> Iterator[_Row]:
                 0.0,
                 tendon.friction * switches.frictionloss,
                 (tendon.lower, tendon.upper) if switches.limit else (-np.inf, np.inf),
+                length.holder,
                 length.speed,
                 tendon.force_range[1],
                 length.per_inertia,

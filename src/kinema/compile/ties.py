@@ -11,6 +11,7 @@ from kinema.description import Constraint, ConstraintKind, SolverParameters
 from kinema.foundation import Array, Pose
 from kinema.model import TiesInfo
 
+from .breaking import NEVER, may_break
 from .draft import Body, Draft
 from .find import all_of
 from .loops import Loop, find_end, in_world, loops_of
@@ -33,11 +34,14 @@ class _Tie:
     solver: SolverParameters
     torque_scale: float = 1.0
     pitch: float = 0.0
+    breaks_at: tuple[float, float] = (np.inf, np.inf)
 
 
 def pack_ties(draft: Draft) -> TiesInfo:
     """One row for each pair of links that are held together."""
-    ties = [tie for entity in range(len(draft.parts)) for tie in _ties(draft, entity)]
+    found = [(entity, tie) for entity in range(len(draft.parts)) for tie in _ties(draft, entity)]
+    draft.breakable = {(e, tie.name): i for i, (e, tie) in enumerate(found) if min(tie.breaks_at) < np.inf}
+    ties = [tie for _, tie in found]
     n = len(ties)
 
     def ends(side: str) -> tuple[list[int], list[int], Array, Array]:
@@ -68,6 +72,8 @@ def pack_ties(draft: Draft) -> TiesInfo:
         solimp=np.array([t.solver.solimp or DEFAULT_SOLIMP for t in ties], np.float64).reshape(n, 5),
         hard=np.array([t.solver is HARD for t in ties], np.bool_),
         weight=np.ones((n, 2)),
+        break_force=np.array([t.breaks_at[0] for t in ties], np.float64),
+        break_torque=np.array([t.breaks_at[1] for t in ties], np.float64),
     )
 
 
@@ -102,5 +108,6 @@ def _closing(draft: Draft, loop: Loop) -> Iterator[_Tie]:
             "that are at right angles to each other",
             origin=joint.origin,
         )
-    if loop.parts:
-        yield _Tie(joint.name, loop.parts, *loop.ends, *loop.poses, HARD, pitch=loop.pitch)
+    if loop.parts or (loop.parts is not None and may_break(joint)):
+        at = [x if x < NEVER else np.inf for x in (joint.break_force, joint.break_torque)]
+        yield _Tie(joint.name, loop.parts, *loop.ends, *loop.poses, HARD, pitch=loop.pitch, breaks_at=(at[0], at[1]))

@@ -86,6 +86,8 @@ class TendonsInfo:
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
     damping: Array
+    tie_idx: Ints
+    """The tie that it goes with when that breaks; -1 for none."""
     per_inertia: npt.NDArray[np.bool_]
     """Whether these are still to be multiplied by the inertia that its length moves at the start."""
     target_speed: Array

@@ -42,6 +42,14 @@ class TiesInfo:
     """Whether nobody asked for softness: then it holds as well as a step can make it."""
     weight: Array
     """About the inverse inertia that it moves at the start: of translation and of rotation, (n, 2)."""
+    break_force: Array
+    break_torque: Array
+    """It lets go when it bears more than either [N, N m]; infinite where it never does."""
+
+    @property
+    def breakable(self) -> npt.NDArray[np.bool_]:
+        """Which of them may break."""
+        return np.isfinite(self.break_force) | np.isfinite(self.break_torque)
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -65,3 +73,5 @@ class CouplingsInfo:
     hard: npt.NDArray[np.bool_]
     weight: Array
     """(n,)"""
+    tie_idx: Ints
+    """The tie that it goes with when that breaks; -1 for none."""

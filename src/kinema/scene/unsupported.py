@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -138,10 +137,6 @@ def _report_joints(description: Robot | World, diagnostics: Diagnostics) -> None
                 "sim.polynomial",
                 f'the spring and damper of joint "{joint.name}" are taken to be linear',
                 origin=joint.origin,
-            )
-        if joint.break_force < math.inf or joint.break_torque < math.inf:
-            diagnostics.warning(
-                "sim.breaking", f'joint "{joint.name}" never breaks in this simulation', origin=joint.origin
             )
     for link in description.links:
         if link.linear_velocity.any() or link.angular_velocity.any():

@@ -117,6 +117,10 @@ def _touching(settings: Settings) -> bool:
     return settings.contacts
 
 
+def _constrained(settings: Settings) -> bool:
+    return settings.constraints
+
+
 def _pushed(settings: Settings) -> bool:
     return settings.external_forces
 
@@ -134,6 +138,7 @@ ARRAYS = [
     ArrayInfo("vel", Owner.DOF, Use.STATE),
     ArrayInfo("stage_qpos", Owner.COORDINATE, Use.STATE, when=_in_stages),
     *(ArrayInfo(f"stage_{x}", Owner.DOF, Use.STATE, when=_in_stages) for x in ("vel", "shift", "sum_vel", "sum_acc")),
+    ArrayInfo("broken", Owner.TIE, Use.STATE, when=_constrained, needed=lambda model: bool(model.ties.breakable.any())),
     ArrayInfo("act", Owner.ACTUATOR, Use.STATE, needed=_activated),
     *(
         ArrayInfo(f"stage_{x}", Owner.ACTUATOR, Use.STATE, when=_in_stages, needed=_activated)

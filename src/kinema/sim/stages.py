@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kinema import trace
 from kinema.trace import Recorder
 
+from .constrain.breaking import note_broken
 from .force.activation import advance_activations
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
@@ -34,6 +35,12 @@ def forces(step: Step) -> None:
 def constrain(step: Step) -> None:
     """What constraints add to them."""
     _ = step.constraint_force
+
+
+def let_go(step: Step) -> None:
+    """Ties that bear more than they can are broken from now on."""
+    if step.rows is not None:
+        note_broken(step.s, step.rows[0])
 
 
 def accelerate(step: Step) -> None:
@@ -68,7 +75,7 @@ def integrate(step: Step) -> None:
 
 
 Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, forces, constrain, accelerate, integrate]
+STAGES: list[Stage] = [position, forces, constrain, let_go, accelerate, integrate]
 """The step, in order. A stage of another room goes between them."""
 
 

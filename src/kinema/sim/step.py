@@ -245,7 +245,8 @@ class Step:
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
             return rows, factors
 
-        if all(kind.near is not None for kind, own in kinds if own):
+        breaks = any(block.holder >= 0 for block in blocks)
+        if all(kind.near is not None for kind, own in kinds if own) and not breaks:
             counts = [kind.near(known, own) for kind, own in kinds if own and kind.near is not None]
             counts += [] if touches is None else [touches.number()]
             s.where("constraints", _sum(counts), solve)

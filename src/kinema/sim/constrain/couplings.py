@@ -5,6 +5,7 @@ from __future__ import annotations
 from kinema.model import Model
 from kinema.trace import Place, Row, RowCode, Value
 
+from ..arrays import Owner
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
 from .rows import Block, Known, Law, Rows
@@ -12,15 +13,16 @@ from .rows import Block, Known, Law, Rows
 
 def coupling_blocks(model: Model, nodes: list[Node]) -> list[Block]:
     """A row for each coupling of joints that these frames have."""
-    info, own = model.couplings, {d for node in nodes for d in node.dofs}
+    info, moved = model.couplings, {d for node in nodes for d in node.dofs}
     blocks = []
     for i in range(len(info.names)):
         dofs = [int(d) for d in (info.moment_a[i] != 0.0).nonzero()[0]]
         dofs = sorted({*dofs, *(int(d) for d in (info.moment_b[i] != 0.0).nonzero()[0])})
-        if dofs and own.issuperset(dofs):
+        if dofs and moved.issuperset(dofs):
             soft, hard = (info.solref[i].tolist(), info.solimp[i].tolist()), bool(info.hard[i])
+            own = {"of": (Owner.COUPLING, i), "called": "coupling", "holder": int(info.tie_idx[i])}
             weights, told = [float(info.weight[i])], {"coupling": i}
-            blocks.append(Block(Law.EQUALITY, dofs, 1, weights, *soft, hard=hard, tells=told))
+            blocks.append(Block(Law.EQUALITY, dofs, 1, weights, *soft, hard=hard, tells=told, **own))
     return blocks
 
 

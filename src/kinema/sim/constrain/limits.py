@@ -8,6 +8,7 @@ from kinema import trace
 from kinema.model import Model, Motion
 from kinema.trace import SCRATCH, RowCode, Value
 
+from ..arrays import Owner
 from ..rigid.cones import FAR, beyond_angle, swing
 from ..sweeps.loops import PartRow
 from ..sweeps.maths import quaternion_matrix
@@ -26,7 +27,8 @@ def limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
         margin = float(model.dofs.limit_margin[first])
         for side in _sides(model, node, margin):
             told = {"limit": node.index, "side": side}
-            blocks += [Block(Law.LIMIT, list(node.dofs), 1, weights, *soft, margin, tells=told)]
+            of = (Owner.DOF, first)
+            blocks += [Block(Law.LIMIT, list(node.dofs), 1, weights, *soft, margin, of=of, called="limit", tells=told)]
     return blocks
 
 

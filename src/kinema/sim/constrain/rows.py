@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
+from ..arrays import Owner
 from ..rigid.kinematics import Moving, Pose, Twist
 from ..sweeps.cords import Lengths
 from ..sweeps.loops import Quantity
@@ -75,8 +76,23 @@ class Block:
     """Whether it is to hold at the end of a step as well as a step can make it: nobody asked for softness."""
     drifts: bool = False
     """Whether its speed changes while no coordinate accelerates."""
+    of: tuple[Owner, int] | None = None
+    """Whose numbers it has, where they differ between environments."""
+    called: str = ""
+    """Under which of `OWN_NUMBERS`."""
+    holder: int = -1
+    """The tie that it goes with when that breaks."""
     tells: Mapping[str, object] = field(default_factory=dict)
     """What its kind wants to know of it again."""
+
+
+OWN_NUMBERS = {
+    "limit": {"solref": "limit_solref", "solimp": "limit_solimp"},
+    "friction": {"solref": "friction_solref", "solimp": "friction_solimp", "bound": "frictionloss"},
+    "tie": {"solref": "tie_solref", "solimp": "tie_solimp", "on": "tie_on"},
+    "coupling": {"solref": "coupling_solref", "solimp": "coupling_solimp", "on": "coupling_on"},
+}
+"""What blocks may have for each environment, and the arrays that hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,8 @@ class BlockKind:
     n_rows: int
     power: int
     drifts: bool
+    own: tuple[str, ...]
+    """What of it differs between environments."""
     patient: bool
     """Whether it comes back from afar no faster than `FASTEST`."""
 
@@ -123,9 +141,9 @@ class Rows:
         """Each block by itself, with the numbers that it has."""
         rows = []
         for block, places in zip(self.blocks, self.places, strict=True):
-            kind = BlockKind(
-                block.law, block.n_rows, round(block.solimp[4]), block.drifts, 0.0 < block.solref[0] < NO_TIME
-            )
+            own = self._own(block)
+            patient = 0.0 < block.solref[0] < NO_TIME
+            kind = BlockKind(block.law, block.n_rows, round(block.solimp[4]), block.drifts, tuple(sorted(own)), patient)
             numbers = {
                 "weights": list(block.weights),
                 "solref": list(sound(block.solref)),
@@ -133,8 +151,16 @@ class Rows:
                 "margin": [block.margin],
                 "bound": [block.bound],
             }
-            rows.append(self.s.row(kind, {}, {**places, **(more or {})}, numbers))
+            rows.append(self.s.row(kind, {}, {**places, **own, **(more or {})}, numbers))
         self.s.loop(name, rows, body)
+
+    def _own(self, block: Block) -> dict[str, Place]:
+        """Where a block finds what differs between environments."""
+        arrays = {} if block.of is None else self.s.arrays_of(*block.of)
+        own = {word: arrays[array] for word, array in OWN_NUMBERS.get(block.called, {}).items() if array in arrays}
+        if block.holder >= 0 and "broken" in self.s.places:
+            own["broken"] = self.s.arrays_of(Owner.TIE, block.holder)["broken"]
+        return own
 
     def total(self, name: str, body: Callable[[RowCode], Sequence[Value]], more: Mapping[str, Place]) -> list[Value]:
         """Sums over all blocks of two numbers each."""
@@ -161,14 +187,18 @@ class Rows:
 
         def body(code: RowCode) -> None:
             kind: BlockKind = code.kind  # type: ignore[assignment]
-            n, margin, solimp = kind.n_rows, code.number("margin"), code.numbers("solimp")
+            n, margin, solimp = kind.n_rows, code.number("margin"), _numbers(code, "solimp", 5)
             positions = [x - margin for x in code.array("position", n)]
             off = positions[0] if n == 1 else trace.sqrt(dot(positions, positions))
             hard = impedance(solimp, kind.power, off)
-            spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"))
+            spring, damper = reference(_numbers(code, "solref", 2), solimp[1], code.read("dt"))
             stiff = [hard / ((1.0 - hard) * weight) for weight in code.numbers("weights")]
             if kind.law is Law.LIMIT:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
+            if "on" in kind.own:
+                stiff = [trace.select(0.5, code.read("on"), x, 0.0) for x in stiff]
+            if "broken" in kind.own:
+                stiff = [trace.select(code.read("broken"), 0.5, x, 0.0) for x in stiff]
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
             back = [spring * hard * x for x in positions]
             if kind.patient:
@@ -234,6 +264,12 @@ class Rows:
         return Place(SCRATCH, self.places[number][array].row + row)
 
 
+def _numbers(code: RowCode, word: str, count: int) -> Sequence[Value]:
+    """Those of this environment, or of all of them."""
+    kind: BlockKind = code.kind  # type: ignore[assignment]
+    return code.array(word, count) if word in kind.own else code.numbers(word)
+
+
 def _product(code: RowCode) -> None:
     term = code.read("entry") * code.read("of")
     code.write("to", [term if code.kind == "first" else code.read("to") + term])
@@ -254,7 +290,7 @@ def pushes(code: RowCode, residuals: Sequence[Value]) -> list[tuple[Value, Value
         if kind.law is Law.LIMIT:
             force, slope = trace.select(x, 0.0, force, 0.0), trace.select(x, 0.0, d, 0.0)
         elif kind.law is Law.FRICTION:
-            bound = code.number("bound")
+            (bound,) = _numbers(code, "bound", 1)
             slope = trace.select(trace.absolute(force), bound, d, 0.0)
             force = trace.clamp(force, -bound, bound)
         result.append((force, slope))

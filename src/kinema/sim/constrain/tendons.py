@@ -24,8 +24,8 @@ def tendon_limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
             continue
         soft = info.limit_solref[i].tolist(), info.limit_solimp[i].tolist()
         for side in ("lower", "upper") if upper - lower <= 2.0 * margin else ("nearer",):
-            told = {"tendon limit": i, "side": side}
-            blocks.append(Block(Law.LIMIT, dofs, 1, [float(info.weight[i])], *soft, margin, tells=told))
+            told, holder = {"tendon limit": i, "side": side}, int(info.tie_idx[i])
+            blocks.append(Block(Law.LIMIT, dofs, 1, [float(info.weight[i])], *soft, margin, holder=holder, tells=told))
     return blocks
 
 
@@ -41,6 +41,7 @@ def tendon_friction_blocks(model: Model, nodes: list[Node]) -> list[Block]:
             info.friction_solref[i].tolist(),
             info.friction_solimp[i].tolist(),
             bound=float(info.frictionloss[i]),
+            holder=int(info.tie_idx[i]),
             tells={"tendon friction": i},
         )
         for i, dofs in _on(model, nodes)

@@ -15,6 +15,7 @@ from kinema import trace
 from kinema.model import Model
 from kinema.trace import Place, Row, RowCode, Value
 
+from ..arrays import Owner
 from ..force.wrap import angle_of
 from ..rigid.kinematics import Pose, Twist, twist_at, twists
 from ..rigid.links import acceleration_at
@@ -179,19 +180,18 @@ def is_turn(part: str) -> bool:
 
 def tie_blocks(model: Model, nodes: list[Node]) -> list[Block]:
     """A block for each tie whose links these frames move."""
-    ties, own = model.ties, {node.index for node in nodes}
+    ties, moved = model.ties, {node.index for node in nodes}
     blocks = []
     for i, parts in enumerate(ties.parts):
         both = int(ties.frame_a[i]), int(ties.frame_b[i])
         frames = [f for f in both if f != WORLD]
         # what sits in one frame cannot be moved apart or together: all that would be left is rounding
-        if both[0] != both[1] and own.issuperset(frames):
+        if parts and both[0] != both[1] and moved.issuperset(frames):
             weights = [float(ties.weight[i, int(is_turn(p))]) for p in parts for _ in range(PARTS[p][0])]
             dofs = sorted({d for f in frames for n in _path(model, f) for d in model.dofs_of_frame(n)})
-            solref, solimp = ties.solref[i].tolist(), ties.solimp[i].tolist()
-            blocks.append(
-                Block(Law.EQUALITY, dofs, len(weights), weights, solref, solimp, drifts=True, tells={"tie": i})
-            )
+            soft = ties.solref[i].tolist(), ties.solimp[i].tolist()
+            own = {"of": (Owner.TIE, i), "called": "tie", "holder": i if ties.breakable[i] else -1}
+            blocks.append(Block(Law.EQUALITY, dofs, len(weights), weights, *soft, drifts=True, tells={"tie": i}, **own))
     return blocks
 
 
@@ -207,6 +207,9 @@ def fill_ties(known: Known, rows: Rows) -> None:
     s, where, frames = known.s, known.where, known.frames
     ties = [(i, int(b.tells["tie"])) for i, b in enumerate(rows.blocks) if "tie" in b.tells]  # type: ignore[call-overload]
     own = {i: {side: s.take(6 * rows.blocks[i].n_rows) for side in SIDES} | {"about": s.take(3)} for i, _ in ties}
+    for i, _ in ties:
+        if rows.blocks[i].holder >= 0:
+            rows.places[i]["wrenches"] = own[i]["b "]
     info, table = s.model.ties, []
     for i, tie in ties:
         targets = {"a ": frame_ref(int(info.frame_a[tie])), "b ": frame_ref(int(info.frame_b[tie]))}

@@ -53,6 +53,8 @@ class CordKind:
     turns: bool = False
     dynamics: str = "none"
     early: bool = False
+    breaks: bool = False
+    """Whether it goes with a tie that may break."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +157,10 @@ class Cords:
         if self.name == "actuators":
             kind = replace(kind, dynamics=table.dynamics[i], early=bool(table.early[i]))
             own |= self.loops.arrays_of(Owner.ACTUATOR, i)
+        holder = int(table.tie_idx[i]) if hasattr(table, "tie_idx") else -1
+        if holder >= 0 and "broken" in self.loops.places:
+            kind = replace(kind, breaks=True)
+            own["broken"] = self.loops.arrays_of(Owner.TIE, holder)["broken"]
         constants: dict[str, list[float]] = {}
         for name in type(table).__dataclass_fields__:
             values = getattr(table, name)
@@ -169,7 +175,8 @@ class Cords:
             assert isinstance(kind, CordKind)
             length, speed = code.array("pair", 2) if kind.levers else (0.0, 0.0)
             pull = body(_cord(code, length, speed))
-            code.write("pair", [pull.force, pull.slope])
+            held = 1.0 - code.read("broken") if kind.breaks else 1.0
+            code.write("pair", [held * pull.force, held * pull.slope])
 
         return run
 
