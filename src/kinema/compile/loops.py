@@ -17,6 +17,7 @@ from kinema.foundation import Array, Pose
 from .breaking import simulated_tree
 from .draft import Body, Draft, Spot
 from .paths import new_path
+from .soft_limits import limit_softness, limit_spring
 
 LETTERS = "xyz"
 ALIGNED = 1e-9
@@ -56,6 +57,8 @@ class LoopLength:
     """That a drive is to keep."""
     per_inertia: bool = False
     """Whether its gains are per unit of inertia."""
+    spring: tuple[float, float] = (0.0, 0.0)
+    """Of its limits, where a file gives one."""
 
 
 def loops_of(draft: Draft, entity: int) -> Iterator[Loop]:
@@ -195,12 +198,12 @@ def _along_axis(draft: Draft, loop: Loop, number: int, axis: Axis) -> Iterator[L
         damping=axis.damping,
         friction=axis.friction,
         spring_length=(axis.spring_reference, axis.spring_reference),
-        limit_solver=axis.limit_solver,
+        limit_solver=limit_softness(joint, axis),
         friction_solver=axis.friction_solver,
         origin=joint.origin,
     )
     if limited or axis.stiffness or axis.damping or axis.friction:
-        yield LoopLength(tendon, path)
+        yield LoopLength(tendon, path, spring=limit_spring(joint, axis))
     if drive is not None and driven:
         most = min(drive.max_force, axis.effort)
         made = Tendon(
@@ -272,8 +275,9 @@ def _cone(draft: Draft, loop: Loop) -> Iterator[LoopLength]:
     kind = "cone all" if cone.total else f"cone {cone.axis}"
     spots = [spot_of(end, pose) for end, pose in zip(loop.ends[::-1], loop.poses[::-1], strict=True)]
     path = new_path(draft, [(kind, spots, 1.0, (cone.angle_y, cone.angle_z))])
-    solver = joint.axes[0].limit_solver
-    yield LoopLength(Tendon(name=f"{joint.name} cone", lower=0.0, limit_solver=solver, origin=joint.origin), path)
+    solver, spring = limit_softness(joint, joint.axes[0]), limit_spring(joint, joint.axes[0])
+    tendon = Tendon(name=f"{joint.name} cone", lower=0.0, limit_solver=solver, origin=joint.origin)
+    yield LoopLength(tendon, path, spring=spring)
 
 
 def _distance(draft: Draft, loop: Loop) -> Iterator[LoopLength]:

@@ -38,6 +38,7 @@ class _Row:
     speed: float = 0.0
     most: float = np.inf
     per_inertia: bool = False
+    spring: tuple[float, float] = (0.0, 0.0)
 
 
 def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
@@ -81,6 +82,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
         limit_margin=np.array([r.tendon.limit_solver.margin for r in rows], np.float64),
         limit_solref=limit_solref,
         limit_solimp=limit_solimp,
+        limit_spring=column("spring").reshape(n, 2),
         frictionloss=column("friction"),
         friction_solref=friction_solref,
         friction_solimp=friction_solimp,
@@ -126,6 +128,7 @@ def _of_loops(draft: Draft, entity: int, switches: Switches) -> Iterator[_Row]:
                 length.speed,
                 tendon.force_range[1],
                 length.per_inertia,
+                length.spring,
             )
 
 

@@ -106,6 +106,7 @@ class TendonsInfo:
     limit_margin: Array
     limit_solref: Array
     limit_solimp: Array
+    limit_spring: Array
     frictionloss: Array
     friction_solref: Array
     friction_solimp: Array

@@ -28,7 +28,8 @@ def limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
         for side in _sides(model, node, margin):
             told = {"limit": node.index, "side": side}
             of = (Owner.DOF, first)
-            blocks += [Block(Law.LIMIT, list(node.dofs), 1, weights, *soft, margin, of=of, called="limit", tells=told)]
+            own = {"spring": model.dofs.limit_spring[first].tolist(), "of": of, "called": "limit"}
+            blocks += [Block(Law.LIMIT, list(node.dofs), 1, weights, *soft, margin, **own, tells=told)]
     return blocks
 
 

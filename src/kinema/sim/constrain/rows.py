@@ -22,7 +22,7 @@ from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
-from .impedance import impedance, reference, sound
+from .impedance import MOST, impedance, reference, sound
 
 FASTEST = 2.0
 """How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
@@ -70,6 +70,8 @@ class Block:
     solref: Sequence[float]
     solimp: Sequence[float]
     margin: float = 0.0
+    spring: Sequence[float] = (0.0, 0.0)
+    """Of a limit that is a spring and a damper itself: stiffness and damping [N/m or N m/rad, per second]."""
     bound: float = 0.0
     """Of friction."""
     hard: bool = False
@@ -103,6 +105,8 @@ class BlockKind:
     n_rows: int
     power: int
     drifts: bool
+    sprung: bool
+    """Whether it is a spring and a damper itself."""
     own: tuple[str, ...]
     """What of it differs between environments."""
     patient: bool
@@ -143,13 +147,22 @@ class Rows:
         for block, places in zip(self.blocks, self.places, strict=True):
             own = self._own(block)
             patient = 0.0 < block.solref[0] < NO_TIME
-            kind = BlockKind(block.law, block.n_rows, round(block.solimp[4]), block.drifts, tuple(sorted(own)), patient)
+            kind = BlockKind(
+                law=block.law,
+                n_rows=block.n_rows,
+                power=round(block.solimp[4]),
+                drifts=block.drifts,
+                sprung=block.spring[0] > 0.0,
+                own=tuple(sorted(own)),
+                patient=patient,
+            )
             numbers = {
                 "weights": list(block.weights),
                 "solref": list(sound(block.solref)),
                 "solimp": list(block.solimp),
                 "margin": [block.margin],
                 "bound": [block.bound],
+                "spring": list(block.spring),
             }
             rows.append(self.s.row(kind, {}, {**places, **own, **(more or {})}, numbers))
         self.s.loop(name, rows, body)
@@ -187,6 +200,9 @@ class Rows:
 
         def body(code: RowCode) -> None:
             kind: BlockKind = code.kind  # type: ignore[assignment]
+            if kind.sprung:
+                _stretch(code)
+                return
             n, margin, solimp = kind.n_rows, code.number("margin"), _numbers(code, "solimp", 5)
             positions = [x - margin for x in code.array("position", n)]
             off = positions[0] if n == 1 else trace.sqrt(dot(positions, positions))
@@ -268,6 +284,23 @@ def _numbers(code: RowCode, word: str, count: int) -> Sequence[Value]:
     """Those of this environment, or of all of them."""
     kind: BlockKind = code.kind  # type: ignore[assignment]
     return code.array(word, count) if word in kind.own else code.numbers(word)
+
+
+def _stretch(code: RowCode) -> None:
+    """A limit that is a spring and a damper, as they are at the end of the step: stable however hard they are.
+
+    From f = -k (x + dt v') - c v' with v' = v + dt a follow how hard a row is, and what it wants.
+    """
+    kind: BlockKind = code.kind  # type: ignore[assignment]
+    position, dt = code.read("position") - code.number("margin"), code.read("dt")
+    stiffness, damping = code.numbers("spring")
+    (weight,) = code.numbers("weights")
+    hard = dt * (stiffness * dt + damping)
+    most = trace.minimum(hard, MOST / ((1.0 - MOST) * weight))
+    if "broken" in kind.own:
+        most = trace.select(code.read("broken"), 0.5, most, 0.0)
+    code.write("stiffness", [trace.select(position, 0.0, most, 0.0)])
+    code.write("wanted", [-(code.read("speed") / dt) - stiffness * position / hard])
 
 
 def _product(code: RowCode) -> None:
