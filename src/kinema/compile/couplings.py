@@ -38,6 +38,7 @@ class _Coupling:
     polynomial: tuple[float, ...]
     solver: SolverParameters
     holder: int = -1
+    active: bool = True
 
 
 def pack_couplings(draft: Draft) -> CouplingsInfo:
@@ -58,6 +59,7 @@ def pack_couplings(draft: Draft) -> CouplingsInfo:
         solimp=np.array([c.solver.solimp or DEFAULT_SOLIMP for c in found], np.float64).reshape(n, 5),
         hard=np.array([c.solver is HARD for c in found], np.bool_),
         weight=np.ones(n),
+        active=np.array([c.active for c in found], np.bool_),
         tie_idx=np.array([c.holder for c in found], np.int32),
     )
 
@@ -73,7 +75,7 @@ def _couplings(draft: Draft, entity: int) -> Iterator[_Coupling]:
             ConstraintKind.GEAR: _of_gear,
         }.get(constraint.kind, _of_nothing)(draft, entity, constraint)
         if made is not None:
-            yield made
+            yield replace(made, active=constraint.active)
         else:
             draft.diagnostics.warning(
                 "sim.constraint",

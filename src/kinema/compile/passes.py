@@ -19,10 +19,17 @@ PASSES: Sequence[Callable[[Draft], None]] = (
 
 
 def compile_model(
-    parts: Sequence[Part], gravity: ArrayLike | None = None, diagnostics: Diagnostics | None = None
+    parts: Sequence[Part],
+    gravity: ArrayLike | None = None,
+    diagnostics: Diagnostics | None = None,
+    *,
+    switchable: bool = False,
 ) -> Model:
-    """The model of everything that was added; what cannot be simulated is among the diagnostics."""
-    draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics)
+    """The model of everything that was added; what cannot be simulated is among the diagnostics.
+
+    With `switchable`, constraints that do not hold to begin with are in it as well.
+    """
+    draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics, switchable=switchable)
     for run in PASSES:
         run(draft)
     qpos0 = pack.start_coordinates(draft)

@@ -35,6 +35,7 @@ class _Tie:
     torque_scale: float = 1.0
     pitch: float = 0.0
     breaks_at: tuple[float, float] = (np.inf, np.inf)
+    active: bool = True
 
 
 def pack_ties(draft: Draft) -> TiesInfo:
@@ -72,6 +73,7 @@ def pack_ties(draft: Draft) -> TiesInfo:
         solimp=np.array([t.solver.solimp or DEFAULT_SOLIMP for t in ties], np.float64).reshape(n, 5),
         hard=np.array([t.solver is HARD for t in ties], np.bool_),
         weight=np.ones((n, 2)),
+        active=np.array([t.active for t in ties], np.bool_),
         break_force=np.array([t.breaks_at[0] for t in ties], np.float64),
         break_torque=np.array([t.breaks_at[1] for t in ties], np.float64),
     )
@@ -86,17 +88,18 @@ def _ties(draft: Draft, entity: int) -> Iterator[_Tie]:
                 in_world(draft, entity, end, p) for end, p in ((a, constraint.pose_a), (b, constraint.pose_b))
             )
             parts, weight = kinds[constraint.kind], constraint.torque_scale
-            yield _Tie(constraint.name, parts, a, b, pose_a, pose_b, constraint.solver, weight)
+            soft, on = constraint.solver, constraint.active
+            yield _Tie(constraint.name, parts, a, b, pose_a, pose_b, soft, weight, active=on)
     for loop in loops_of(draft, entity):
         yield from _closing(draft, loop)
 
 
 def active_constraints(draft: Draft, entity: int) -> list[Constraint]:
-    """Those of a part that hold."""
+    """Those of a part that hold, or may be switched on."""
     description = draft.parts[entity].description
     if not switches_of(description).equality:
         return []
-    return [c for c in all_of(description, "constraints") if c.active]
+    return [c for c in all_of(description, "constraints") if c.active or draft.switchable]
 
 
 def _closing(draft: Draft, loop: Loop) -> Iterator[_Tie]:

@@ -42,6 +42,8 @@ class TiesInfo:
     """Whether nobody asked for softness: then it holds as well as a step can make it."""
     weight: Array
     """About the inverse inertia that it moves at the start: of translation and of rotation, (n, 2)."""
+    active: npt.NDArray[np.bool_]
+    """Whether it holds; those that do not are there only where that may be switched."""
     break_force: Array
     break_torque: Array
     """It lets go when it bears more than either [N, N m]; infinite where it never does."""
@@ -73,5 +75,7 @@ class CouplingsInfo:
     hard: npt.NDArray[np.bool_]
     weight: Array
     """(n,)"""
+    active: npt.NDArray[np.bool_]
+    """As for ties."""
     tie_idx: Ints
     """The tie that it goes with when that breaks; -1 for none."""

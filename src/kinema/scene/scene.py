@@ -20,6 +20,7 @@ from .arguments import choice, device_name, duration, flag, numbers, placed, who
 from .batches import environments
 from .controls import Controls
 from .entity import Entity
+from .equalities import Equalities
 from .file_options import report_options
 from .keyframes import state_of
 from .memory import Memory
@@ -31,7 +32,7 @@ from .views import Sim, not_built
 PRECISIONS = ("single", "double")
 
 
-class Scene:
+class Scene(Equalities):
     """Everything that is simulated together.
 
     Args:
@@ -190,7 +191,8 @@ class Scene:
 
         Args:
             n_envs: how many copies of the scene there are.
-            per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping.
+            per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping,
+                limit, frictionloss, equality (which constraints hold), sol_params (how soft all of that is).
             external_forces: whether links can be pushed by `apply_links_external_force`.
         """
         if self._running is not None:
@@ -210,7 +212,8 @@ class Scene:
         with self.progress.showing(3):
             parts = [p.description for p in self._parts]
             with self.progress("modelling"):
-                model = compile_model(self._parts, self.gravity, self.diagnostics)
+                switchable = "equality" in settings.per_env
+                model = compile_model(self._parts, self.gravity, self.diagnostics, switchable=switchable)
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)

@@ -40,7 +40,10 @@ class Drive(enum.Enum):
     """Likewise, and environments differ in what commands mean; no actuators."""
 
 
-PARAMETERS = ("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping")
+PARAMETERS = (
+    *("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping"),
+    *("limit", "frictionloss", "equality", "sol_params"),
+)
 """What may differ between environments, if that is asked for before building."""
 
 
