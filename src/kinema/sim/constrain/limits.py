@@ -9,7 +9,7 @@ from kinema.model import Model, Motion
 from kinema.trace import SCRATCH, RowCode, Value
 
 from ..arrays import Owner
-from ..rigid.cones import FAR, beyond_angle, swing
+from ..rigid.ball_limits import FAR, beyond_angle, swing
 from ..sweeps.loops import PartRow
 from ..sweeps.maths import quaternion_matrix
 from ..sweeps.sweeps import Sweeps

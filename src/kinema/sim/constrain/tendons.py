@@ -10,7 +10,7 @@ from kinema import trace
 from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..rigid.cones import FAR
+from ..rigid.ball_limits import FAR
 from ..sweeps.tree import Node
 from .rows import Block, Known, Law, Rows
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kinema import trace
 from kinema.trace import Value
 
-from ..rigid.cones import beyond_angle, swing
+from ..rigid.ball_limits import beyond_angle, swing
 from ..rigid.kinematics import Pose
 from ..sweeps.maths import Matrix, Vector, cross, dot, matrix_quaternion, product, rotate, scale, sub, transpose
 from .wrap import angle_of
