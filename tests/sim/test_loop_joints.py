@@ -141,7 +141,7 @@ def link_positions(engine: Engine, robot: Robot) -> dict[str, Array]:
     return {name: (poses[f"arm {name}"] @ Pose.translation((0.3, 0.2, -0.1))).position for name in arm_names(robot)}
 
 
-SOME = ("fixed", "revolute", "cylindrical", "planar", "six axes", "six axes, one turn")
+SOME = ("fixed", "cylindrical", "planar", "six axes")
 OTHERS = ("screw", "universal", "six axes, other turns")
 
 
@@ -190,9 +190,8 @@ SPIN = Drive(damping=2.0, target_velocity=0.7)
 PER_KILOGRAM = Drive(stiffness=50.0, damping=20.0, target_position=0.1, type=DriveType.ACCELERATION)
 SWING = {"axis": 0, "angle_y": 0.4, "angle_z": 0.4}
 HELD: dict[str, tuple[list[Joint], float, float]] = {
-    "stops": (held("stops", JointKind.PRISMATIC, along(upper=0.2, **SLOW)), 0.2, 5e-3),
+    "stops": (held("stops", JointKind.PRISMATIC, along(upper=0.2, drive=WEAK, **SLOW)), 0.2, 5e-3),
     "rests": (held("rests", JointKind.PRISMATIC, along(friction=15.0, friction_solver=HARD), 0.1), 0.1, 1e-3),
-    "springs": (held("springs", JointKind.PRISMATIC, along(stiffness=100.0, **SLOW)), WEIGHT / 100, 1e-4),
     "driven": (held("driven", JointKind.PRISMATIC, along(drive=SERVO)), 0.3 + WEIGHT / 200, 1e-4),
     "driven by mass": (held("driven by mass", JointKind.PRISMATIC, along(drive=PER_KILOGRAM)), 0.1 + WEIGHT / 50, 1e-3),
     "hangs on a rope": (held("hangs on a rope", JointKind.DISTANCE, [], 0.5, distance=(0.0, 0.5)), 0.5, 5e-3),
