@@ -16,6 +16,8 @@ from ..rigid.kinematics import Pose
 from ..sweeps.maths import Matrix, Vector, cross, dot, matrix_quaternion, product, rotate, scale, sub, transpose
 from .wrap import angle_of
 
+LEAST_LEVEL = 0.05
+"""Of three turns the first and the last are told apart no better than this sine: without bound nothing would hold."""
 SMALLEST = 1e-9
 LETTERS = "xyz"
 Found = tuple[Value, Vector, Vector]
@@ -87,12 +89,13 @@ def _euler(parent: Matrix, child: Matrix, r: Matrix, which: Sequence[int]) -> An
     """Of three turns about x, y and z: each is moved by what moves neither of the others."""
     x, z = _column(parent, 0), _column(child, 2)
     across = cross(z, x)
-    level = trace.maximum(trace.sqrt(dot(across, across)), SMALLEST)  # none where the first turn and the last are one
-    y = scale(1.0 / level, across)
+    size = trace.sqrt(dot(across, across))
+    level = trace.maximum(size, LEAST_LEVEL)
+    y = scale(1.0 / trace.maximum(size, SMALLEST), across)
     if which[0] == 0:
         return -r[1][2], r[2][2], scale(1.0 / level, cross(y, z))
     if which[0] == 1:
-        return r[0][2], level, y
+        return r[0][2], size, y
     return -r[0][1], r[0][0], scale(1.0 / level, cross(x, y))
 
 
