@@ -19,7 +19,7 @@ from kinema.description import (
 )
 from kinema.foundation import KinemaError, Pose, unique_name
 
-from .breaking import in_tree_otherwise, is_stacked, simulated_tree
+from .breaking import in_tree_otherwise, is_stacked, may_break, simulated_tree
 from .draft import Body, Draft, DraftJoint, Part
 from .motions import Chain, Elementary, chain_of, placed
 
@@ -67,7 +67,8 @@ class _Hanging:
         tree = simulated_tree(self.robot)
         self._report(tree)
         links = {link.name: link for link in self.robot.links}
-        held = set(tree.roots) - set(self.robot.tree().roots)
+        breaks = any(map(may_break, self.robot.joints))
+        held = set(tree.roots) - set(self.robot.tree().roots) if breaks else set()
         shown = self.robot.link_poses(self.start) if held else {}
         for root in tree.roots:
             own = self.robot.pose.inverse() @ shown[root] if root in held else links[root].pose

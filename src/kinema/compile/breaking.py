@@ -33,4 +33,6 @@ def simulated_tree(robot: Robot) -> KinematicTree:
 
 def in_tree_otherwise(robot: Robot) -> list[Joint]:
     """Joints that would be in the tree if they could not break."""
+    if not any(map(may_break, robot.joints)):
+        return []
     return [j for edge in robot.tree().edges for j in edge.joints if may_break(j)]
