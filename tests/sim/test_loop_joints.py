@@ -26,7 +26,9 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Diagnostics, Pose
 from kinema.sim import Engine
-from kinema.sim.lower.condition import measured
+from kinema.sim.lower.condition import measured, perturbed
+from kinema.sim.rigid.integrate import advance
+from kinema.sim.sweeps.tree import grow
 from kit.robots.configurations import by_joint
 from kit.robots.each_joint import OBLIQUE, lumpy_link, model_of, oblique_pose, simple_body
 
@@ -128,6 +130,24 @@ def test_coordinates_of_loops() -> None:
             np.testing.assert_allclose(moments[path], np.eye(model.n_dofs)[dof], atol=1e-12, err_msg=name)
             seen += 1
     assert seen == model.n_dofs
+
+
+def test_lengths_change_as_their_moments_say() -> None:
+    """Also where loops are open: by differences along each degree of freedom of arms that are anywhere."""
+    model = model_of(in_loops(("revolute", "universal", "six axes", "six axes, one turn")))
+    tree, rng, step = grow(model), np.random.default_rng(3), 1e-6
+    q = np.array(perturbed(model))
+    _, moments = measured(model, q)
+    dofs = rng.choice(model.n_dofs, 10, replace=False)
+    for dof in dofs:
+        ends = []
+        for sign in (-1.0, 1.0):
+            moved = q.copy()
+            node = next(n for n in tree.nodes if dof in n.dofs)
+            shift = [sign * step * (d == dof) for d in node.dofs]
+            moved[list(node.qs)] = advance(node, [float(x) for x in q[list(node.qs)]], shift)
+            ends.append(measured(model, moved)[0])
+        np.testing.assert_allclose((ends[1] - ends[0]) / (2 * step), moments[:, dof], rtol=0, atol=1e-6)
 
 
 def arm_names(robot: Robot) -> list[str]:

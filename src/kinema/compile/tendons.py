@@ -39,6 +39,7 @@ class _Row:
     most: float = np.inf
     per_inertia: bool = False
     spring: tuple[float, float] = (0.0, 0.0)
+    patient: bool = False
 
 
 def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
@@ -83,6 +84,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
         limit_solref=limit_solref,
         limit_solimp=limit_solimp,
         limit_spring=column("spring").reshape(n, 2),
+        patient=np.array([r.patient for r in rows], np.bool_),
         frictionloss=column("friction"),
         friction_solref=friction_solref,
         friction_solimp=friction_solimp,
@@ -129,6 +131,7 @@ def _of_loops(draft: Draft, entity: int, switches: Switches) -> Iterator[_Row]:
                 tendon.force_range[1],
                 length.per_inertia,
                 length.spring,
+                tendon.limit_solver.solref is None,
             )
 
 

@@ -107,6 +107,8 @@ class TendonsInfo:
     limit_solref: Array
     limit_solimp: Array
     limit_spring: Array
+    patient: npt.NDArray[np.bool_]
+    """Whether limits push back gently from afar: where files know nothing of how hard they are."""
     frictionloss: Array
     friction_solref: Array
     friction_solimp: Array

@@ -76,6 +76,8 @@ class Block:
     """Of friction."""
     hard: bool = False
     """Whether it is to hold at the end of a step as well as a step can make it: nobody asked for softness."""
+    patient: bool = False
+    """Whether it comes back from afar no faster than `FASTEST`; what is hard always does."""
     drifts: bool = False
     """Whether its speed changes while no coordinate accelerates."""
     of: tuple[Owner, int] | None = None
@@ -146,7 +148,7 @@ class Rows:
         rows = []
         for block, places in zip(self.blocks, self.places, strict=True):
             own = self._own(block)
-            patient = 0.0 < block.solref[0] < NO_TIME
+            patient = block.patient or 0.0 < block.solref[0] < NO_TIME
             kind = BlockKind(
                 law=block.law,
                 n_rows=block.n_rows,

@@ -25,7 +25,7 @@ def tendon_limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
         soft = info.limit_solref[i].tolist(), info.limit_solimp[i].tolist()
         for side in ("lower", "upper") if upper - lower <= 2.0 * margin else ("nearer",):
             told, holder = {"tendon limit": i, "side": side}, int(info.tie_idx[i])
-            own = {"spring": info.limit_spring[i].tolist(), "holder": holder}
+            own = {"spring": info.limit_spring[i].tolist(), "holder": holder, "patient": bool(info.patient[i])}
             blocks.append(Block(Law.LIMIT, dofs, 1, [float(info.weight[i])], *soft, margin, **own, tells=told))
     return blocks
 

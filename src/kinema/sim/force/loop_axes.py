@@ -13,11 +13,24 @@ from kinema.trace import Value
 
 from ..rigid.ball_limits import beyond_angle, swing
 from ..rigid.kinematics import Pose
-from ..sweeps.maths import Matrix, Vector, cross, dot, matrix_quaternion, product, rotate, scale, sub, transpose
+from ..sweeps.maths import (
+    IDENTITY,
+    Matrix,
+    Vector,
+    add,
+    cross,
+    dot,
+    matrix_quaternion,
+    product,
+    rotate,
+    scale,
+    sub,
+    transpose,
+)
 from .wrap import angle_of
 
 LEAST_LEVEL = 0.05
-"""Of three turns the first and the last are told apart no better than this sine: without bound nothing would hold."""
+"""Turns are told apart no better than this: where two are about one axis, nothing would be bounded."""
 SMALLEST = 1e-9
 LETTERS = "xyz"
 Found = tuple[Value, Vector, Vector]
@@ -62,10 +75,16 @@ Angle = tuple[Value, Value, Vector]
 
 
 def _hinge(parent: Matrix, child: Matrix, r: Matrix, which: Sequence[int]) -> Angle:
-    """About the only axis that turns."""
+    """About the only axis that turns: the twist of whatever turn there is."""
     (k,) = which
     i, j = (k + 1) % 3, (k + 2) % 3
-    return r[j][i] - r[i][j], r[i][i] + r[j][j], _column(parent, k)
+    trace_ = r[0][0] + r[1][1] + r[2][2]
+    skew = [r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]]
+    even = [r[k][n] + r[n][k] for n in range(3)]
+    even[k] = 1.0 + 2.0 * r[k][k] - trace_
+    own = add(scale(1.0 + trace_, IDENTITY[k]), cross(skew, IDENTITY[k]), even)
+    torque = scale(1.0 / trace.maximum(2.0 + 2.0 * r[k][k], LEAST_LEVEL), own)
+    return skew[k], r[i][i] + r[j][j], rotate(parent, torque)
 
 
 def _third(which: Sequence[int]) -> tuple[int, int, int, float]:
@@ -73,16 +92,22 @@ def _third(which: Sequence[int]) -> tuple[int, int, int, float]:
     return i, j, 3 - i - j, 1.0 if (j - i) % 3 == 1 else -1.0
 
 
+def _without(axis: Vector, other: Vector) -> Vector:
+    """What turns about an axis and leaves another in its plane."""
+    along = dot(axis, other)
+    return scale(1.0 / trace.maximum(1.0 - along * along, LEAST_LEVEL), sub(axis, scale(along, other)))
+
+
 def _first(parent: Matrix, child: Matrix, r: Matrix, which: Sequence[int]) -> Angle:
     """Of two turns, that about an axis of the parent: it carries the child's other axis."""
     i, j, k, sign = _third(which)
-    return sign * r[k][j], r[j][j], _column(parent, i)
+    return sign * r[k][j], r[j][j], _without(_column(parent, i), _column(child, j))
 
 
 def _second(parent: Matrix, child: Matrix, r: Matrix, which: Sequence[int]) -> Angle:
     """Of two turns, that about an axis of the child."""
     i, j, k, sign = _third(which)
-    return sign * r[i][k], r[i][i], _column(child, j)
+    return sign * r[i][k], r[i][i], _without(_column(child, j), _column(parent, i))
 
 
 def _euler(parent: Matrix, child: Matrix, r: Matrix, which: Sequence[int]) -> Angle:
