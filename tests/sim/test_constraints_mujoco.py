@@ -55,7 +55,7 @@ def test_robots(file: Path) -> None:
     pair = load_constrained(file, diagnostics)
     if pair.ours.n_dofs == 0:
         pytest.skip("nothing moves")
-    assert {d.code for d in diagnostics if d.code.startswith("sim.")} <= {"sim.actuator"}
+    assert {d.code for d in diagnostics if d.code.startswith("sim.")} <= {"sim.actuator", "sim.no-contact"}
     pair.theirs.opt.integrator = INTEGRATORS[Integrator.IMPLICIT]
     states = wild_states(pair, 8)
     engine = beside_mujoco(pair, states)
@@ -117,6 +117,9 @@ HARD_STOP = f'{STOP} solreflimit="-20000 -150"'
 LAYERED = f'{STOP} margin="0.05" solreflimit="0.01 0.3" solimplimit="0.3 0.99 0.2 0.3 {{}}"'
 TENDONS = """<tendon><fixed name="t0"><joint joint="j0" coef="1"/><joint joint="j1" coef="-0.5"/></fixed>
 <fixed name="t1"><joint joint="j1" coef="0.7"/><joint joint="j2" coef="0.4"/></fixed></tendon>"""
+PATHS = """<tendon><spatial name="t0"><site site="s0"/><site site="s2"/><site site="f site"/></spatial>
+<spatial name="t1"><site site="f site"/><site site="s1"/></spatial>
+<fixed name="t2"><joint joint="j1" coef="0.2"/></fixed></tendon>"""
 FREE_ENDS = chain(hinge(0), hinge(1, axis="1 0 0"), hinge(2), sites=True)
 CASES: dict[str, tuple[str, str]] = {
     "limits": (
@@ -181,6 +184,14 @@ CASES: dict[str, tuple[str, str]] = {
     "tendons": (
         chain(hinge(0, 'ref="20"'), hinge(1), hinge(2, axis="1 0 0")),
         TENDONS + equality('<tendon tendon1="t0" tendon2="t1" polycoef="0.1 0.8 0.2 0 0"/><tendon tendon1="t1"/>'),
+    ),
+    "tendons along paths": (
+        FREE_ENDS + free(at="0.6 0.1 -0.4"),
+        PATHS
+        + equality(
+            '<tendon tendon1="t0" tendon2="t1" polycoef="0.02 0.8 0.2 0 0"/><tendon tendon1="t1" solref="0.03 1"/>'
+            '<tendon tendon1="t2" tendon2="t0"/>'
+        ),
     ),
     "all at once": (
         chain(hinge(0, f'{STOP} frictionloss="0.1"'), ball(1, 'limited="true" range="0 30"'), slide(2, STOP), hinge(3))

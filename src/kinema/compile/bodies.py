@@ -19,6 +19,7 @@ from kinema.description import (
 )
 from kinema.foundation import KinemaError, Pose, unique_name
 
+from .breaking import in_tree_otherwise, is_stacked, may_break, simulated_tree
 from .draft import Body, Draft, DraftJoint, Part
 from .motions import Chain, Elementary, chain_of, placed
 
@@ -63,12 +64,15 @@ class _Hanging:
         return self.part.pose if isinstance(self.part.description, Robot) else self.part.pose @ self.robot.pose
 
     def hang(self) -> None:
-        tree = self.robot.tree()
+        tree = simulated_tree(self.robot)
         self._report(tree)
         links = {link.name: link for link in self.robot.links}
+        breaks = any(map(may_break, self.robot.joints))
+        held = set(tree.roots) - set(self.robot.tree().roots) if breaks else set()
+        shown = self.robot.link_poses(self.start) if held else {}
         for root in tree.roots:
-            own = links[root].pose
-            self._root(root, Pose() if own is None else own)
+            own = self.robot.pose.inverse() @ shown[root] if root in held else links[root].pose
+            self._root(root, Pose() if own is None else own, flies=root in held or self._free())
         for edge in tree.edges:
             self._edge(edge)
         order = {j.name: i for i, j in enumerate(self.robot.joints)}
@@ -81,6 +85,14 @@ class _Hanging:
             self.draft.diagnostics.error(
                 "sim.dangling-joint", f'joint "{joint.name}" hangs nowhere', origin=joint.origin
             )
+        for joint in in_tree_otherwise(self.robot):
+            if is_stacked(self.robot, joint):
+                text = "never breaks: it shares its links with others, whose motion it adds to"
+            elif not self.robot.static and joint.n_dofs:
+                text = "may break: it is simulated by what it holds, and has no coordinates to be set or commanded"
+            else:
+                continue
+            self.draft.diagnostics.note("sim.breaking", f'joint "{joint.name}" {text}', origin=joint.origin)
 
     def _free(self) -> bool:
         """Whether a root that no joint holds flies."""
@@ -90,9 +102,9 @@ class _Hanging:
             return not self.part.fixed
         return self.robot.base is Base.FREE
 
-    def _root(self, name: str, pose: Pose) -> None:
+    def _root(self, name: str, pose: Pose, *, flies: bool) -> None:
         link = self.robot.link(name)
-        if self._free() and not link.kinematic:
+        if flies and not link.kinematic:
             joint = Joint(
                 name=unique_name(f"{name}_free", {j.name for j in self.robot.joints}),
                 kind=JointKind.FREE,
@@ -112,7 +124,7 @@ class _Hanging:
         to_world = edge.parent is None
         moves = any(j.n_dofs for j in joints)
         if to_world and self.part.fixed is False and not moves:
-            self._root(edge.child, edge.pose(self.start))
+            self._root(edge.child, edge.pose(self.start), flies=self._free())
             return
         held = to_world and self.part.fixed is True and joints[0].kind is JointKind.FREE
         if held or self.robot.static or self.robot.link(edge.child).kinematic:

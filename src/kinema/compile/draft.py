@@ -91,9 +91,13 @@ class Draft:
     """Of each moving frame: its parent, its motion, and the joint it belongs to."""
     joint_of: dict[tuple[int, int], int] = field(default_factory=dict)
     """Number of a description's joint, by its entity (the same robot may be added twice) and its identity."""
+    switchable: bool = False
+    """Whether constraints may be switched on and off."""
     n_qs: int = 0
     n_dofs: int = 0
     pieces: list[Piece] = field(default_factory=list)
     """Of all paths."""
+    breakable: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Number of the tie of a joint that may break, by its entity and its name."""
     paths_of_tendons: dict[tuple[int, int], int] = field(default_factory=dict)
     """Number of a tendon's path, by its entity and its identity."""

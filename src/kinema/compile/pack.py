@@ -12,6 +12,7 @@ from kinema.words import mjcf
 
 from .draft import Body, Draft
 from .motions import Elementary
+from .soft_limits import limit_softness, limit_spring
 from .springs import joint_curves
 
 DEFAULT_SOLREF = (0.02, 1.0)
@@ -126,6 +127,7 @@ def pack_dofs(draft: Draft) -> DofsInfo:
     efforts = np.array([_efforts(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
     limits = np.array([_limits(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
     damper_curves, spring_curves, spring_yield = joint_curves(draft)
+    softness = [limit_softness(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]
     most = np.array([a.drive.max_force if a.drive else np.inf for a in axes], dtype=np.float64)
 
     def column(name: str) -> Array:
@@ -148,8 +150,11 @@ def pack_dofs(draft: Draft) -> DofsInfo:
         frictionloss=column("friction"),
         lower=limits[:, 0],
         upper=limits[:, 1],
-        limit_solref=_rows([np.array(a.limit_solver.solref or DEFAULT_SOLREF) for a in axes], (2,)),
-        limit_solimp=_rows([np.array(a.limit_solver.solimp or DEFAULT_SOLIMP) for a in axes], (5,)),
+        limit_solref=_rows([np.array(s.solref or DEFAULT_SOLREF) for s in softness], (2,)),
+        limit_solimp=_rows([np.array(s.solimp or DEFAULT_SOLIMP) for s in softness], (5,)),
+        limit_spring=_rows(
+            [np.array(limit_spring(j.joint, a)) for j in draft.joints for a in j.joint.moving_axes], (2,)
+        ),
         friction_solref=_rows([np.array(a.friction_solver.solref or DEFAULT_SOLREF) for a in axes], (2,)),
         friction_solimp=_rows([np.array(a.friction_solver.solimp or DEFAULT_SOLIMP) for a in axes], (5,)),
         limit_margin=np.array([a.limit_solver.margin for a in axes], dtype=np.float64),

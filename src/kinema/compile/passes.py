@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model
 
-from . import actuators, bodies, geoms, keyframes, options, pack, paths, reflected, tendons, ties
+from . import actuators, bodies, couplings, geoms, keyframes, options, pack, paths, reflected, tendons, ties
 from .draft import Draft, Part
 from .fluid import AS_FILES_SAY, Medium, pack_fluid
 
@@ -24,14 +24,20 @@ def compile_model(
     gravity: ArrayLike | None = None,
     diagnostics: Diagnostics | None = None,
     medium: Medium = AS_FILES_SAY,
+    *,
+    switchable: bool = False,
 ) -> Model:
-    """The model of everything that was added; what cannot be simulated is among the diagnostics."""
-    draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics)
+    """The model of everything that was added; what cannot be simulated is among the diagnostics.
+
+    With `switchable`, constraints that do not hold to begin with are in it as well.
+    """
+    draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics, switchable=switchable)
     for run in PASSES:
         run(draft)
     qpos0 = pack.start_coordinates(draft)
     links, dofs = pack.pack_links(draft), pack.pack_dofs(draft)
     reflected.reflect_on_joints(draft, dofs)
+    held = ties.pack_ties(draft)
     lengths = tendons.pack_tendons(draft, dofs)
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
@@ -45,8 +51,8 @@ def compile_model(
         dofs=dofs,
         actuators=moved,
         tendons=lengths,
-        ties=ties.pack_ties(draft),
-        couplings=ties.pack_couplings(draft),
+        ties=held,
+        couplings=couplings.pack_couplings(draft),
         qpos0=qpos0,
         gravity=options.gravity_of(draft, gravity),
         options=options.model_options(draft),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +14,14 @@ from kinema.words import mjcf
 
 from .draft import Draft
 from .find import all_of, find_joint
+from .loops import loop_lengths
 from .options import Switches, switches_of
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
 from .paths import path_pattern, tendon_path
 from .reflected import Reflected, on_tendons
 from .springs import polynomial, yield_of
 
-NOTHING_ADDED = Reflected()
+NOTHING_ADDED, LINEAR = Reflected(), np.zeros(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +37,12 @@ class _Row:
     armature: float
     friction: float
     limits: tuple[float, float]
+    holder: int = -1
+    speed: float = 0.0
+    most: float = np.inf
+    per_inertia: bool = False
+    spring: tuple[float, float] = (0.0, 0.0)
+    patient: bool = False
 
 
 def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
@@ -46,6 +54,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
             row = _row(draft, entity, tendon, switches, dofs, added.get(tendon.name, NOTHING_ADDED))
             if row is not None:
                 rows.append(row)
+        rows += _of_loops(draft, entity, switches)
     n = len(rows)
 
     def column(name: str) -> Array:
@@ -61,6 +70,10 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
     return TendonsInfo(
         names=[r.tendon.name for r in rows],
         kinds=[_kind(r) for r in rows],
+        tie_idx=np.array([r.holder for r in rows], np.int32),
+        per_inertia=np.array([r.per_inertia for r in rows], np.bool_),
+        target_speed=column("speed"),
+        most_force=column("most"),
         moment=column("moment").reshape(n, draft.n_dofs),
         stiffness=column("stiffness"),
         stiffness_poly=column("stiffness_poly").reshape(n, 2),
@@ -76,6 +89,8 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
         limit_margin=np.array([r.tendon.limit_solver.margin for r in rows], np.float64),
         limit_solref=limit_solref,
         limit_solimp=limit_solimp,
+        limit_spring=column("spring").reshape(n, 2),
+        patient=np.array([r.patient for r in rows], np.bool_),
         frictionloss=column("friction"),
         friction_solref=friction_solref,
         friction_solimp=friction_solimp,
@@ -107,7 +122,35 @@ def _row(
     return _Row(tendon, moment, path, rest, stiffness, spring, damping, damper, armature, friction, limits)
 
 
+def _of_loops(draft: Draft, entity: int, switches: Switches) -> Iterator[_Row]:
+    """What acts along the coordinates of joints that close loops."""
+    for length in loop_lengths(draft, entity):
+        tendon, moment = length.tendon, path_pattern(draft, length.path)
+        if moment.any():
+            yield _Row(
+                tendon,
+                moment,
+                length.path,
+                rest=tendon.spring_length or (0.0, 0.0),
+                stiffness=tendon.stiffness * switches.spring,
+                stiffness_poly=LINEAR,
+                damping=tendon.damping * switches.damper,
+                damping_poly=LINEAR,
+                armature=0.0,
+                friction=tendon.friction * switches.frictionloss,
+                limits=(tendon.lower, tendon.upper) if switches.limit else (-np.inf, np.inf),
+                holder=length.holder,
+                speed=length.speed,
+                most=tendon.force_range[1],
+                per_inertia=length.per_inertia,
+                spring=length.spring,
+                patient=tendon.limit_solver.solref is None,
+            )
+
+
 def _kind(row: _Row) -> str:
+    if row.most < np.inf or row.speed:
+        return "drive"
     kind = "fixed" if row.path < 0 else "spatial"
     return f"{kind} yielding" if np.isfinite(yield_of(row.tendon)) else kind
 

@@ -137,6 +137,9 @@ class DofsInfo:
     """Time constant [s] and damping ratio of its limits, or negative stiffness and damping, (n, 2)."""
     limit_solimp: Array
     """Their impedance: at the limit, a width beyond it, the width [rad or m], midpoint and power, (n, 5)."""
+    limit_spring: Array
+    """Stiffness and damping of its limits, where a file gives these themselves [N/m or N m/rad, per second]; zeros
+    where the two before say it, (n, 2)."""
     friction_solref: Array
     friction_solimp: Array
     """Likewise, of its dry friction."""

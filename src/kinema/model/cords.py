@@ -92,7 +92,7 @@ class TendonsInfo:
     names: list[str]
     kinds: list[str]
     """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path; both are
-    `... yielding` where the spring may give way for good."""
+    `... yielding` where the spring may give way for good. Or that of a `drive` with a target, along a path as well."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array
@@ -101,6 +101,14 @@ class TendonsInfo:
     damping_poly: Array
     spring_yield: Array
     """As for degrees of freedom."""
+    tie_idx: Ints
+    """The tie that it goes with when that breaks; -1 for none."""
+    per_inertia: npt.NDArray[np.bool_]
+    """Whether stiffness and damping are still to be multiplied by the inertia that its length moves at the start."""
+    target_speed: Array
+    """That the damper of a drive keeps to [m/s or rad/s]."""
+    most_force: Array
+    """Of a drive [N or N m]."""
     rest_lower: Array
     rest_upper: Array
     """The spring pulls below and above these lengths [m or rad]; NaN for the length where joints' springs rest."""
@@ -113,6 +121,9 @@ class TendonsInfo:
     limit_margin: Array
     limit_solref: Array
     limit_solimp: Array
+    limit_spring: Array
+    patient: npt.NDArray[np.bool_]
+    """Whether limits push back gently from afar: where files know nothing of how hard they are."""
     frictionloss: Array
     friction_solref: Array
     friction_solimp: Array

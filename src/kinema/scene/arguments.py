@@ -13,11 +13,11 @@ import numpy as np
 from kinema.description import Robot, World
 from kinema.foundation import Array, ArrayLike, KinemaError, Pose
 
-from .batches import as_array
+from .batches import as_array, batched
 
-NEVER_NEGATIVE = ("kp", "kv", "armature", "damping", "density", "viscosity")
+NEVER_NEGATIVE = ("kp", "kv", "armature", "damping", "frictionloss", "density", "viscosity")
 """Parameters of which less than none would make something run away by itself."""
-NO_FORCE_LEFT = {"force_lower": math.inf, "force_upper": -math.inf}
+NO_FORCE_LEFT = {"force_lower": math.inf, "force_upper": -math.inf, "lower": math.inf, "upper": -math.inf}
 """Bounds may be open, but not so."""
 _DEVICE = re.compile(r"cpu|auto|cuda(:\d+)?")
 
@@ -79,13 +79,27 @@ def numbers(value: Any, what: str, count: str) -> Array:
 def parameter(name: str, array: np.ndarray, what: str) -> np.ndarray:
     """Values that a parameter of the simulation can have, before building as after it."""
     if name in NO_FORCE_LEFT:
-        wrong, wanted = np.isnan(array) | (array == NO_FORCE_LEFT[name]), "bounds that a force can be within"
+        wrong, wanted = np.isnan(array) | (array == NO_FORCE_LEFT[name]), "bounds that something can be within"
     elif name in NEVER_NEGATIVE:
         wrong, wanted = ~np.isfinite(array) | (array < 0.0), "finite numbers that are not negative"
     else:
         wrong, wanted = ~np.isfinite(array), "finite numbers"
     if wrong.any():
         raise KinemaError(f"{what}: expected {wanted}, not {array[wrong].flat[0]:g}")
+    return array
+
+
+def sol_params(params: Any, n_envs: int, count: int, what: str) -> np.ndarray:
+    """MuJoCo's `solref` and `solimp` of some constraints, one after the other, (n_envs or 1, count, 7)."""
+    given = as_array(params, np.float64, what)
+    array = batched(
+        np.broadcast_to(given, (count, 7)) if given.shape == (7,) else given, n_envs, (count, 7), float, what
+    )
+    mixed = (array[..., 0] > 0.0) != (array[..., 1] > 0.0)
+    if not np.isfinite(array).all() or mixed.any():
+        raise KinemaError(
+            f"{what}: expected seven finite numbers, the first two of them both positive or both not, not {params!r}"
+        )
     return array
 
 

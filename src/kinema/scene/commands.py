@@ -15,12 +15,14 @@ from .arguments import parameter
 from .batches import Index, batched, environments, items
 from .running import Running
 
-_CONSTANTS = ("kp", "kv", "armature", "damping", "force_lower", "force_upper", "lower", "upper")
+_CONSTANTS = ("kp", "kv", "armature", "damping", "force_lower", "force_upper", "lower", "upper", "frictionloss")
 """Parameters of degrees of freedom that may be set before building."""
 
 
 _CALLED = {"force_lower": "force_range", "force_upper": "force_range", "lower": "limit", "upper": "limit"}
 """What sets them, where that is called otherwise."""
+ASKED_AS = {"lower": "limit", "upper": "limit"}
+"""What makes them differ between environments, where that is called otherwise."""
 
 
 class Commands(ABC):
@@ -117,25 +119,6 @@ class Commands(ABC):
         self._set_dofs("force_lower", low, dofs_idx, None)
         self._set_dofs("force_upper", high, dofs_idx, None)
 
-    def set_dofs_limit(self, lower: Any, upper: Any, dofs_idx: Any = None) -> None:
-        """Where joints stop [m, rad], for all environments; after building only of joints that had limits then."""
-        what = "set_dofs_limit"
-        dofs = self._dofs(dofs_idx, what)
-        low, high = (batched(x, 1, (len(dofs),), np.float64, what) for x in (lower, upper))
-        if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
-            raise KinemaError(
-                f"{what}: expected lower limits that are not above their upper ones, not {lower!r}, {upper!r}"
-            )
-        if self._info is not None:
-            info, rows = self._running.model.dofs, self._info.dof_start + dofs
-            free = np.isinf(info.lower[rows]) & np.isinf(info.upper[rows])
-            if free.any() or not self._running.engine.settings.limits:
-                name = info.names[rows[int(np.argmax(free))]]
-                raise KinemaError(f'{what}: "{name}" was built without limits: set them before building')
-            info.lower[rows], info.upper[rows] = low[0], high[0]
-        self._set_dofs("lower", low, dofs_idx, None)
-        self._set_dofs("upper", high, dofs_idx, None)
-
     def _set_dofs(self, name: str, values: Any, dofs_idx: Any, envs_idx: Any) -> None:
         what = f"set_dofs_{_CALLED.get(name, name)}"
         dofs = self._dofs(dofs_idx, what)
@@ -155,9 +138,10 @@ class Commands(ABC):
         if running.memory.is_shared(name):
             self._set_shared(name, rows, shape, values, envs_idx, what)
             return
-        if name not in running.engine.settings.per_env:
+        asked = ASKED_AS.get(name, name)
+        if asked not in running.engine.settings.per_env:
             ways = ["set it before building"] if name in _CONSTANTS else []
-            ways += [f'use scene.build(per_env=("{name}",))'] if name in PARAMETERS else []
+            ways += [f'use scene.build(per_env=("{asked}",))'] if asked in PARAMETERS else []
             raise KinemaError(f"{what}: this is compiled into the program as a constant: {', or '.join(ways)}")
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
@@ -169,12 +153,14 @@ class Commands(ABC):
         self, name: str, rows: slice | Index, shape: tuple[int, ...], values: Any, envs_idx: Any, what: str
     ) -> None:
         """A parameter that all environments have in common."""
-        running = self._running
+        running, asked = self._running, ASKED_AS.get(name, name)
         if envs_idx is not None and len(np.unique(environments(envs_idx, running.n_envs))) != running.n_envs:  # type: ignore[arg-type]
-            raise KinemaError(f'{what}: environments share this: use scene.build(per_env=("{name}",)) for some of them')
+            raise KinemaError(
+                f'{what}: environments share this: use scene.build(per_env=("{asked}",)) for some of them'
+            )
         array = parameter(name, batched(values, running.n_envs, shape, running.memory.dtype, what), what)
         if len(array) > 1 and (array != array[:1]).any():
-            raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{name}",)) lets them differ')
+            raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{asked}",)) lets them differ')
         running.memory.write(name, rows, array[:1].reshape(1, -1))
         running.controls.was_set(name, rows)
 

@@ -12,14 +12,14 @@ from kinema.foundation import KinemaError
 from kinema.model import EntityInfo, Model, Motion
 
 from .batches import Index, batched, environments, items
-from .commands import Commands
 from .contacts import contacts_of
 from .parts import EntityJoint, EntityLink
 from .running import HasRunning, Running
+from .stops import Stops
 from .views import not_built
 
 
-class Entity(Commands):
+class Entity(Stops):
     """What was added to a scene in one go.
 
     Arrays have environments first, `(n_envs, n)`; a setter takes one row for all environments as well. `envs_idx`
@@ -243,12 +243,6 @@ class Entity(Commands):
     def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
         """What touches any of its links now; see `Scene.get_contacts`."""
         return contacts_of(self._running, envs_idx, range(self.info.link_start, self.info.link_end))
-
-    def get_dofs_limit(self, dofs_idx: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper limits, infinite where there are none; of a ball, 0 and its greatest angle; (n,) each."""
-        own = self.info.dof_start + self._dofs(dofs_idx, "get_dofs_limit")
-        info = self._running.model.dofs
-        return info.lower[own].copy(), info.upper[own].copy()
 
     def _dofs_field(self, name: str, dofs_idx: Any, envs_idx: Any, what: str) -> np.ndarray:
         own = self._dofs(dofs_idx, what)

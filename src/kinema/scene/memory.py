@@ -10,6 +10,9 @@ from kinema.sim import Engine
 
 from .batches import Index
 
+SOL_PARAMS = (("solref", 2), ("solimp", 5))
+"""What makes up the seven parameters of a soft constraint."""
+
 
 class Memory:
     """An engine's arrays; on a CPU they are looked at in place, which makes a write as cheap as it can be."""
@@ -43,6 +46,24 @@ class Memory:
         if array.shape[1] != self.n_envs:
             array = np.broadcast_to(array, (len(array), self.n_envs))
         return np.array(array.T if envs is None else array[:, envs].T, order="C")
+
+    def read_sol_params(self, kind: str, items: Index, envs: Index | None) -> np.ndarray:
+        """`solref` and `solimp` of some items, (environments, items, 7)."""
+        parts = []
+        for name, width in SOL_PARAMS:
+            rows = (width * items[:, None] + np.arange(width)).ravel()
+            found = self.read(f"{kind}_{name}", rows, envs)
+            parts.append(found.reshape(len(found), len(items), width))
+        return np.concatenate(parts, axis=-1)
+
+    def write_sol_params(self, kind: str, items: Index, values: np.ndarray, envs: Index | None) -> None:
+        """Set them, from (environments, items, 7)."""
+        start = 0
+        for name, width in SOL_PARAMS:
+            rows = (width * items[:, None] + np.arange(width)).ravel()
+            own = values[..., start : start + width]
+            self.write(f"{kind}_{name}", rows, own.reshape(len(own), -1), envs)
+            start += width
 
     def is_shared(self, name: str) -> bool:
         """Whether all environments have the same numbers."""

@@ -21,6 +21,7 @@ from .batches import environments
 from .contacts import contacts_of
 from .controls import Controls
 from .entity import Entity
+from .equalities import Equalities
 from .file_options import report_options
 from .keyframes import state_of
 from .memory import Memory
@@ -33,7 +34,7 @@ from .views import Sim, not_built
 PRECISIONS = ("single", "double")
 
 
-class Scene(Surroundings):
+class Scene(Surroundings, Equalities):
     """Everything that is simulated together.
 
     Args:
@@ -128,26 +129,6 @@ class Scene(Surroundings):
         return self.running.engine.fields.links_state
 
     @property
-    def ties(self) -> Any:
-        """What holds links together beside joints, loops among them: `scene.ties.gap`, `turn`; see `tie_names`."""
-        return self.running.engine.fields.ties
-
-    @property
-    def tie_names(self) -> list[str]:
-        """The constraints and loop-closing joints that `ties` are."""
-        return list(self.running.model.ties.names)
-
-    @property
-    def couplings(self) -> Any:
-        """Joints and tendons that follow others: `scene.couplings.error`; see `coupling_names`."""
-        return self.running.engine.fields.couplings
-
-    @property
-    def coupling_names(self) -> list[str]:
-        """The mimic joints and constraints that `couplings` are."""
-        return list(self.running.model.couplings.names)
-
-    @property
     def dofs(self) -> Any:
         """The arrays of all degrees of freedom, likewise."""
         return self.running.engine.fields.dofs_state
@@ -204,7 +185,8 @@ class Scene(Surroundings):
         Args:
             n_envs: how many copies of the scene there are.
             per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping,
-                wind, density, viscosity.
+                wind, density, viscosity, limit, frictionloss, equality (which constraints hold), sol_params (how soft
+                all of that is).
             external_forces: whether links can be pushed by `apply_links_external_force`.
         """
         if self._running is not None:
@@ -224,7 +206,8 @@ class Scene(Surroundings):
         with self.progress.showing(3):
             parts = [p.description for p in self._parts]
             with self.progress("modelling"):
-                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium)
+                switchable = "equality" in settings.per_env
+                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, switchable=switchable)
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
@@ -341,8 +324,10 @@ class Scene(Surroundings):
                 self.diagnostics.note(code, message)
 
     def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
-        """What touches now: `geom_a`, `geom_b`, `link_a`, `link_b` (-1 for the world), `position` [m], `normal` (from a
-        to b), `penetration` [m], `force_a`, `force_b` [N], each (n_envs, most, ...), and `valid_mask` (n_envs, most).
+        """What touches now.
+
+        `geom_a`, `geom_b`, `link_a`, `link_b` (-1 for the world), `position` [m], `normal` (from a to b), `penetration`
+        [m], `force_a`, `force_b` [N], each (n_envs, most, ...), and `valid_mask` (n_envs, most).
         """
         return contacts_of(self.running, envs_idx)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -130,10 +129,6 @@ def _report_joints(description: Robot | World, diagnostics: Diagnostics) -> None
                     f'the drive of joint "{joint.name}" wants a position and a velocity: the velocity is left out',
                     origin=joint.origin,
                 )
-        if joint.break_force < math.inf or joint.break_torque < math.inf:
-            diagnostics.warning(
-                "sim.breaking", f'joint "{joint.name}" never breaks in this simulation', origin=joint.origin
-            )
     for link in description.links:
         if link.linear_velocity.any() or link.angular_velocity.any():
             diagnostics.warning(

@@ -148,10 +148,26 @@ def _touching(settings: Settings) -> bool:
     return settings.contacts
 
 
+def _constrained(settings: Settings) -> bool:
+    return settings.constraints
+
+
 def _pushed(settings: Settings) -> bool:
     return settings.external_forces
 
 
+def _held(owner: Owner, name: str) -> Start:
+    tables = {Owner.TIE: "ties", Owner.COUPLING: "couplings"}
+    return lambda model, _: np.asarray(getattr(getattr(model, tables[owner]), name), np.float64)
+
+
+SOFT: list[tuple[str, Owner, Callable[[str], Start]]] = [
+    ("limit", Owner.DOF, lambda name: _of_dofs(f"limit_{name}")),
+    ("friction", Owner.DOF, lambda name: _of_dofs(f"friction_{name}")),
+    ("tie", Owner.TIE, lambda name: _held(Owner.TIE, name)),
+    ("coupling", Owner.COUPLING, lambda name: _held(Owner.COUPLING, name)),
+]
+"""What is as soft as two arrays say, whose they are, and where they start."""
 GAINS = ("gain_command", "gain_position", "gain_velocity")
 """What commands mean: force = gain_command command - gain_position position - gain_velocity velocity."""
 
@@ -165,6 +181,7 @@ ARRAYS = [
     ArrayInfo("vel", Owner.DOF, Use.STATE),
     ArrayInfo("stage_qpos", Owner.COORDINATE, Use.STATE, when=_in_stages),
     *(ArrayInfo(f"stage_{x}", Owner.DOF, Use.STATE, when=_in_stages) for x in ("vel", "shift", "sum_vel", "sum_acc")),
+    ArrayInfo("broken", Owner.TIE, Use.STATE, when=_constrained, needed=lambda model: bool(model.ties.breakable.any())),
     ArrayInfo("act", Owner.ACTUATOR, Use.STATE, needed=_activated),
     *(
         ArrayInfo(f"stage_{x}", Owner.ACTUATOR, Use.STATE, when=_in_stages, needed=_activated)
@@ -190,9 +207,22 @@ ARRAYS = [
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("kp", "kv")),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, asked_as=("kp", "kv")) for name in GAINS),
     *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name)) for name in ("force_lower", "force_upper")),
-    *(ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name), when=_limited) for name in ("lower", "upper")),
+    *(
+        ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name), when=_limited, asked_as=("limit",))
+        for name in ("lower", "upper")
+    ),
     ArrayInfo("actuator_on", Owner.ACTUATOR, Use.INPUT, start=lambda *_: 1.0),
     *(ArrayInfo(name, Owner.DOF, Use.CONSTANT, start=_of_dofs(name)) for name in ("armature", "damping")),
+    ArrayInfo("frictionloss", Owner.DOF, Use.CONSTANT, start=_of_dofs("frictionloss"), when=_constrained),
+    *(
+        ArrayInfo(f"{owner.value}_on", owner, Use.CONSTANT, start=_held(owner, "active"), asked_as=("equality",))
+        for owner in (Owner.TIE, Owner.COUPLING)
+    ),
+    *(
+        ArrayInfo(f"{kind}_{name}", owner, Use.CONSTANT, width, start=start(name), asked_as=("sol_params",))
+        for kind, owner, start in SOFT
+        for name, width in (("solref", 2), ("solimp", 5))
+    ),
     ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),
     ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),
     *(ArrayInfo(f"cfrc_applied_{x}", Owner.LINK, Use.STATE, 3, when=_pushed) for x in ("ang", "vel")),

@@ -43,6 +43,7 @@ class Drive(enum.Enum):
 PARAMETERS = (
     *("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping"),
     *("wind", "density", "viscosity"),
+    *("limit", "frictionloss", "equality", "sol_params"),
 )
 """What may differ between environments, if that is asked for before building."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from kinema import trace
 from kinema.trace import Recorder
 
+from .constrain.breaking import note_broken
 from .force.activation import advance_activations
 from .force.delay import remember_controls
 from .force.plastic import give_way, give_way_in_tendons
@@ -36,6 +37,12 @@ def forces(step: Step) -> None:
 def constrain(step: Step) -> None:
     """What constraints add to them."""
     _ = step.constraint_force
+
+
+def let_go(step: Step) -> None:
+    """Ties that bear more than they can are broken from now on."""
+    if step.rows is not None:
+        note_broken(step.s, step.rows[0])
 
 
 def accelerate(step: Step) -> None:
@@ -73,7 +80,7 @@ def integrate(step: Step) -> None:
 
 
 Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, forces, constrain, accelerate, integrate]
+STAGES: list[Stage] = [position, forces, constrain, let_go, accelerate, integrate]
 """The step, in order. A stage of another room goes between them."""
 
 

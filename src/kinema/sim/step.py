@@ -247,7 +247,8 @@ class Step:
             s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
             return rows, factors
 
-        if all(kind.near is not None for kind, own in kinds if own):
+        breaks = any(block.holder >= 0 for block in blocks)
+        if all(kind.near is not None for kind, own in kinds if own) and not breaks:
             counts = [kind.near(known, own) for kind, own in kinds if own and kind.near is not None]
             counts += [] if touches is None else [touches.number()]
             s.where("constraints", _sum(counts), solve)
@@ -311,10 +312,13 @@ class Step:
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
             force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
-        alone = lone_accelerations(s, implicit, self.where, force, lone_drag(self)) if fast else None
+        held_to_others = set() if hard is None else {dof for block in hard.blocks for dof in block.dofs}
+        alone = None
+        if fast:
+            alone = lone_accelerations(s, implicit, self.where, force, held_to_others, lone_drag(self))
         change = implicit.factorised(least).solve("accelerations", force)
         if alone is not None:
-            correct_lone_bodies(s, alone, change)
+            correct_lone_bodies(s, alone, change, held_to_others)
         return change
 
     def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:

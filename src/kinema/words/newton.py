@@ -46,6 +46,8 @@ ARMATURE: Final = "newton:armature"
 DAMPING: Final = "newton:damping"
 EFFORT_LIMIT: Final = "newton:effortLimit"
 FRICTION: Final = "newton:friction"
+LIMIT_DAMPING: Final = "newton:limitDamping"
+LIMIT_STIFFNESS: Final = "newton:limitStiffness"
 VELOCITY_LIMIT: Final = "newton:velocityLimit"
 
 MIMIC_ENABLED: Final = "newton:mimicEnabled"

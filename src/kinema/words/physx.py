@@ -17,6 +17,20 @@ ENABLED_SELF_COLLISIONS: Final = "physxArticulation:enabledSelfCollisions"
 JOINT_FRICTION: Final = "physxJoint:jointFriction"
 MAX_JOINT_VELOCITY: Final = "physxJoint:maxJointVelocity"
 
+LIMIT_NAMESPACE: Final = "physxLimit"
+"""Followed by the axis, then by one of the next three; forces are per degree, as the schema's own."""
+LIMIT_STIFFNESS: Final = "stiffness"
+LIMIT_DAMPING: Final = "damping"
+LIMIT_RESTITUTION: Final = "restitution"
+CONE: Final = "cone"
+"""What the limit of a spherical joint is called there."""
+
+
+def limit(axis: str, name: str) -> str:
+    """An attribute of the limit on an axis."""
+    return f"{LIMIT_NAMESPACE}:{axis}:{name}"
+
+
 MIMIC_NAMESPACE: Final = "physxMimicJoint"
 """Followed by the axis, then by one of the next three."""
 MIMIC_GEARING: Final = "gearing"

@@ -121,6 +121,25 @@ def apply_joint_settings(index: StageIndex, prim: pxr.Prim, joint: Joint, known:
     _solver_settings(index, prim, joint)
     _complain_of_friction(index, prim, joint)
     keep_vendor_data(index, prim, joint, {*AXIS_SETTINGS, *_SOLVER_SETTINGS, *known})
+    _scale_limits(index, joint)
+
+
+def _scale_limits(index: StageIndex, joint: Joint) -> None:
+    """Springs and dampers of limits in N and m, per degree as they are: they are written so, and simulated."""
+    turns = not joint.axes or joint.axes[0].motion is AxisMotion.ROTATION
+    for key, kept in list(joint.attributes.items()):
+        name = key.removeprefix(usd.KEPT)
+        space, _, rest = name.partition(":")
+        token, _, what = rest.partition(":")
+        if name in (newton.LIMIT_STIFFNESS, newton.LIMIT_DAMPING):
+            angular = turns
+        elif space == physx.LIMIT_NAMESPACE and what in (physx.LIMIT_STIFFNESS, physx.LIMIT_DAMPING):
+            angular = token in (physics.ANGULAR, physx.CONE, *physics.SIX[3:])
+        else:
+            continue
+        unit = index.units.torque if angular else index.units.force / index.units.length
+        if isinstance(kept[1], float):
+            joint.attributes[key] = (kept[0], kept[1] * unit)
 
 
 def _mjc_angle(index: StageIndex) -> float:

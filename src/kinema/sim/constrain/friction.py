@@ -5,6 +5,7 @@ from __future__ import annotations
 from kinema.model import Model
 from kinema.trace import Row, RowCode
 
+from ..arrays import Owner
 from ..sweeps.tree import Node
 from .rows import Block, Known, Law, Rows
 
@@ -21,6 +22,8 @@ def friction_blocks(model: Model, nodes: list[Node]) -> list[Block]:
             dofs.friction_solref[dof].tolist(),
             dofs.friction_solimp[dof].tolist(),
             bound=float(dofs.frictionloss[dof]),
+            of=(Owner.DOF, dof),
+            called="friction",
             tells={"friction": dof},
         )
         for node in nodes

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from kinema import trace
 from kinema.model import Model, Motion
 from kinema.trace import SCRATCH, RowCode, Value
 
+from ..arrays import Owner
+from ..rigid.ball_limits import FAR, beyond_angle, swing
 from ..sweeps.loops import PartRow
-from ..sweeps.maths import IDENTITY, cross, dot, quaternion_matrix, rotation_vector, scale, unrotate
+from ..sweeps.maths import quaternion_matrix
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
 from .rows import Block, Known, Law, Rows
-
-FAR = 1e10
-"""As far as an unlimited joint is from its limits."""
-SMALLEST = 1e-12
-"""An angle that has no axis."""
 
 
 def limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
@@ -32,7 +27,9 @@ def limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
         margin = float(model.dofs.limit_margin[first])
         for side in _sides(model, node, margin):
             told = {"limit": node.index, "side": side}
-            blocks += [Block(Law.LIMIT, list(node.dofs), 1, weights, *soft, margin, tells=told)]
+            of = (Owner.DOF, first)
+            own = {"spring": model.dofs.limit_spring[first].tolist(), "of": of, "called": "limit"}
+            blocks += [Block(Law.LIMIT, list(node.dofs), 1, weights, *soft, margin, **own, tells=told)]
     return blocks
 
 
@@ -98,30 +95,12 @@ def distance_from_limit(s: Sweeps, node: Node, side: str) -> tuple[Value, list[V
     lower, upper = s.of("lower", node), s.of("upper", node)
     q = s.of("qpos", node)
     if side == "angle":
-        turn = rotation_vector(q)
-        angle = trace.sqrt(dot(turn, turn))
-        inverse = 1.0 / trace.maximum(angle, SMALLEST)
-        return trace.maximum(upper[0], 0.0) - angle, [-(x * inverse) for x in turn]
+        return beyond_angle(q, upper[0])
     if side.startswith("cone"):
-        return _swing(q, s.of("cone", node), int(side.split()[1]))
+        return swing(quaternion_matrix(q), s.of("cone", node), int(side.split()[1]))
     above, below = q[0] - trace.maximum(lower[0], -FAR), trace.minimum(upper[0], FAR) - q[0]
     if side == "lower":
         return above, [1.0]
     if side == "upper":
         return below, [-1.0]
     return trace.minimum(above, below), [trace.select(above, below, 1.0, -1.0)]
-
-
-def _swing(q: Sequence[Value], cone: Sequence[Value], main: int) -> tuple[Value, list[Value]]:
-    """How far the main axis of a ball is from the rim of its cone, an ellipse of angles about where it starts."""
-    rotation = quaternion_matrix(q)
-    moved = [row[main] for row in rotation]
-    along, first, second = (moved[(main + k) % 3] for k in range(3))
-    half = trace.sqrt(trace.maximum(0.5 + 0.5 * along, SMALLEST))
-    swing = rotation_vector([half, *scale(0.5 / half, cross(list(IDENTITY[main]), moved))])
-    angle = trace.sqrt(dot(swing, swing))
-    sine = trace.maximum(trace.sqrt(first * first + second * second), SMALLEST)
-    parts = [x / (sine * trace.minimum(width, FAR)) for x, width in zip((first, second), cone, strict=True)]
-    rim = 1.0 / trace.maximum(trace.sqrt(parts[0] * parts[0] + parts[1] * parts[1]), SMALLEST)
-    axis = scale(-1.0 / trace.maximum(angle, SMALLEST), swing)
-    return rim - angle, list(unrotate(rotation, axis))

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
+from ..arrays import Owner
 from ..rigid.kinematics import Moving, Pose, Twist
 from ..sweeps.cords import Lengths
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
-from .impedance import impedance, reference, sound, whole_power
+from .impedance import MOST, impedance, reference, sound, whole_power
 
 FASTEST = 2.0
 """How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
@@ -69,14 +70,33 @@ class Block:
     solref: Sequence[float]
     solimp: Sequence[float]
     margin: float = 0.0
+    spring: Sequence[float] = (0.0, 0.0)
+    """Of a limit that is a spring and a damper itself: stiffness and damping [N/m or N m/rad, per second]."""
     bound: float = 0.0
     """Of friction."""
     hard: bool = False
     """Whether it is to hold at the end of a step as well as a step can make it: nobody asked for softness."""
+    patient: bool = False
+    """Whether it comes back from afar no faster than `FASTEST`; what is hard always does."""
     drifts: bool = False
     """Whether its speed changes while no coordinate accelerates."""
+    of: tuple[Owner, int] | None = None
+    """Whose numbers it has, where they differ between environments."""
+    called: str = ""
+    """Under which of `OWN_NUMBERS`."""
+    holder: int = -1
+    """The tie that it goes with when that breaks."""
     tells: Mapping[str, object] = field(default_factory=dict)
     """What its kind wants to know of it again."""
+
+
+OWN_NUMBERS = {
+    "limit": {"solref": "limit_solref", "solimp": "limit_solimp"},
+    "friction": {"solref": "friction_solref", "solimp": "friction_solimp", "bound": "frictionloss"},
+    "tie": {"solref": "tie_solref", "solimp": "tie_solimp", "on": "tie_on"},
+    "coupling": {"solref": "coupling_solref", "solimp": "coupling_solimp", "on": "coupling_on"},
+}
+"""What blocks may have for each environment, and the arrays that hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +107,10 @@ class BlockKind:
     n_rows: int
     power: int
     drifts: bool
+    sprung: bool
+    """Whether it is a spring and a damper itself."""
+    own: tuple[str, ...]
+    """What of it differs between environments."""
     patient: bool
     """Whether it comes back from afar no faster than `FASTEST`."""
 
@@ -123,8 +147,16 @@ class Rows:
         """Each block by itself, with the numbers that it has."""
         rows = []
         for block, places in zip(self.blocks, self.places, strict=True):
+            own = self._own(block)
+            patient = block.patient or 0.0 < block.solref[0] < NO_TIME
             kind = BlockKind(
-                block.law, block.n_rows, whole_power(block.solimp), block.drifts, 0.0 < block.solref[0] < NO_TIME
+                law=block.law,
+                n_rows=block.n_rows,
+                power=whole_power(block.solimp),
+                drifts=block.drifts,
+                sprung=block.spring[0] > 0.0,
+                own=tuple(sorted(own)),
+                patient=patient,
             )
             numbers = {
                 "weights": list(block.weights),
@@ -132,9 +164,18 @@ class Rows:
                 "solimp": list(block.solimp),
                 "margin": [block.margin],
                 "bound": [block.bound],
+                "spring": list(block.spring),
             }
-            rows.append(self.s.row(kind, {}, {**places, **(more or {})}, numbers))
+            rows.append(self.s.row(kind, {}, {**places, **own, **(more or {})}, numbers))
         self.s.loop(name, rows, body)
+
+    def _own(self, block: Block) -> dict[str, Place]:
+        """Where a block finds what differs between environments."""
+        arrays = {} if block.of is None else self.s.arrays_of(*block.of)
+        own = {word: arrays[array] for word, array in OWN_NUMBERS.get(block.called, {}).items() if array in arrays}
+        if block.holder >= 0 and "broken" in self.s.places:
+            own["broken"] = self.s.arrays_of(Owner.TIE, block.holder)["broken"]
+        return own
 
     def total(self, name: str, body: Callable[[RowCode], Sequence[Value]], more: Mapping[str, Place]) -> list[Value]:
         """Sums over all blocks of two numbers each."""
@@ -161,15 +202,23 @@ class Rows:
 
         def body(code: RowCode) -> None:
             kind: BlockKind = code.kind  # type: ignore[assignment]
-            n, margin, solimp = kind.n_rows, code.number("margin"), code.numbers("solimp")
+            if kind.sprung:
+                _stretch(code)
+                return
+            n, margin = kind.n_rows, code.number("margin")
+            solimp = [*_numbers(code, "solimp", 5)[:4], code.numbers("solimp")[4]]
             positions = [x - margin for x in code.array("position", n)]
             off = positions[0] if n == 1 else trace.sqrt(dot(positions, positions))
             hard = impedance(solimp, kind.power, off)
             safe = kind.patient or self.s.model.options.refsafe
-            spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"), safe=safe)
+            spring, damper = reference(_numbers(code, "solref", 2), solimp[1], code.read("dt"), safe=safe)
             stiff = [hard / ((1.0 - hard) * weight) for weight in code.numbers("weights")]
             if kind.law is Law.LIMIT:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
+            if "on" in kind.own:
+                stiff = [trace.select(0.5, code.read("on"), x, 0.0) for x in stiff]
+            if "broken" in kind.own:
+                stiff = [trace.select(code.read("broken"), 0.5, x, 0.0) for x in stiff]
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
             back = [spring * hard * x for x in positions]
             if kind.patient:
@@ -235,6 +284,29 @@ class Rows:
         return Place(SCRATCH, self.places[number][array].row + row)
 
 
+def _numbers(code: RowCode, word: str, count: int) -> Sequence[Value]:
+    """Those of this environment, or of all of them."""
+    kind: BlockKind = code.kind  # type: ignore[assignment]
+    return code.array(word, count) if word in kind.own else code.numbers(word)
+
+
+def _stretch(code: RowCode) -> None:
+    """A limit that is a spring and a damper, as they are at the end of the step: stable however hard they are.
+
+    From f = -k (x + dt v') - c v' with v' = v + dt a follow how hard a row is, and what it wants.
+    """
+    kind: BlockKind = code.kind  # type: ignore[assignment]
+    position, dt = code.read("position") - code.number("margin"), code.read("dt")
+    stiffness, damping = code.numbers("spring")
+    (weight,) = code.numbers("weights")
+    hard = dt * (stiffness * dt + damping)
+    most = trace.minimum(hard, MOST / ((1.0 - MOST) * weight))
+    if "broken" in kind.own:
+        most = trace.select(code.read("broken"), 0.5, most, 0.0)
+    code.write("stiffness", [trace.select(position, 0.0, most, 0.0)])
+    code.write("wanted", [-(code.read("speed") / dt) - stiffness * position / hard])
+
+
 def _product(code: RowCode) -> None:
     term = code.read("entry") * code.read("of")
     code.write("to", [term if code.kind == "first" else code.read("to") + term])
@@ -255,7 +327,7 @@ def pushes(code: RowCode, residuals: Sequence[Value]) -> list[tuple[Value, Value
         if kind.law is Law.LIMIT:
             force, slope = trace.select(x, 0.0, force, 0.0), trace.select(x, 0.0, d, 0.0)
         elif kind.law is Law.FRICTION:
-            bound = code.number("bound")
+            (bound,) = _numbers(code, "bound", 1)
             slope = trace.select(trace.absolute(force), bound, d, 0.0)
             force = trace.clamp(force, -bound, bound)
         result.append((force, slope))

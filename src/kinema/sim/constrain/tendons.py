@@ -10,8 +10,8 @@ from kinema import trace
 from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
+from ..rigid.ball_limits import FAR
 from ..sweeps.tree import Node
-from .limits import FAR
 from .rows import Block, Known, Law, Rows
 
 
@@ -24,8 +24,9 @@ def tendon_limit_blocks(model: Model, nodes: list[Node]) -> list[Block]:
             continue
         soft = info.limit_solref[i].tolist(), info.limit_solimp[i].tolist()
         for side in ("lower", "upper") if upper - lower <= 2.0 * margin else ("nearer",):
-            told = {"tendon limit": i, "side": side}
-            blocks.append(Block(Law.LIMIT, dofs, 1, [float(info.weight[i])], *soft, margin, tells=told))
+            told, holder = {"tendon limit": i, "side": side}, int(info.tie_idx[i])
+            own = {"spring": info.limit_spring[i].tolist(), "holder": holder, "patient": bool(info.patient[i])}
+            blocks.append(Block(Law.LIMIT, dofs, 1, [float(info.weight[i])], *soft, margin, **own, tells=told))
     return blocks
 
 
@@ -41,6 +42,7 @@ def tendon_friction_blocks(model: Model, nodes: list[Node]) -> list[Block]:
             info.friction_solref[i].tolist(),
             info.friction_solimp[i].tolist(),
             bound=float(info.frictionloss[i]),
+            holder=int(info.tie_idx[i]),
             tells={"tendon friction": i},
         )
         for i, dofs in _on(model, nodes)

@@ -1,8 +1,8 @@
 """What ties two links together: points, frames and axes that are to coincide, and the joints that close loops.
 
 A tie is made of parts: a point on a point, on a line or on a plane; all axes along all axes, or one along one, or
-across one. Each row of it is a pair of wrenches, one on each link, about a point of the second: the Jacobian is their
-power in the motion of each degree of freedom.
+across one; a turn along with a travel. Each row of it is a pair of wrenches, one on each link, about a point of the
+second: the Jacobian is their power in the motion of each degree of freedom.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from kinema import trace
 from kinema.model import Model
 from kinema.trace import Place, Row, RowCode, Value
 
+from ..arrays import Owner
+from ..force.wrap import angle_of
 from ..rigid.kinematics import Pose, Twist, twist_at, twists
 from ..rigid.links import acceleration_at
 from ..rigid.rnea import Wrench, power
@@ -70,6 +72,16 @@ class TieRow:
     torque: Vector
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What parts may be told."""
+
+    weight: Value
+    """Of rotation against translation [m]."""
+    pitch: Value
+    """Of a screw [m/rad]."""
+
+
 def _gap(a: End, b: End) -> list[Vector]:
     """From one origin to the other, and the first two derivatives."""
     return [
@@ -84,7 +96,7 @@ def _twice(x: Sequence[Vector], y: Sequence[Vector]) -> Value:
     return dot(x[0], y[2]) + 2.0 * dot(x[1], y[1]) + dot(x[2], y[0])
 
 
-def _point(a: End, b: End, weight: Value) -> list[TieRow]:
+def _point(a: End, b: End, numbers: Numbers) -> list[TieRow]:
     gap = _gap(a, b)
     return [TieRow(gap[0][i], gap[2][i], u, a.pose.position, b.pose.position, ZERO) for i, u in enumerate(IDENTITY)]
 
@@ -96,8 +108,9 @@ def _across(a: End, b: End, which: Sequence[int]) -> list[TieRow]:
     return [TieRow(dot(u[0], gap[0]), _twice(u, gap), u[0], at, at, ZERO) for u in map(a.axis, which)]
 
 
-def _rotation(a: End, b: End, weight: Value) -> list[TieRow]:
+def _rotation(a: End, b: End, numbers: Numbers) -> list[TieRow]:
     """All axes along all axes: by the vector part of the quaternion between them."""
+    weight = numbers.weight
     w, *v = matrix_quaternion(product(transpose(b.pose.rotation), a.pose.rotation))
     turn = sub(a.velocity.angular, b.velocity.angular)
     change = sub(sub(a.acceleration.angular, b.acceleration.angular), cross(b.velocity.angular, turn))
@@ -118,33 +131,67 @@ def _axes(a: End, b: End, of_b: int, across: Sequence[int]) -> list[TieRow]:
     ]
 
 
-PARTS: dict[str, tuple[int, Callable[[End, End, Value], list[TieRow]]]] = {
+def _screw(a: End, b: End, numbers: Numbers) -> list[TieRow]:
+    """B travels along the first axis of a as it turns about it; from thread to thread is no way off."""
+    gap, axis, at = _gap(a, b), a.axis(0), b.pose.position
+    pitch, turning = numbers.pitch, sub(b.velocity.angular, a.velocity.angular)
+    turn = product(transpose(a.pose.rotation), b.pose.rotation)
+    travel = dot(axis[0], gap[0]) / pitch
+    sin, cos = trace.sin(travel), trace.cos(travel)
+    s, c = turn[2][1] - turn[1][2], turn[1][1] + turn[2][2]
+    sine, cosine = sin * c + cos * s, cos * c - sin * s
+    angle = angle_of(cosine, trace.absolute(sine))
+    bent = dot(axis[1], turning) + dot(axis[0], sub(b.acceleration.angular, a.acceleration.angular))
+    off, drift = pitch * trace.select(sine, 0.0, -angle, angle), _twice(axis, gap) + pitch * bent
+    return [TieRow(off, drift, axis[0], at, at, scale(-pitch, axis[0]))]
+
+
+Rowed = Callable[[End, End, Numbers], list[TieRow]]
+LETTERS = "xyz"
+
+
+def _parts_of_axes() -> dict[str, tuple[int, Rowed]]:
+    """What is said of single axes, for each of them."""
+    found: dict[str, tuple[int, Rowed]] = {}
+    for k, x in enumerate(LETTERS):
+        others = [i for i in range(3) if i != k]
+        found[f"line {x}"] = (2, lambda a, b, _, others=others: _across(a, b, others))
+        found[f"plane {x}"] = (1, lambda a, b, _, k=k: _across(a, b, [k]))
+        found[f"axis {x}"] = (2, lambda a, b, _, k=k, others=others: _axes(a, b, k, others))
+        for j in range(k + 1, 3):
+            found[f"cross {x}{LETTERS[j]}"] = (1, lambda a, b, _, k=k, j=j: _axes(a, b, j, [k]))
+    return found
+
+
+PARTS: dict[str, tuple[int, Rowed]] = {
     "point": (3, _point),
-    "line": (2, lambda a, b, _: _across(a, b, (1, 2))),
-    "plane": (1, lambda a, b, _: _across(a, b, (0,))),
     "rotation": (3, _rotation),
-    "axis": (2, lambda a, b, _: _axes(a, b, 0, (1, 2))),
-    "cross": (1, lambda a, b, _: _axes(a, b, 1, (0,))),
+    "screw": (1, _screw),
+    **_parts_of_axes(),
 }
-"""What ties are made of: how many rows each part has, and what these are. The axis that matters is the first."""
-IS_TURN = frozenset({"rotation", "axis", "cross"})
+"""What ties are made of: how many rows each part has, and what these are. `line x` leaves b free to move along the x of
+a, `plane x` across it, `axis x` free to turn about it; `cross xy` keeps the x of a and the y of b across each other."""
+
+
+def is_turn(part: str) -> bool:
+    """Whether a part holds axes, not points."""
+    return part.partition(" ")[0] in ("rotation", "axis", "cross")
 
 
 def tie_blocks(model: Model, nodes: list[Node]) -> list[Block]:
     """A block for each tie whose links these frames move."""
-    ties, own = model.ties, {node.index for node in nodes}
+    ties, moved = model.ties, {node.index for node in nodes}
     blocks = []
     for i, parts in enumerate(ties.parts):
         both = int(ties.frame_a[i]), int(ties.frame_b[i])
         frames = [f for f in both if f != WORLD]
         # what sits in one frame cannot be moved apart or together: all that would be left is rounding
-        if both[0] != both[1] and own.issuperset(frames):
-            weights = [float(ties.weight[i, int(p in IS_TURN)]) for p in parts for _ in range(PARTS[p][0])]
+        if parts and both[0] != both[1] and moved.issuperset(frames):
+            weights = [float(ties.weight[i, int(is_turn(p))]) for p in parts for _ in range(PARTS[p][0])]
             dofs = sorted({d for f in frames for n in _path(model, f) for d in model.dofs_of_frame(n)})
-            solref, solimp = ties.solref[i].tolist(), ties.solimp[i].tolist()
-            blocks.append(
-                Block(Law.EQUALITY, dofs, len(weights), weights, solref, solimp, drifts=True, tells={"tie": i})
-            )
+            soft = ties.solref[i].tolist(), ties.solimp[i].tolist()
+            own = {"of": (Owner.TIE, i), "called": "tie", "holder": i if ties.breakable[i] else -1}
+            blocks.append(Block(Law.EQUALITY, dofs, len(weights), weights, *soft, drifts=True, tells={"tie": i}, **own))
     return blocks
 
 
@@ -160,6 +207,9 @@ def fill_ties(known: Known, rows: Rows) -> None:
     s, where, frames = known.s, known.where, known.frames
     ties = [(i, int(b.tells["tie"])) for i, b in enumerate(rows.blocks) if "tie" in b.tells]  # type: ignore[call-overload]
     own = {i: {side: s.take(6 * rows.blocks[i].n_rows) for side in SIDES} | {"about": s.take(3)} for i, _ in ties}
+    for i, _ in ties:
+        if rows.blocks[i].holder >= 0:
+            rows.places[i]["wrenches"] = own[i]["b "]
     info, table = s.model.ties, []
     for i, tie in ties:
         targets = {"a ": frame_ref(int(info.frame_a[tie])), "b ": frame_ref(int(info.frame_b[tie]))}
@@ -168,7 +218,7 @@ def fill_ties(known: Known, rows: Rows) -> None:
             for what in ("pos", "rot")
             for side in "ab"
         }
-        numbers["torque_scale"] = [float(info.torque_scale[tie])]
+        numbers |= {name: [float(getattr(info, name)[tie])] for name in ("torque_scale", "pitch")}
         table.append(s.row(tuple(info.parts[tie]), targets, {**rows.places[i], **own[i]}, numbers))
     s.loop("ties", table, lambda code: _write_tie(code, known))
     jacobian = [row for i, tie in ties for row in _jacobian_rows(s, rows, i, tie, own[i])]
@@ -178,7 +228,8 @@ def fill_ties(known: Known, rows: Rows) -> None:
 def _write_tie(code: RowCode, known: Known) -> None:
     a, b = (_end(code, side, known) for side in SIDES)
     parts: tuple[str, ...] = code.kind  # type: ignore[assignment]
-    found = [row for part in parts for row in PARTS[part][1](a, b, code.number("torque_scale"))]
+    numbers = Numbers(code.number("torque_scale"), code.number("pitch"))
+    found = [row for part in parts for row in PARTS[part][1](a, b, numbers)]
     about = b.pose.position
     code.write("about", about)
     code.write("position", [row.off for row in found])
@@ -242,7 +293,7 @@ def write_gaps(s: Sweeps, rows: Rows) -> None:
         rest = iter(code.array("position", sum(PARTS[part][0] for part in code.kind)))  # type: ignore[attr-defined]
         for part in code.kind:  # type: ignore[attr-defined]
             for _ in range(PARTS[part][0]):
-                what, x = "turn" if part in IS_TURN else "gap", next(rest)
+                what, x = "turn" if is_turn(part) else "gap", next(rest)
                 squares[what] = squares[what] + x * x
         for what, square in squares.items():
             code.write(what, [trace.sqrt(square)])

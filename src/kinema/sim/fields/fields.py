@@ -235,7 +235,7 @@ class Fields:
         """Where a field lies, and what brings it up to date."""
         engine = self._engine
         name = "vel" if info.name == "vel_next" else info.name
-        if info.group == "state" and name in engine.state.layout.rows:
+        if info.group == "state" and engine.state.layout.rows.get(name, (0, 0))[1]:
             return engine.state.field(name), _nothing
         if info.group in ("state", "zeros"):
             return self._zero_rows(space, info), _nothing
@@ -253,7 +253,7 @@ class Fields:
             engine = self._engine
             arrays = [
                 (f"{s} {f.name}", self._count(s) * int(np.prod(f.item)))
-                for s in ("links_state", "dofs_state")
+                for s in ("links_state", "dofs_state", "ties")
                 for f in SPACES[s]
                 if f.group in ("zeros", "state")
             ]

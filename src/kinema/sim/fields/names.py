@@ -148,6 +148,7 @@ TIES = [
         ("gap", (), "m", "how far apart the points are that are to coincide, across what may slide"),
         ("turn", (), "1", "sine of how far the axes are off; of whole rotations, of half the angle"),
     ),
+    *_fields("state", ("broken", (), "1", "1 where a joint that may break has let go; reset brings it back")),
 ]
 CONTACTS = [
     *_fields(

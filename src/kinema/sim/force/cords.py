@@ -34,7 +34,11 @@ def _tendon(cord: Cord) -> Pull:
     stretch = _stretch(cord)
     pull = -bent(stiffness, cord.of("stiffness_poly"), stretch) * stretch
     braked = damper(damping, cord.of("damping_poly"), cord.speed)
-    return Pull(pull + braked.force, braked.slope)
+    pulled = Pull(pull + braked.force, braked.slope)
+    if cord.kind != "drive":
+        return pulled
+    (speed,), (most,) = cord.of("target_speed"), cord.of("most_force")
+    return bounded(Pull(pulled.force + damping * speed, pulled.slope), -most, most)
 
 
 def tendon_energy(cord: Cord) -> Pull:

@@ -24,6 +24,7 @@ from ..sweeps.maths import (
     transpose,
     unrotate,
 )
+from .loop_axes import LOOP_AXES, loop_axis
 from .wrap import way_around
 
 SMALLEST = 1e-15
@@ -109,11 +110,20 @@ def _between(ends: Sequence[Pose], numbers: Sequence[Value], kind: str, recorder
     return Measured(length, [Pulled([(f, at)], t) for f, at, t in pulls])
 
 
+def _of_loop(ends: Sequence[Pose], numbers: Sequence[Value], kind: str, recorder: Recorder) -> Measured:
+    """A coordinate of a joint that closes a loop; its force acts on both where the child's frame is."""
+    at = ends[0].position
+    length, force, torque = loop_axis(ends, numbers, kind)
+    back = Pulled([(scale(-1.0, force), at)], scale(-1.0, torque))
+    return Measured(length, [Pulled([(force, at)], torque), back])
+
+
 Measure = Callable[[Sequence[Pose], Sequence[Value], str, Recorder], Measured]
 PIECES: dict[str, tuple[int, Measure]] = {
     "straight": (2, _straight),
     "crank": (2, _crank),
     **dict.fromkeys(("pose", "turn", "push", "thrust"), (2, _between)),
+    **dict.fromkeys(LOOP_AXES, (2, _of_loop)),
     **dict.fromkeys(("sphere", "cylinder"), (3, _wrapped)),
     **{f"{x} {side}": (4, _wrapped) for x in ("sphere", "cylinder") for side in ("beside", "inside", "either")},
 }

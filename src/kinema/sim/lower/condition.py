@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.foundation import Array
 from kinema.model import Model, Motion
@@ -96,12 +97,18 @@ def weigh_constraints(model: Model) -> None:
         ties.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
     for i, (a, b) in enumerate(zip(*(x.tolist() for x in touching), strict=True)):
         model.pairs.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
-    moments = {path: measured(model, model.qpos0)[1][path] for path in {*tendons.path_idx.tolist()} - {-1}}
-    for i, (lever, path) in enumerate(zip(tendons.moment, tendons.path_idx.tolist(), strict=True)):
-        moment = lever * moments.get(path, 1.0)
-        tendons.weight[i] = max(moment @ inverse @ moment, SMALLEST)
-    for i, pair in enumerate(zip(couplings.moment_a, couplings.moment_b, strict=True)):
-        couplings.weight[i] = max(sum(m @ inverse @ m for m in pair), SMALLEST)
+    _, moments = measured(model, model.qpos0)
+
+    def along(levers: Array, paths: npt.NDArray[np.int32]) -> list[float]:
+        full = [lever * (moments[path] if path >= 0 else 1.0) for lever, path in zip(levers, paths, strict=True)]
+        return [float(m @ inverse @ m) for m in full]
+
+    tendons.weight = np.maximum(along(tendons.moment, tendons.path_idx), SMALLEST)
+    unit = np.where(tendons.per_inertia, 1.0 / tendons.weight, 1.0)
+    tendons.stiffness, tendons.damping = unit * tendons.stiffness, unit * tendons.damping
+    tendons.per_inertia[:] = False
+    sides = [along(couplings.moment_a, couplings.path_a), along(couplings.moment_b, couplings.path_b)]
+    couplings.weight = np.maximum(np.sum(sides, axis=0), SMALLEST)
 
 
 def weigh_muscles(model: Model) -> None:
@@ -132,6 +139,8 @@ SMALLEST = 1e-15
 def measured(model: Model, q: Sequence[float] | Array) -> tuple[Array, Array]:
     """The lengths of all paths at a configuration, and their moments, (paths, dofs)."""
     count, n = 1 + max(model.paths.path_idx.tolist(), default=-1), model.n_dofs
+    if not count:
+        return np.zeros(0), np.zeros((0, n))
     outputs = {"lengths": (Owner.ENVIRONMENT, count), "moments": (Owner.DOF, count)}
 
     def run(s: Sweeps) -> None:
@@ -147,8 +156,12 @@ def measured(model: Model, q: Sequence[float] | Array) -> tuple[Array, Array]:
 
 
 def find_rest_lengths(model: Model) -> None:
-    """Of springs in tendons along paths that rest where the joints' springs do."""
-    tendons = model.tendons
+    """Of springs in tendons along paths that rest where the joints' springs do; of couplings what counts as zero."""
+    tendons, couplings = model.tendons, model.couplings
+    for zero, path in ((couplings.reference_a, couplings.path_a), (couplings.reference_b, couplings.path_b)):
+        open_ = np.flatnonzero(np.isnan(zero))
+        if len(open_):
+            zero[open_] = measured(model, model.qpos0)[0][path[open_]]
     unknown = np.flatnonzero(np.isnan(tendons.rest_lower))
     if len(unknown):
         lengths, _ = measured(model, _resting(model))

@@ -7,7 +7,7 @@ of its own the matrix with their slopes is small and separate, so that it can be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from kinema.model import Motion
 from kinema.trace import RowCode, Value
@@ -25,14 +25,16 @@ def lone_accelerations(
     implicit: TreeMatrix,
     where: Quantity[Pose],
     force: Quantity[list[Value]],
+    coupled: Collection[int] = (),
     odd: Callable[[Node, Sequence[Vector]], list[list[Value]]] | None = None,
 ) -> Quantity[list[Value]] | None:
     """The accelerations of lone free bodies, with the slopes of their gyroscopic forces; None where there are none.
 
-    `odd` gives further slopes that have no place in a symmetric matrix, from the axes of a body's slides.
+    Degrees of freedom that the matrix couples with those of others belong to no lone body. `odd` gives further slopes
+    that have no place in a symmetric matrix, from the axes of a body's slides.
     """
     found: Quantity[list[Value]] = s.quantity("lone bodies")
-    rows = [_row(s, implicit, slides, ball) for slides, ball in lone_bodies(s.nodes)]
+    rows = [_row(s, implicit, slides, ball) for slides, ball in lone_bodies(s.nodes, coupled)]
 
     def body(code: RowCode) -> None:
         ball = s.node(code)
@@ -53,9 +55,11 @@ def lone_accelerations(
     return found if rows else None
 
 
-def correct_lone_bodies(s: Sweeps, better: Quantity[list[Value]], change: Quantity[list[Value]]) -> None:
+def correct_lone_bodies(
+    s: Sweeps, better: Quantity[list[Value]], change: Quantity[list[Value]], coupled: Collection[int] = ()
+) -> None:
     """Put their accelerations in the place of others."""
-    own = [node.index for slides, ball in lone_bodies(s.nodes) for node in (*slides, ball)]
+    own = [node.index for slides, ball in lone_bodies(s.nodes, coupled) for node in (*slides, ball)]
     s.each_frame("lone bodies corrected", lambda node: change.put(node.here, better[node.here]), only=own)
 
 
@@ -73,7 +77,7 @@ def _row(s: Sweeps, implicit: TreeMatrix, slides: list[Node], ball: Node) -> Par
     return s.row(row.kind, targets, {**row.places, **entries}, {**row.numbers, **axes})
 
 
-def lone_bodies(nodes: Sequence[Node]) -> list[tuple[list[Node], Node]]:
+def lone_bodies(nodes: Sequence[Node], coupled: Collection[int] = ()) -> list[tuple[list[Node], Node]]:
     """The three slides and the ball of each free joint that nothing else hangs on."""
     children = Counter(node.parent for node in nodes)
     known = {node.index: node for node in nodes}
@@ -85,6 +89,7 @@ def lone_bodies(nodes: Sequence[Node]) -> list[tuple[list[Node], Node]]:
             slides.insert(0, known[above])
             above = known[above].parent
         alone = children[ball.index] == 0 and all(children[s.index] == 1 for s in slides)
+        alone = alone and not any(dof in coupled for node in (*slides, ball) for dof in node.dofs)
         if ball.motion == Motion.BALL and not ball.inverted and len(slides) == 3 and above == WORLD and alone:
             straight = all(list(map(list, s.rotation)) == list(map(list, IDENTITY)) for s in slides[1:])
             if straight:

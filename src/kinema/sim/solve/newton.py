@@ -2,8 +2,9 @@
 
 With x = a - a0, the change of the accelerations from those without constraints, the cost is 1/2 x^T M x and, of each
 row, half its stiffness times the square of what is missing where it pushes. That is quadratic as long as no row starts
-or stops to push: once a step leaves all of them as they were, it has arrived. Along the cones of contacts it is not;
-there it has arrived when the slope is small against the forces.
+or stops to push: once a step leaves all of them as they were, it has arrived. Along the cones of contacts it is not,
+and where rows are as hard as can be, a step is not exact; there it has arrived when the slope is small against the
+forces.
 """
 
 from __future__ import annotations
@@ -141,6 +142,8 @@ class Newton:
         self._look_downhill()
         recorder = self.s.recorder
         recorder.write(SCRATCH, [recorder.read(SCRATCH, self.taken.row) + 1.0], self.taken.row)
+        if any(block.hard for block in self.rows.blocks):  # of which single precision loses much in one step
+            return 0.5, self._far_off()
         return 0.5, trace.select(0.5, changed, self._far_off(), 0.0)
 
     def _far_off(self) -> Value:

@@ -59,6 +59,8 @@ class CordKind:
     early: bool = False
     samples: int = 0
     interpolation: str = ""
+    breaks: bool = False
+    """Whether it goes with a tie that may break."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,6 +174,10 @@ class Cords:
                 own |= self.loops.arrays_of(Owner.SAMPLE, int(table.samples[:i].sum()))
         elif hasattr(table, "spring_yield") and np.isfinite(table.spring_yield[i]):
             own |= self.loops.arrays_of(Owner.TENDON, i)
+        holder = int(table.tie_idx[i]) if hasattr(table, "tie_idx") else -1
+        if holder >= 0 and "broken" in self.loops.places:
+            kind = replace(kind, breaks=True)
+            own["broken"] = self.loops.arrays_of(Owner.TIE, holder)["broken"]
         constants: dict[str, list[float]] = {}
         for name in type(table).__dataclass_fields__:
             values = getattr(table, name)
@@ -186,7 +192,8 @@ class Cords:
             assert isinstance(kind, CordKind)
             length, speed = code.array("pair", 2) if kind.levers else (0.0, 0.0)
             pull = body(_cord(code, length, speed))
-            code.write("pair", [pull.force, pull.slope])
+            held = 1.0 - code.read("broken") if kind.breaks else 1.0
+            code.write("pair", [held * pull.force, held * pull.slope])
 
         return run
 

@@ -1,0 +1,120 @@
+"""Limits, friction, constraints on or off, and their softness, other in each environment, beside MuJoCo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+
+import kinema as km
+from kit.mujoco_models import quiet
+
+TEXT = """<mujoco><option timestep="0.002"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
+<body name="a"><joint name="stops" axis="0 1 0" range="-20 20" limited="true" damping="0.02"/>
+<geom size=".1" pos=".4 0 0"/><body name="b" pos=".8 0 0"><joint name="rubs" axis="0 1 0" frictionloss="0.5"/>
+<geom size=".1" pos=".2 0 0"/></body></body>
+<body name="c" pos="0 1 0"><joint name="leads" axis="0 1 0"/><geom size=".1" pos=".3 0 0"/></body>
+<body name="d" pos="0 2 0"><joint name="follows" axis="0 1 0"/><geom size=".1" pos=".5 0 0"/></body></worldbody>
+<equality><connect name="pin" body1="b" anchor=".3 0 0" active="false"/>
+<joint name="gear" joint1="follows" joint2="leads" polycoef="0 0.5 0 0 0"/></equality></mujoco>"""
+PER_ENV = ("limit", "frictionloss", "equality", "sol_params")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.xml"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def built(file: Path, per_env: tuple[str, ...] = PER_ENV, **settings: Any) -> tuple[km.Scene, km.Entity]:
+    scene = km.Scene(dt=0.002, contacts=False, quiet=True, precision="double", **settings)
+    entity = scene.add(file)
+    scene.build(4, per_env=per_env)
+    return scene, entity
+
+
+SOFT = [0.05, 0.7, 0.8, 0.9, 0.01, 0.5, 2.0]
+SPRINGY = [-300.0, -8.0, 0.9, 0.95, 0.001, 0.5, 2.0]
+
+
+def theirs(file: Path, env: int) -> Any:
+    """MuJoCo, with the numbers of an environment."""
+    model = mujoco.MjModel.from_xml_path(str(file))
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    model.opt.tolerance, model.opt.iterations, model.opt.ls_tolerance = 0.0, 40, 1e-6
+    data = mujoco.MjData(model)
+    if env == 1:
+        model.joint("stops").range[:] = (-0.1, 0.2)
+        model.joint("rubs").frictionloss[:] = 2.0
+        data.eq_active[:] = (1, 0)
+    elif env == 2:
+        model.jnt_solref[0], model.jnt_solimp[0] = SPRINGY[:2], SPRINGY[2:]
+        model.dof_solref[1], model.dof_solimp[1] = SOFT[:2], SOFT[2:]
+        model.eq_solref[1], model.eq_solimp[1] = SOFT[:2], SOFT[2:]
+    elif env == 3:
+        data.eq_active[:] = (1, 1)
+        model.eq_solref[0], model.eq_solimp[0] = SPRINGY[:2], SPRINGY[2:]
+    with quiet():
+        mujoco.mj_step(model, data, 150)
+    return data
+
+
+@pytest.mark.parametrize("emission", ["unrolled", "rolled"])
+def test_environments_with_numbers_of_their_own(file: Path, emission: str) -> None:
+    """A hundred and fifty steps in four environments, each beside MuJoCo with its numbers, to 1e-8."""
+    scene, entity = built(file, emission=emission)
+    assert scene.equality_names == ["pin", "gear"]
+    np.testing.assert_array_equal(scene.get_equality(), [[False, True]] * 4)
+    entity.set_dofs_limit(-0.1, 0.2, "stops", envs_idx=[1])
+    entity.set_dofs_frictionloss(2.0, "rubs", envs_idx=[1])
+    scene.set_equality([True, False], envs_idx=[1])
+    scene.set_equality(True, "pin", envs_idx=[3])
+    entity.set_dofs_sol_params(SPRINGY, "stops", envs_idx=[2])
+    entity.set_dofs_sol_params(SOFT, "rubs", envs_idx=[2], kind="friction")
+    scene.set_equality_sol_params(SOFT, ["gear"], envs_idx=[2])
+    scene.set_equality_sol_params(SPRINGY, ["pin"], envs_idx=[3])
+    scene.step(150)
+    for env in range(4):
+        data = theirs(file, env)
+        np.testing.assert_allclose(entity.get_qvel()[env], data.qvel, rtol=0, atol=1e-8, err_msg=f"environment {env}")
+    np.testing.assert_array_equal(scene.get_equality(), [[0, 1], [1, 0], [0, 1], [1, 1]])
+    np.testing.assert_allclose(entity.get_dofs_limit("stops")[1][:, 0], [np.radians(20), 0.2, *[np.radians(20)] * 2])
+    np.testing.assert_allclose(entity.get_dofs_frictionloss("rubs")[:, 0], [0.5, 2.0, 0.5, 0.5])
+    np.testing.assert_allclose(entity.get_dofs_sol_params("stops")[2, 0], SPRINGY)
+    np.testing.assert_allclose(scene.get_equality_sol_params("gear", envs_idx=[2])[0, 0], SOFT)
+
+
+def test_what_was_not_asked_for(file: Path) -> None:
+    """Without `per_env` the same numbers can be read, and what can be set for all is not set for some."""
+    scene, entity = built(file, ())
+    assert scene.equality_names == ["gear"]
+    np.testing.assert_array_equal(scene.get_equality(), [[True]] * 4)
+    assert scene.get_equality_sol_params().shape == (4, 1, 7)
+    np.testing.assert_allclose(entity.get_dofs_sol_params("stops")[0], [0.02, 1, 0.9, 0.95, 0.001, 0.5, 2])
+    assert entity.get_dofs_frictionloss().tolist() == [0.0, 0.5, 0.0, 0.0]
+    entity.set_dofs_limit(-np.inf, 0.3, "stops")
+    assert entity.get_dofs_limit("stops")[0] == [-np.inf]
+    for call, word in (
+        (lambda: entity.set_dofs_limit(0.0, 0.1, "stops", envs_idx=[0]), "limit"),
+        (lambda: entity.set_dofs_frictionloss(1.0, "rubs"), "frictionloss"),
+        (lambda: scene.set_equality(False), "equality"),
+        (lambda: scene.set_equality_sol_params(SOFT), "sol_params"),
+        (lambda: entity.set_dofs_sol_params(SOFT), "sol_params"),
+    ):
+        with pytest.raises(km.KinemaError, match=rf'per_env=\("{word}",\)'):
+            call()
+
+
+@pytest.mark.parametrize("wrong", [[0.02, -1, 0.9, 0.95, 0.001, 0.5, 2], [np.nan] * 7, [1.0, 2.0]])
+def test_softness_that_cannot_be(file: Path, wrong: list[float]) -> None:
+    scene, entity = built(file)
+    with pytest.raises(km.KinemaError, match="set_dofs_sol_params: expected"):
+        entity.set_dofs_sol_params(wrong)
+    with pytest.raises(km.KinemaError, match="was built without dry friction"):
+        entity.set_dofs_frictionloss(1.0, "leads")
+    with pytest.raises(km.KinemaError, match="there is no 'nothing'"):
+        scene.set_equality(True, "nothing")
