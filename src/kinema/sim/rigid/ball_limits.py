@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kinema import trace
 from kinema.trace import Value
 
-from ..sweeps.maths import IDENTITY, Matrix, cross, dot, rotation_vector, scale, unrotate
+from ..sweeps.maths import IDENTITY, Matrix, Vector, cross, dot, rotation_vector, scale, unrotate
 
 FAR = 1e10
 """As far as an unlimited joint is from its limits."""
@@ -19,8 +19,7 @@ def beyond_angle(q: Sequence[Value], most: Value) -> tuple[Value, list[Value]]:
     """Of a quaternion: how far its whole angle is from a limit."""
     turn = rotation_vector(q)
     angle = trace.sqrt(dot(turn, turn))
-    inverse = 1.0 / trace.maximum(angle, SMALLEST)
-    return trace.maximum(most, 0.0) - angle, [-(x * inverse) for x in turn]
+    return trace.maximum(most, 0.0) - angle, _back(turn, angle, IDENTITY[0])
 
 
 def swing(rotation: Matrix, cone: Sequence[Value], main: int) -> tuple[Value, list[Value]]:
@@ -33,5 +32,10 @@ def swing(rotation: Matrix, cone: Sequence[Value], main: int) -> tuple[Value, li
     sine = trace.maximum(trace.sqrt(first * first + second * second), SMALLEST)
     parts = [x / (sine * trace.minimum(width, FAR)) for x, width in zip((first, second), cone, strict=True)]
     rim = 1.0 / trace.maximum(trace.sqrt(parts[0] * parts[0] + parts[1] * parts[1]), SMALLEST)
-    axis = scale(-1.0 / trace.maximum(angle, SMALLEST), turn)
-    return rim - angle, list(unrotate(rotation, axis))
+    return rim - angle, list(unrotate(rotation, _back(turn, angle, IDENTITY[(main + 1) % 3])))
+
+
+def _back(turn: Vector, angle: Value, other: Vector) -> list[Value]:
+    """The axis that turns back; without a turn, another one: how hard a limit is follows from what moves about it."""
+    inverse = 1.0 / trace.maximum(angle, SMALLEST)
+    return [trace.select(SMALLEST, angle, -(x * inverse), -y) for x, y in zip(turn, other, strict=True)]
