@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema.foundation import ArrayLike, Diagnostics
-from kinema.model import Model
+from kinema.model import Model, no_geoms, no_pairs
 
 from . import actuators, bodies, geoms, keyframes, options, pack, paths, reflected, tendons, ties
 from .draft import Draft, Part
@@ -24,8 +24,13 @@ def compile_model(
     gravity: ArrayLike | None = None,
     diagnostics: Diagnostics | None = None,
     medium: Medium = AS_FILES_SAY,
+    *,
+    contacts: bool = False,
 ) -> Model:
-    """The model of everything that was added; what cannot be simulated is among the diagnostics."""
+    """The model of everything that was added; what cannot be simulated is among the diagnostics.
+
+    What can touch what is in it only if asked for: meshes take their time.
+    """
     draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics)
     for run in PASSES:
         run(draft)
@@ -36,7 +41,7 @@ def compile_model(
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
     actuators.gains_from_actuators(dofs, moved)
-    shapes, pairs = geoms.pack_geoms(draft)
+    shapes, pairs = geoms.pack_geoms(draft) if contacts else (no_geoms(), no_pairs())
     return Model(
         entities=pack.pack_entities(draft, owners),
         links=links,

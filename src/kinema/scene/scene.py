@@ -224,7 +224,9 @@ class Scene(Surroundings):
         with self.progress.showing(3):
             parts = [p.description for p in self._parts]
             with self.progress("modelling"):
-                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium)
+                model = compile_model(
+                    self._parts, self.gravity, self.diagnostics, self.medium, contacts=self.contacts
+                )
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
@@ -341,8 +343,9 @@ class Scene(Surroundings):
                 self.diagnostics.note(code, message)
 
     def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
-        """What touches now: `geom_a`, `geom_b`, `link_a`, `link_b` (-1 for the world), `position` [m], `normal` (from a
-        to b), `penetration` [m], `force_a`, `force_b` [N], each (n_envs, most, ...), and `valid_mask` (n_envs, most).
+        """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
+
+        `geom_a`, `link_a` (-1 for the world), `force_a` [N], likewise b; `position`, `normal` (to b), `penetration` [m].
         """
         return contacts_of(self.running, envs_idx)
 
