@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
-from ..constrain.impedance import impedance, reference, sound
+from ..constrain.impedance import impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
 from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
@@ -143,7 +143,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             (geoms.kinds[a], geoms.kinds[b]),
             touch.kind.dimension,
             touch.kind.elliptic,
-            round(float(pairs.solimp[p, 4])),
+            whole_power(pairs.solimp[p].tolist()),
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
             is_culled(touch),
             touch.plan.capacity < touch.plan.n_points,
