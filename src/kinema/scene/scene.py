@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from kinema.backend import find_device
-from kinema.compile import Medium, Part, compile_model
+from kinema.compile import Part, compile_model
 from kinema.description import Robot, World
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.model import Model
 from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
-from .arguments import amount, choice, device_name, duration, flag, numbers, placed, whole
+from .arguments import choice, device_name, duration, flag, numbers, placed, whole
 from .batches import environments
 from .contacts import contacts_of
 from .controls import Controls
@@ -26,7 +26,7 @@ from .keyframes import state_of
 from .memory import Memory
 from .progress import Progress
 from .running import Running
-from .surroundings import Surroundings
+from .surroundings import Surroundings, medium_of
 from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
@@ -87,11 +87,7 @@ class Scene(Surroundings):
         self.ls_iterations = whole(ls_iterations, "ls_iterations", "trial")
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
-        self.medium = Medium(
-            density=None if density is None else amount(density, "density"),
-            viscosity=None if viscosity is None else amount(viscosity, "viscosity"),
-            wind=None if wind is None else numbers(wind, "wind", "three"),
-        )
+        self.medium = medium_of(density, viscosity, wind)
         self.substeps = whole(substeps, "substeps", "substep")
         self.emission = choice(emission, "emission", EMISSIONS)
         self.entities: list[Entity] = []
@@ -203,8 +199,7 @@ class Scene(Surroundings):
 
         Args:
             n_envs: how many copies of the scene there are.
-            per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping,
-                wind, density, viscosity.
+            per_env: parameters that may differ between them: `kinema.sim.PARAMETERS`, gravity and wind among them.
             external_forces: whether links can be pushed by `apply_links_external_force`.
         """
         if self._running is not None:
@@ -338,9 +333,8 @@ class Scene(Surroundings):
 
     def _note_once(self, code: str, messages: Sequence[str]) -> None:
         said = {d.message for d in self.diagnostics if d.code == code}
-        for message in messages:
-            if message not in said:
-                self.diagnostics.note(code, message)
+        for message in (m for m in messages if m not in said):
+            self.diagnostics.note(code, message)
 
     def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
         """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
