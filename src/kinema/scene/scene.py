@@ -40,8 +40,7 @@ class Scene(Surroundings):
         dt: time of one step [s].
         device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
         precision: `single` (32 bits) or `double`.
-        contacts: whether things touch.
-        limits: whether joints stop at their limits.
+        contacts, limits: whether things touch, and joints stop at their limits.
         constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
             closed.
         iterations: how many Newton steps the solver of constraints takes at most; it stops as soon as it has arrived.
@@ -219,9 +218,7 @@ class Scene(Surroundings):
         with self.progress.showing(3):
             parts = [p.description for p in self._parts]
             with self.progress("modelling"):
-                model = compile_model(
-                    self._parts, self.gravity, self.diagnostics, self.medium, contacts=self.contacts
-                )
+                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, contacts=self.contacts)
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
@@ -339,7 +336,7 @@ class Scene(Surroundings):
     def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
         """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
 
-        `geom_a`, `link_a` (-1 for the world), `force_a` [N], likewise b; `position`, `normal` (to b), `penetration` [m].
+        For a: `geom_a`, `link_a` (-1 for the world), `force_a` [N]; of both `position`, `normal` (to b), `penetration`.
         """
         return contacts_of(self.running, envs_idx)
 
