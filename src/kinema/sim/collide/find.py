@@ -44,8 +44,6 @@ class LookKind:
     power: int
     own_sliding: bool
     """Whether friction has a law of its own."""
-    culled: bool
-    """Whether it was looked at the frames first."""
     full: bool
     """Whether there may be more points than there is room."""
 
@@ -106,6 +104,7 @@ def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None
         code.write("count", [0.0])
         how, on_world = code.kind  # type: ignore[misc]
         if how == "always":
+            code.write("near", [1.0])
             return
         ends = []
         for word in ("a ", "b "):
@@ -145,7 +144,6 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             touch.kind.elliptic,
             whole_power(pairs.solimp[p].tolist()),
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
-            is_culled(touch),
             touch.plan.capacity < touch.plan.n_points,
         )
         friction = pairs.friction[p]
@@ -210,10 +208,7 @@ def _look(s: Sweeps, code: RowCode) -> None:
         reach = code.number("a radius") + code.number("b radius") + margin
         where(recorder, "near", dot(apart, apart), reach * reach, lambda: _touch(code, kind))
 
-    if kind.culled:
-        where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
-    else:
-        by_spheres()
+    where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
 
 
 def _center(code: RowCode, word: str, name: str) -> Vector:

@@ -13,8 +13,7 @@ from .plane import plane_box, plane_capsule, plane_cone, plane_cylinder, plane_e
 from .solid import PairKind
 from .spheres import sphere_sphere
 
-PAIRS: dict[tuple[str, str], PairKind] = {
-    **CONVEX_PAIRS,
+FORMULAS: dict[tuple[str, str], PairKind] = {
     ("plane", "sphere"): PairKind(plane_sphere, 1),
     ("plane", "capsule"): PairKind(plane_capsule, 2),
     ("plane", "ellipsoid"): PairKind(plane_ellipsoid, 1),
@@ -30,4 +29,7 @@ PAIRS: dict[tuple[str, str], PairKind] = {
     ("capsule", "box"): PairKind(capsule_box, 2),
     ("box", "box"): PairKind(box_box, 8),
 }
-"""By their kinds, in the order of `KINDS`; the general search where there is no formula."""
+"""By their kinds, in the order of `KINDS`."""
+
+PAIRS = {**CONVEX_PAIRS, **FORMULAS}
+"""Likewise, with the general search where there is no formula."""
