@@ -50,6 +50,7 @@ demo: setup  ## look at the example robots, check, convert and simulate them
 	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 1000 --control random
 	@echo "== 4,096 grippers of closed loops, opened and closed ==" && \
 	  $(BIN)/python examples/close_gripper.py
+	@echo "== 4,096 quadrupeds, dropped on stairs ==" && $(BIN)/python examples/drop_quadrupeds.py
 	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
 
