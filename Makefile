@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix judges fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks judges fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,7 @@ demo: setup  ## look at the example robots, check, convert and simulate them
 	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 1000 --control random
 	@echo "== 4,096 grippers of closed loops, opened and closed ==" && \
 	  $(BIN)/python examples/close_gripper.py
+	@echo "== 4,096 quadrupeds, dropped on stairs ==" && $(BIN)/python examples/drop_quadrupeds.py
 	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
 
@@ -75,6 +76,9 @@ corpus: setup  ## read every robot of the corpus and report
 
 matrix: setup  ## take every robot of the corpus to every format and back, and report
 	$(BIN)/python tools/round_trips.py
+
+looks: setup  ## the same for what can be seen of them
+	$(BIN)/python tools/appearance.py
 
 judges: setup  ## write every robot of the corpus in every format and have foreign programs judge the files
 	$(BIN)/python tools/judges.py

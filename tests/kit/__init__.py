@@ -6,7 +6,8 @@
   configurations, and whether two are the same.
 - `oracles`, `urdf_oracles`, `mujoco_models`, `mjcf_side`, `mass_matrix`: what others, or another way, say of a robot.
 - `written`, `judges`: a written file and how it corresponds to its description; the verdicts of foreign programs on it.
-- `round_trip`: to another format and back, and what differs then.
+- `round_trip`: to another format and back, and what differs then; `seen`: the same of what can be seen.
+- `dressed_meshes`, `dressed_robots`: made-up meshes and robots with materials, textures and colours.
 - `mutation`, `fuzz`, `misbehaviour`: damaged files, read in processes that may die, and tasks that do.
 - `mjcf_texts`, `usd_stages`, `usd_conformance`, `cad`: files and stages that tests make, and a CAD program's stand-in.
 

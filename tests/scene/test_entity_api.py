@@ -409,21 +409,6 @@ def test_parameters_before_building_are_checked() -> None:
 # ---------------------------------------------------------------------------------------- refusals and diagnostics
 
 
-def test_what_is_not_simulated_is_said(tmp_path: Path) -> None:
-    robot = from_text(
-        tmp_path,
-        """<mujoco><worldbody><body name="a"><joint name="j" range="-1 1" limited="true" frictionloss="0.1"/>
-        <geom size=".1"/><body name="b"><joint name="k"/><geom size=".1"/></body></body></worldbody>
-        <equality><joint name="same" joint1="j" joint2="k"/></equality></mujoco>""",
-    )
-    scene, _ = built(robot)
-    assert "sim.contacts" in scene.diagnostics.codes()
-    scene = km.Scene(contacts=False)
-    scene.add(robot)
-    scene.build()
-    assert "sim.contacts" not in scene.diagnostics.codes()
-
-
 def test_followers_that_do_not_follow_are_said() -> None:
     robot = reacher()
     robot.joints[1].axes[0].mimic = Mimic(joint="shoulder", axis=0)

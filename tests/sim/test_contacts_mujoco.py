@@ -20,7 +20,8 @@ STACK = """<mujoco><option integrator="Euler" cone="{cone}" impratio="{impratio}
 <body pos="100 0.05 0.245"><freejoint/><geom size="0.05" mass="0.5" condim="3" friction="0.4 0.02 0.01"/></body>
 <body pos="100.3 0 0.1"><freejoint/>
 <geom type="capsule" size="0.05 0.1" mass="1" margin="0.01" gap="0.005" condim="{dimension}"/>
-<body pos="0 0 0.2"><joint axis="0 1 0" range="-60 60"/><geom type="capsule" size="0.04" fromto="0 0 0 .15 0 .1"/></body>
+<body pos="0 0 0.2"><joint axis="0 1 0" range="-60 60"/>
+<geom type="capsule" size="0.04" fromto="0 0 0 .15 0 .1"/></body>
 </body></worldbody></mujoco>"""
 """Contacts of every dimension, of two bodies and with the floor."""
 

@@ -26,7 +26,7 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Diagnostics, Pose
 from kinema.sim import Engine
-from kinema.sim.lower.condition import measured, perturbed
+from kinema.sim.lower.condition import measured, perturbed, weigh_constraints
 from kinema.sim.rigid.integrate import advance
 from kinema.sim.sweeps.tree import grow
 from kit.robots.configurations import by_joint
@@ -246,6 +246,18 @@ def hanging() -> Robot:
     for link, joint in zip(bodies, joints[::2], strict=True):
         link.name = joint.child or ""
     return Robot(name="held", links=bodies, joints=joints)
+
+
+@pytest.mark.parametrize("total", [False, True])
+def test_cones_are_as_hard_as_what_they_turn(total: bool) -> None:
+    """Also where a ball starts in the middle of its cone, and has turned about no axis: one over its inertia."""
+    ball = held("ball", JointKind.SPHERICAL, spherical_axes())
+    ball[1].cone = ConeLimit(**SWING, total=total)  # type: ignore[arg-type]
+    link = simple_body(1.0, (0.2, 0.2, 0.2))
+    link.name = "ball"
+    model = model_of(Robot(name="ball", links=[link], joints=ball))
+    weigh_constraints(model)
+    np.testing.assert_allclose(model.tendons.weight, 1.0 / 0.2, rtol=1e-9)
 
 
 def test_what_acts_along_loops() -> None:

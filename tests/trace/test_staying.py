@@ -13,7 +13,7 @@ from kinema.sim import Settings
 from kinema.sim.arrays import arrays_of
 from kinema.sim.lower.programs import step_program
 from kinema.sim.sweeps import loops as sweeps_loops
-from kinema.trace import Place, Recorder, Row, RowCode, Value, interpret, interpret_in, record_loop
+from kinema.trace import Place, Recorder, Row, RowCode, Value, interpret_in, record_loop
 from kit.assets import EXAMPLES
 
 from .arenas import Memory, compiled
@@ -81,9 +81,12 @@ def test_any_loop_may_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, count in arrays_of(arena, model, settings)
     }
     arrays |= {"dt": np.full((1, 6), 1e-3), "error": np.zeros((1, 6))}
-    a, b = (interpret(program, arrays) for program in (plain, mixed))
+    a, b = ({name: values.copy() for name, values in arrays.items()} for _ in range(2))
+    with np.errstate(all="ignore"):  # what is chosen from may be anything
+        interpret_in(plain, a, {})
+        interpret_in(mixed, b, {})
     for name in ("qpos", "vel"):
-        np.testing.assert_allclose(a[name], b[name], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-6, atol=1e-6)  # rounding, in states far off
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

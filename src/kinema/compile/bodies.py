@@ -209,6 +209,7 @@ def fold_fixed(draft: Draft) -> None:
 
 
 def refuse_nothing(draft: Draft) -> None:
-    """A scene has at least one link."""
-    if not draft.bodies:
+    """A scene has at least one link, or a shape that others may touch."""
+    scenery = any(part.description.shapes for part in draft.parts if isinstance(part.description, World))
+    if not draft.bodies and not scenery:
         raise KinemaError("there is nothing to simulate: add a robot with at least one link")

@@ -6,25 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.description import (
-    Box,
-    Capsule,
-    Collider,
-    Cone,
-    Cylinder,
-    Ellipsoid,
-    Plane,
-    Shape,
-    Sphere,
-    World,
-    colliders,
-    colliding_pairs,
-)
+from kinema.description import Collider, colliders, colliding_pairs
 from kinema.foundation import Array, Pose
-from kinema.model import GeomsInfo, PairsInfo, no_geoms, no_pairs
+from kinema.model import GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_hulls
 
 from .draft import Body, Draft
 from .options import switches_of
+from .solids import Piece, pieces_of
 from .surfaces import Surface, mixed, of_pair, of_shape
 
 ORDER = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
@@ -33,16 +21,13 @@ ORDER = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", 
 
 @dataclass(slots=True, eq=False)
 class Geom:
-    """A shape on its way into the model."""
+    """A shape, or a piece of one, on its way into the model."""
 
     name: str
-    kind: str
+    piece: Piece
     body: Body | None
     pose: Pose
     """In the moving frame, or the world."""
-    size: tuple[float, float, float]
-    center: Array
-    radius: float
     surface: Surface
     index: int = -1
 
@@ -52,63 +37,57 @@ class Geom:
         return -1 if self.body is None else self.body.frame
 
 
+class _Gathering:
+    """The shapes of a scene, each taken in once."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.made: dict[tuple[int, int], list[Geom]] = {}
+        self.pairs: list[tuple[Geom, Geom, Surface]] = []
+
+    def geoms(self, entity: int, collider: Collider) -> list[Geom]:
+        """What stands for a shape."""
+        key = entity, id(collider.shape)
+        if key not in self.made:
+            body = self._body(entity, collider)
+            base = (self.draft.parts[entity].pose or Pose()) if body is None else body.place
+            shape = collider.shape
+            self.made[key] = [
+                Geom(shape.name, piece, body, base @ shape.pose @ piece.pose, of_shape(shape))
+                for piece in pieces_of(shape, self.draft.diagnostics)
+            ]
+        return self.made[key]
+
+    def _body(self, entity: int, collider: Collider) -> Body | None:
+        own = (b for b in self.draft.bodies if b.entity == entity and b.robot.name == collider.robot)
+        return None if collider.link is None else next(b for b in own if b.link.name == collider.link)
+
+    def join(self, first: list[Geom], second: list[Geom], surface: Surface | None) -> None:
+        """Two shapes that may touch."""
+        for a in first:
+            for b in second:
+                if a.frame != b.frame:
+                    self.pairs.append((a, b, surface or mixed(a.surface, b.surface)))
+
+
 def pack_geoms(draft: Draft) -> tuple[GeomsInfo, PairsInfo]:
     """All shapes that may touch another, and the pairs."""
-    made: dict[tuple[int, int], Geom | None] = {}
-    parts: list[list[tuple[Collider, Geom]]] = []
-    pairs: list[tuple[Geom, Geom, Surface]] = []
+    gathering = _Gathering(draft)
+    earlier: list[tuple[int, Collider]] = []
     for entity, part in enumerate(draft.parts):
-        if not switches_of(part.description).contact:
+        description = part.description
+        if not switches_of(description).contact:
             continue
-        bodies = {(id(b.robot), b.link.name): b for b in draft.bodies if b.entity == entity}
-        robots = part.description.robots if isinstance(part.description, World) else [part.description]
-        named = {robot.name: robot for robot in robots}
-
-        def geom(collider: Collider, entity: int = entity, named: dict = named, bodies: dict = bodies) -> Geom | None:
-            key = entity, id(collider.shape)
-            if key not in made:
-                body = None if collider.link is None else bodies[id(named[collider.robot]), collider.link]
-                made[key] = _geom(draft, entity, collider.shape, body)
-            return made[key]
-
-        own = [(c, g) for c in colliders(part.description)[0] if c.shape.enabled and (g := geom(c)) is not None]
-        for a, b in colliding_pairs(part.description):
-            if (x := geom(a)) is not None and (y := geom(b)) is not None and x.frame != y.frame:
-                pairs.append((x, y, of_pair(part.description, a, b) or mixed(x.surface, y.surface)))
-        for (a, x), (b, y) in ((p, q) for other in parts for p in other for q in own):
-            alike = a.shape.contype & b.shape.conaffinity or b.shape.contype & a.shape.conaffinity
-            if alike and x.frame != y.frame:
-                pairs.append((x, y, mixed(x.surface, y.surface)))
-        parts.append(own)
-    return _packed(pairs)
-
-
-def _geom(draft: Draft, entity: int, shape: Shape, body: Body | None) -> Geom | None:
-    """A shape in its moving frame; None for one that nothing can touch here."""
-    part = draft.parts[entity]
-    base = (Pose() if part.pose is None else part.pose) if body is None else body.place
-    pose = base @ shape.pose
-    form = shape.geometry
-    match form:
-        case Sphere():
-            kind, size, radius = "sphere", (form.radius, 0.0, 0.0), form.radius
-        case Capsule():
-            kind, size, radius = "capsule", (form.radius, form.length / 2, 0.0), form.radius + form.length / 2
-        case Cylinder() | Cone():
-            kind = "cylinder" if isinstance(form, Cylinder) else "cone"
-            size, radius = (form.radius, form.length / 2, 0.0), float(np.hypot(form.radius, form.length / 2))
-        case Ellipsoid():
-            kind, size, radius = "ellipsoid", tuple(form.radii.tolist()), float(form.radii.max())
-        case Box():
-            kind, size, radius = "box", tuple((form.size / 2).tolist()), float(np.linalg.norm(form.size / 2))
-        case Plane():
-            kind, size, radius = "plane", (0.0, 0.0, 0.0), np.inf
-        case _:
-            draft.diagnostics.warning(
-                "sim.no-contact", f'shape "{shape.name}" ({shape.kind}) touches nothing yet', origin=shape.origin
-            )
-            return None
-    return Geom(shape.name, kind, body, pose, size, np.zeros(3), radius, of_shape(shape))
+        for a, b in colliding_pairs(description):
+            known = of_pair(description, a, b)
+            gathering.join(gathering.geoms(entity, a), gathering.geoms(entity, b), known)
+        own = [(entity, c) for c in colliders(description)[0] if c.shape.enabled]
+        for number, a in earlier:
+            for _, b in own:
+                if a.shape.contype & b.shape.conaffinity or b.shape.contype & a.shape.conaffinity:
+                    gathering.join(gathering.geoms(number, a), gathering.geoms(entity, b), None)
+        earlier += own
+    return _packed(gathering.pairs)
 
 
 def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsInfo]:
@@ -122,24 +101,26 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
                 geoms.append(geom)
     rows = []
     for a, b, surface in pairs:
-        first, second = sorted((a, b), key=lambda g: (ORDER.index(g.kind), g.index))
+        first, second = sorted((a, b), key=lambda g: (ORDER.index(g.piece.kind), g.index))
         rows.append((first, second, surface))
     rows.sort(key=lambda r: (sorted((r[0].frame, r[1].frame)), r[2].dimension, r[0].index, r[1].index))
     surfaces = [s for _, _, s in rows]
+    pieces = [g.piece for g in geoms]
+    starts, counts, numbers = _numbers(pieces)
     return (
         GeomsInfo(
             names=[g.name for g in geoms],
-            kinds=[g.kind for g in geoms],
+            kinds=[p.kind for p in pieces],
             link_idx=np.array([-1 if g.body is None else g.body.index for g in geoms], np.int32),
             frame_idx=np.array([g.frame for g in geoms], np.int32),
             pos=np.array([g.pose.position for g in geoms]),
             rot=np.array([g.pose.rotation for g in geoms]),
-            size=np.array([g.size for g in geoms]),
-            center=np.array([g.center for g in geoms]),
-            radius=np.array([g.radius for g in geoms]),
-            first_corner=np.zeros(len(geoms), np.int32),
-            n_corners=np.zeros(len(geoms), np.int32),
-            corners=np.zeros(0),
+            size=np.array([p.size for p in pieces]),
+            center=np.array([p.center for p in pieces]),
+            radius=np.array([p.radius for p in pieces]),
+            first_number=np.array(starts, np.int32),
+            counts=np.array(counts, np.int32),
+            numbers=numbers,
         ),
         PairsInfo(
             geom_a=np.array([a.index for a, _, _ in rows], np.int32),
@@ -154,3 +135,20 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
             weight=np.ones((len(rows), 2)),
         ),
     )
+
+
+def _numbers(pieces: list[Piece]) -> tuple[list[int], list[tuple[int, int]], Array]:
+    """Meshes and height fields in one array: where each begins, and its two counts."""
+    starts, counts, parts, length = [], [], [np.zeros(0)], 0
+    for piece in pieces:
+        own, count = np.zeros(0), (0, 0)
+        if piece.hull is not None:
+            packed = pack_hulls([piece.hull])
+            own, count = packed.numbers, (packed.n_corners[0], packed.n_faces[0])
+        elif piece.heights is not None:
+            own, count = piece.heights.ravel(), piece.heights.shape
+        starts.append(length)
+        counts.append(count)
+        parts.append(own)
+        length += len(own)
+    return starts, counts, np.concatenate(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema.foundation import ArrayLike, Diagnostics
-from kinema.model import Model
+from kinema.model import Model, no_geoms, no_pairs
 
 from . import actuators, bodies, couplings, geoms, keyframes, options, pack, paths, reflected, tendons, ties
 from .draft import Draft, Part
@@ -25,11 +25,13 @@ def compile_model(
     diagnostics: Diagnostics | None = None,
     medium: Medium = AS_FILES_SAY,
     *,
+    contacts: bool = False,
     switchable: bool = False,
 ) -> Model:
     """The model of everything that was added; what cannot be simulated is among the diagnostics.
 
-    With `switchable`, constraints that do not hold to begin with are in it as well.
+    What can touch what is in it only if asked for: meshes take their time. With `switchable`, constraints that do not
+    hold to begin with are in it as well.
     """
     draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics, switchable=switchable)
     for run in PASSES:
@@ -42,7 +44,7 @@ def compile_model(
     options.apply_switches(draft, dofs, links)
     moved, owners = actuators.pack_actuators(draft)
     actuators.gains_from_actuators(dofs, moved)
-    shapes, pairs = geoms.pack_geoms(draft)
+    shapes, pairs = geoms.pack_geoms(draft) if contacts else (no_geoms(), no_pairs())
     return Model(
         entities=pack.pack_entities(draft, owners),
         links=links,

@@ -75,9 +75,11 @@ from .options import (
 )
 from .posed_meshes import (
     PosedMesh as PosedMesh,
+    dressed_mesh as dressed_mesh,
     mesh_data as mesh_data,
     mesh_part as mesh_part,
     tessellate as tessellate,
+    worn_appearance as worn_appearance,
 )
 from .robot import (
     Base as Base,

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kinema.shapes import Look
+
 from .node import Node
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
-class VisualMaterial(Node):
-    """The look of a surface."""
-
-    color: tuple[float, float, float, float] | None = None
-    """Red, green, blue, alpha, each 0 to 1; None where the file gives no colour."""
-    texture: str = ""
-    """Texture file, resolved; empty for none."""
-    emission: tuple[float, float, float] | None = None
-    specular: float | None = None
-    metallic: float | None = None
-    roughness: float | None = None
-    reflectance: float | None = None
+class VisualMaterial(Node, Look):
+    """The look of a surface, as a part of a description."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -76,10 +78,59 @@ def mesh_data(mesh: Mesh) -> shapes.MeshData | None:
 
 def mesh_part(mesh: Mesh) -> shapes.MeshData | None:
     """The triangles of the part of its file that a mesh is, before its scale; None where the file has no such part."""
+    part = _loaded_part(mesh, looks=False)
+    return None if part is None else part.mesh
+
+
+def _loaded_part(mesh: Mesh, *, looks: bool) -> shapes.LoadedMesh | None:
     if not (mesh.path and mesh.submesh) or mesh.vertices is not None:
         return None
-    part = shapes.load_mesh_with_notes(mesh.path).part(mesh.submesh)
+    part = shapes.load_mesh_with_notes(mesh.path, looks=looks).whole_part(mesh.submesh)
     if part is None or not mesh.center_submesh:
         return part
-    middle = (part.vertices.min(axis=0) + part.vertices.max(axis=0)) / 2
-    return shapes.MeshData(part.vertices - middle, part.faces)
+    vertices = part.mesh.vertices
+    middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    return dataclasses.replace(part, mesh=shapes.MeshData(vertices - middle, part.mesh.faces))
+
+
+def dressed_mesh(mesh: Mesh) -> shapes.LoadedMesh | None:
+    """The mesh's triangles before its scale, with what is laid on them; None where they are not there."""
+    if mesh.vertices is not None and mesh.faces is not None:
+        return shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces), appearance=mesh.appearance)
+    if not mesh.path:
+        return None
+    return _loaded_part(mesh, looks=True) or shapes.load_mesh_with_notes(mesh.path, looks=True)
+
+
+def worn_appearance(shape: Shape, dressed: shapes.LoadedMesh) -> shapes.Appearance:
+    """What is seen on the triangles of a shape that is a mesh.
+
+    A material that the description gives the shape hides the materials and colours in the mesh's file, as all programs
+    show it, unless the file has the same one and says more of it. Of a mesh given in place, it is on the faces that
+    have no material of their own.
+    """
+    own = dressed.appearance or shapes.Appearance()
+    material = shape.material
+    if material is None or not material.says_anything:
+        return own
+    if isinstance(shape.geometry, Mesh) and shape.geometry.vertices is None:
+        if len(own.materials) == 1 and own.material_of_face is None and _says_more(own.materials[0], material):
+            return own
+        return dataclasses.replace(own, materials=(material,), material_of_face=None, colors=None)
+    if own.material_of_face is None:
+        return own if own.materials else dataclasses.replace(own, materials=(material,))
+    numbers = np.where(own.material_of_face < 0, len(own.materials), own.material_of_face)
+    return dataclasses.replace(own, materials=(*own.materials, material), material_of_face=numbers)
+
+
+def _says_more(look: shapes.Look, material: shapes.Look) -> bool:
+    """Whether a look says all that a material says: formats that know only colours leave the rest to the mesh."""
+    if look.name and material.name and look.name != "_".join(material.name.split()):
+        return False
+    if (look.texture or material.texture) and Path(look.texture).resolve() != Path(material.texture).resolve():
+        return False
+    fields = ("color", "emission", "metallic", "roughness", "specular", "clearcoat", "reflectance", "double_sided")
+    said = ((getattr(material, name), getattr(look, name)) for name in fields)
+    return material.maps.keys() <= look.maps.keys() and all(
+        a is None or (b is not None and np.allclose(a, b, rtol=0.0, atol=1e-6)) for a, b in said
+    )

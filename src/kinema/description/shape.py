@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kinema.foundation import Array, Pose
+from kinema.shapes import Appearance
 
 from .material import PhysicsMaterial, VisualMaterial
 from .node import Node
@@ -100,6 +101,8 @@ class Mesh:
     """Vertices given in place [m before scale], shape (n, 3)."""
     faces: np.ndarray | None = None
     """Triangles given in place, shape (m, 3)."""
+    appearance: Appearance | None = None
+    """What is laid on the triangles given in place; that of a file is read with the file (see `dressed_mesh`)."""
     submesh: str = ""
     """Only this part of the file (SDFormat): a node or mesh of a scene, a group of an OBJ."""
     center_submesh: bool = False

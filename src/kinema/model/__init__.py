@@ -16,6 +16,13 @@ from .geoms import (
     no_geoms as no_geoms,
     no_pairs as no_pairs,
 )
+from .hulls import (
+    FACE as FACE,
+    MOST_CORNERS as MOST_CORNERS,
+    PackedHulls as PackedHulls,
+    Polyhedron as Polyhedron,
+    pack_hulls as pack_hulls,
+)
 from .model import (
     EntityInfo as EntityInfo,
     KeyframesInfo as KeyframesInfo,

@@ -32,10 +32,11 @@ class GeomsInfo:
     """Of a sphere around it, in its own axes [m], (n, 3)."""
     radius: Array
     """Of that sphere [m], infinite for planes."""
-    first_corner: Ints
-    """Where the numbers of a mesh, or the heights of a height field, begin in `corners`."""
-    n_corners: Ints
-    corners: Array
+    first_number: Ints
+    """Where those of a mesh (`hulls.py`), or the heights of a height field, begin in `numbers`."""
+    counts: Ints
+    """Corners and faces of a mesh; rows and columns of a height field, (n, 2)."""
+    numbers: Array
     """What meshes and height fields are made of: one array for all."""
 
 
@@ -74,9 +75,9 @@ def no_geoms() -> GeomsInfo:
         size=np.zeros((0, 3)),
         center=np.zeros((0, 3)),
         radius=np.zeros(0),
-        first_corner=none,
-        n_corners=none,
-        corners=np.zeros(0),
+        first_number=none,
+        counts=np.zeros((0, 2), np.int32),
+        numbers=np.zeros(0),
     )
 
 

@@ -15,7 +15,7 @@ from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, is_switched_on
 from kinema.foundation import Diagnostics
 
 OF_CONSTRAINTS = (
-    *("cone", "jacobian", "solver", "iterations", "tolerance", "ls_iterations", "ls_tolerance", "impratio"),
+    *("jacobian", "solver", "iterations", "tolerance", "ls_iterations", "ls_tolerance"),
     *("noslip_iterations", "noslip_tolerance", "ccd_iterations", "ccd_tolerance", "sdf_iterations", "sdf_initpoints"),
 )
 """How contacts are found and constraints solved."""
@@ -58,7 +58,7 @@ def report_options(part: Part, diagnostics: Diagnostics, *, dt: float, integrato
     flags = [n for n in FLAGS_OF_CONSTRAINTS if is_switched_on(options, n) != FLAG_DEFAULTS[n]]
     if concerned or flags:
         listed = ", ".join(filter(None, [_shown(options, concerned), *(f"the flag {n}" for n in flags)]))
-        message = f"{listed}: only contacts and constraints would follow that, which are not simulated yet"
+        message = f"{listed}: the scene finds and solves contacts and constraints in its own way"
         diagnostics.note("sim.solver-options", message, origin=origin)
 
 

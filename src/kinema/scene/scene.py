@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from kinema.backend import find_device
-from kinema.compile import Medium, Part, compile_model
+from kinema.compile import Part, compile_model
 from kinema.description import Robot, World
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.model import Model
 from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
-from .arguments import amount, choice, device_name, duration, flag, numbers, placed, whole
+from .arguments import choice, device_name, duration, flag, numbers, placed, whole
 from .batches import environments
 from .contacts import contacts_of
 from .controls import Controls
@@ -27,7 +27,7 @@ from .keyframes import state_of
 from .memory import Memory
 from .progress import Progress
 from .running import Running
-from .surroundings import Surroundings
+from .surroundings import Surroundings, medium_of
 from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
@@ -41,8 +41,7 @@ class Scene(Surroundings, Equalities):
         dt: time of one step [s].
         device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
         precision: `single` (32 bits) or `double`.
-        contacts: whether things touch.
-        limits: whether joints stop at their limits.
+        contacts, limits: whether things touch, and joints stop at their limits.
         constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
             closed.
         iterations: how many Newton steps the solver of constraints takes at most; it stops as soon as it has arrived.
@@ -88,11 +87,7 @@ class Scene(Surroundings, Equalities):
         self.ls_iterations = whole(ls_iterations, "ls_iterations", "trial")
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
-        self.medium = Medium(
-            density=None if density is None else amount(density, "density"),
-            viscosity=None if viscosity is None else amount(viscosity, "viscosity"),
-            wind=None if wind is None else numbers(wind, "wind", "three"),
-        )
+        self.medium = medium_of(density, viscosity, wind)
         self.substeps = whole(substeps, "substeps", "substep")
         self.emission = choice(emission, "emission", EMISSIONS)
         self.entities: list[Entity] = []
@@ -184,9 +179,7 @@ class Scene(Surroundings, Equalities):
 
         Args:
             n_envs: how many copies of the scene there are.
-            per_env: parameters that may differ between them: gravity, mass_shift, com_shift, kp, kv, armature, damping,
-                wind, density, viscosity, limit, frictionloss, equality (which constraints hold), sol_params (how soft
-                all of that is).
+            per_env: parameters that may differ between them: `kinema.sim.PARAMETERS`, gravity and wind among them.
             external_forces: whether links can be pushed by `apply_links_external_force`.
         """
         if self._running is not None:
@@ -206,8 +199,8 @@ class Scene(Surroundings, Equalities):
         with self.progress.showing(3):
             parts = [p.description for p in self._parts]
             with self.progress("modelling"):
-                switchable = "equality" in settings.per_env
-                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, switchable=switchable)
+                asked = {"contacts": self.contacts, "switchable": "equality" in settings.per_env}
+                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, **asked)
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
@@ -319,15 +312,13 @@ class Scene(Surroundings, Equalities):
 
     def _note_once(self, code: str, messages: Sequence[str]) -> None:
         said = {d.message for d in self.diagnostics if d.code == code}
-        for message in messages:
-            if message not in said:
-                self.diagnostics.note(code, message)
+        for message in (m for m in messages if m not in said):
+            self.diagnostics.note(code, message)
 
     def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
-        """What touches now.
+        """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
 
-        `geom_a`, `geom_b`, `link_a`, `link_b` (-1 for the world), `position` [m], `normal` (from a to b), `penetration`
-        [m], `force_a`, `force_b` [N], each (n_envs, most, ...), and `valid_mask` (n_envs, most).
+        For a: `geom_a`, `link_a` (-1 for the world), `force_a` [N]; of both `position`, `normal` (to b), `penetration`.
         """
         return contacts_of(self.running, envs_idx)
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinema.compile import Medium
 from kinema.foundation import KinemaError
 
+from .arguments import amount, numbers
 from .entity import Entity
 from .views import not_built
+
+
+def medium_of(density: Any, viscosity: Any, wind: Any) -> Medium:
+    """What the user asks for; None for what the files say."""
+    return Medium(
+        density=None if density is None else amount(density, "density"),
+        viscosity=None if viscosity is None else amount(viscosity, "viscosity"),
+        wind=None if wind is None else numbers(wind, "wind", "three"),
+    )
 
 
 class Surroundings:

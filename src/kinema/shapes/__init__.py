@@ -4,18 +4,32 @@ SI units and float64 throughout; every function works in the frame its input is 
 functions that need it.
 """
 
-from kinema.shapes.affine import apply_linear, merge, weld
+from kinema.shapes.affine import apply_linear, faces_alone, merge, weld
+from kinema.shapes.appearance import Appearance, CornerValues, corner_values, unit_normals, with_alpha
 from kinema.shapes.approximate import APPROXIMATIONS, Approximated, ApproximationOptions, Piece, approximate
 from kinema.shapes.bounds import BoundingBox, BoundingSphere, axis_box, bounding_sphere, oriented_box
+from kinema.shapes.builtin_images import builtin_reference
 from kinema.shapes.decompose import Decomposition, convex_parts
 from kinema.shapes.distance.field import DistanceField, distance_field, signed_distances
 from kinema.shapes.flat import THICKNESS, is_flat, thickened
 from kinema.shapes.formats.png import PictureError
 from kinema.shapes.formats.source import LoadedMesh
 from kinema.shapes.hull import convex_hull
+from kinema.shapes.image_files import image_name, read_image, to_png
+from kinema.shapes.images import IMAGE_SUFFIXES
 from kinema.shapes.kept_arrays import Report
 from kinema.shapes.limits import MeshLimits
 from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, parse_mesh
+from kinema.shapes.look import (
+    Look,
+    MapRole,
+    Placement,
+    Texture,
+    Wrap,
+    exponent_of_roughness,
+    roughness_of_exponent,
+    roughness_of_shininess,
+)
 from kinema.shapes.mass import (
     MassProperties,
     box_mass,
@@ -51,16 +65,21 @@ from kinema.shapes.terrain import (
 
 __all__ = [
     "APPROXIMATIONS",
+    "IMAGE_SUFFIXES",
     "MESH_SUFFIXES",
     "SUPPORT_RES",
     "THICKNESS",
+    "Appearance",
     "Approximated",
     "ApproximationOptions",
     "BoundingBox",
     "BoundingSphere",
+    "CornerValues",
     "Decomposition",
     "DistanceField",
     "LoadedMesh",
+    "Look",
+    "MapRole",
     "MassProperties",
     "MeshData",
     "MeshError",
@@ -68,17 +87,21 @@ __all__ = [
     "MeshQuality",
     "PictureError",
     "Piece",
+    "Placement",
     "Polytope",
     "Report",
     "ShapeError",
     "SupportField",
     "Terrain",
+    "Texture",
+    "Wrap",
     "apply_linear",
     "approximate",
     "axis_box",
     "bounding_sphere",
     "box",
     "box_mass",
+    "builtin_reference",
     "capsule",
     "capsule_mass",
     "check_mesh",
@@ -87,13 +110,17 @@ __all__ = [
     "cone_mass",
     "convex_hull",
     "convex_parts",
+    "corner_values",
     "cylinder",
     "cylinder_mass",
     "distance_field",
     "ellipsoid",
     "ellipsoid_mass",
+    "exponent_of_roughness",
+    "faces_alone",
     "flat_terrain",
     "height_field",
+    "image_name",
     "inertia_from_second_moment",
     "is_flat",
     "load_mesh",
@@ -105,7 +132,10 @@ __all__ = [
     "parse_mesh",
     "plane",
     "polytope",
+    "read_image",
     "rough_terrain",
+    "roughness_of_exponent",
+    "roughness_of_shininess",
     "second_moment_from_inertia",
     "shell_mass_properties",
     "signed_distances",
@@ -120,8 +150,11 @@ __all__ = [
     "support_vertices",
     "terrain_from_image",
     "thickened",
+    "to_png",
     "transform",
     "under_linear_map",
+    "unit_normals",
     "unsigned_mass_properties",
     "weld",
+    "with_alpha",
 ]

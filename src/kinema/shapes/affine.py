@@ -35,6 +35,12 @@ def merge(meshes: Sequence[MeshData]) -> MeshData:
     )
 
 
+def faces_alone(mesh: MeshData, faces: IntArray) -> MeshData:
+    """Some faces by their numbers, in that order, without the vertices of others."""
+    used, numbers = np.unique(mesh.faces[faces], return_inverse=True)
+    return MeshData(mesh.vertices[used], numbers.reshape(-1, 3))
+
+
 def weld(mesh: MeshData, tolerance: float = 0.0) -> MeshData:
     """Merge vertices that coincide, and drop faces that lose a corner by it.
 

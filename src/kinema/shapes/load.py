@@ -1,14 +1,16 @@
 """Mesh files as triangles.
 
 Files come from strangers. Their size is bounded, what they declare is compared with what is there before memory is
-spent on it, nothing in them is executed, and no other file is opened, except the buffers of a .gltf that lie in its own
-folder. Whatever is wrong becomes one `MeshError` with a plain reason.
+spent on it, nothing in them is executed, and no other file is opened, except the buffers of a .gltf and the material
+libraries of an OBJ that lie in its own folder. Images are named, never opened. Whatever is wrong becomes one
+`MeshError` with a plain reason.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,24 +50,32 @@ def load_mesh(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> Mesh
     """The triangles in the file, in the file's axes and order.
 
     Lengths are as written, taken for metres, except that COLLADA's `<unit>` is applied. The parts of a scene (.dae,
-    .glb, .gltf) are put in their places and joined. Vertices are not welded; normals, colours and textures are not
-    read. Raises `MeshError`.
+    .glb, .gltf) are put in their places and joined. Vertices are not welded. Raises `MeshError`.
     """
     return load_mesh_with_notes(path, limits=limits).mesh
 
 
-def load_mesh_with_notes(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> LoadedMesh:
-    """As `load_mesh`, together with the up axis the file declares and what was skipped or simplified."""
+def load_mesh_with_notes(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS, looks: bool = False) -> LoadedMesh:
+    """As `load_mesh`, together with the up axis the file declares and what was skipped or simplified.
+
+    With `looks`, what is laid on the triangles is read too: normals, texture coordinates, colours and materials. A
+    fault in those leaves them out and is noted; it never makes the mesh unusable.
+    """
     path = Path(path)
-    return parse_mesh(_read_bounded(path, limits), path.suffix, limits=limits, folder=path.parent)
+    return parse_mesh(_read_bounded(path, limits), path.suffix, limits=limits, file=path, looks=looks)
 
 
 def parse_mesh(
-    data: bytes, suffix: str, *, limits: MeshLimits = _DEFAULT_LIMITS, folder: Path | None = None
+    data: bytes,
+    suffix: str,
+    *,
+    limits: MeshLimits = _DEFAULT_LIMITS,
+    file: Path | None = None,
+    looks: bool = False,
 ) -> LoadedMesh:
     """As `load_mesh_with_notes`, from bytes in the format that `suffix` (such as ".stl") stands for.
 
-    Without a `folder`, the buffers of a .gltf must be inside it.
+    Without the `file` they came from, no other file is opened: the buffers of a .gltf must be inside it.
     """
     reader = _READERS.get(suffix.lower())
     if reader is None:
@@ -74,10 +84,24 @@ def parse_mesh(
         raise MeshError("The file is empty.")
     if data.startswith(_LFS_POINTER):
         raise MeshError("The file is a Git LFS pointer; the mesh itself has not been downloaded ('git lfs pull').")
+    source = MeshSource(data, limits, None if file is None else file.parent, "" if file is None else str(file), looks)
     try:
-        # Wild numbers become NaN or infinity here, and are refused below.
+        loaded = _parse(reader, source, suffix)
+    except MeshError as error:
+        if not looks:
+            raise
+        loaded = _parse(reader, replace(source, looks=False), suffix)
+        loaded = replace(loaded, unseen=(f"What its surfaces look like was not read: {error.reason}",))
+    check_mesh(loaded.mesh, max_coordinate=limits.coordinate)
+    return loaded
+
+
+def _parse(reader: Callable[[MeshSource], LoadedMesh], source: MeshSource, suffix: str) -> LoadedMesh:
+    """What a reader makes of a file; whatever goes wrong is a `MeshError`."""
+    try:
+        # Wild numbers become NaN or infinity here, and are refused later.
         with np.errstate(all="ignore"):
-            loaded = reader(MeshSource(data, limits, folder))
+            return reader(source)
     except MeshError:
         raise
     except MemoryError:
@@ -86,8 +110,6 @@ def parse_mesh(
         raise MeshError(f"A file could not be read: {error.strerror or error}.") from None
     except _NONSENSE as error:
         raise MeshError(f"The file is not a valid {suffix.lower()} mesh ({_first_line(error)}).") from error
-    check_mesh(loaded.mesh, max_coordinate=limits.coordinate)
-    return loaded
 
 
 def _read_bounded(path: Path, limits: MeshLimits) -> bytes:

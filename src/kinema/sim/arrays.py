@@ -29,6 +29,7 @@ class Owner(enum.Enum):
     TIE = "tie"
     COUPLING = "coupling"
     CONTACT = "contact"
+    SHAPES = "shapes"
     ROLE = "role"
 
 
@@ -98,6 +99,7 @@ class ArrayInfo:
             Owner.SAMPLE: int(model.actuators.samples.sum()),
             Owner.TIE: len(model.ties.names),
             Owner.COUPLING: len(model.couplings.names),
+            Owner.SHAPES: len(model.geoms.numbers),
             Owner.ROLE: settings.roles,
         }[self.owner]
 
@@ -198,6 +200,7 @@ ARRAYS = [
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),
+    ArrayInfo("shape_numbers", Owner.SHAPES, Use.INPUT, start=lambda model, _: model.geoms.numbers, when=_touching),
     ArrayInfo("dt", Owner.ENVIRONMENT, Use.INPUT, start=lambda _, settings: settings.dt),
     ArrayInfo("gravity", Owner.ENVIRONMENT, Use.INPUT, 3, start=lambda model, _: model.gravity),
     *(

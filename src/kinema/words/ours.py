@@ -116,6 +116,12 @@ SOLID_NUMBERS: Final = Setting("kinema:solid:numbers", "double[]")
 
 DYNAMIC_FRICTION_2: Final = Setting("kinema:dynamicFriction2", "double")
 TEXTURE: Final = Setting("kinema:texture", "asset")
+SPECULAR: Final = Setting("kinema:specular", "double")
+REFLECTANCE: Final = Setting("kinema:reflectance", "double")
+STRENGTH: Final = Setting("kinema:strength", "double")
+"""How much of a normal map counts."""
+SHININESS: Final = Setting("kinema:shininess", "double")
+"""MuJoCo's, from which the roughness follows that a stage is told."""
 UNSET: Final = Setting("kinema:unset", "token[]")
 """What a surface does not say although USD is told a number."""
 UNSET_FIELDS: Final = {

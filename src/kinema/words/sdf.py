@@ -71,9 +71,18 @@ TRANSPARENCY: Final = "transparency"
 VISIBILITY_FLAGS: Final = "visibility_flags"
 
 AMBIENT: Final = "ambient"
-MATERIAL_FLAGS: Final = ("lighting", "double_sided")
+DOUBLE_SIDED: Final = "double_sided"
+MATERIAL_FLAGS: Final = ("lighting", DOUBLE_SIDED)
 MATERIAL_NUMBERS: Final = ("render_order", "shininess")
 PBR: Final = "pbr"
+PBR_MAPS: Final = {
+    "normal": "normal_map",
+    "metallic": "metalness_map",
+    "roughness": "roughness_map",
+    "occlusion": "ambient_occlusion_map",
+    "emission": "emissive_map",
+}
+"""What an image says of a surface -> its element in `<metal>`."""
 SCRIPT: Final = "script"
 SPECULAR: Final = "specular"
 """Of a material, or of a light."""

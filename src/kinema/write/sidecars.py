@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from urllib.parse import unquote
 
+from kinema.shapes import IMAGE_SUFFIXES
+
+_MTL_OPTIONS = rb"(?:-\w+(?:[ \t]+(?:on|off|[rgbmlz]|[-+]?[\d.]+(?:[eE][-+]?\d+)?))*[ \t]+)*"
 _REFERENCES = {
     ".obj": (rb"^[ \t]*mtllib[ \t]+(.+?)[ \t]*\r?$",),
-    ".mtl": (rb"^[ \t]*(?:map_\w+|bump|disp|decal|refl|norm)[ \t]+(?:-\w+[ \t]+\S+[ \t]+)*(.+?)[ \t]*\r?$",),
+    ".mtl": (rb"^[ \t]*(?:map_\w+|bump|disp|decal|refl|norm)[ \t]+" + _MTL_OPTIONS + rb"(.+?)[ \t]*\r?$",),
+    ".gltf": (rb'"uri"\s*:\s*"((?!data:)[^"]+)"',),
     ".dae": (rb"<init_from>\s*([^<#]+?)\s*</init_from>", rb"<ref>\s*([^<#]+?)\s*</ref>"),
 }
 
 
-def sidecars(mesh: Path) -> list[str]:
-    """The files beside a mesh file that it needs to look as it should, relative to it and in a fixed order.
+def sidecars(mesh: Path) -> tuple[list[str], list[str]]:
+    """The files that a mesh file needs to look as it should, relative to it and in a fixed order.
 
-    Only files in its own folder or below are named: a reference that leads out of it is none of ours to follow.
+    First those that go along with it: files in its own folder or below, and images in the folder above
+    (`../textures/a.png`), which keep their place against the mesh. Then the images that lie too far away for that.
     """
+    along, away = [], []
+    for name in _all_referred(mesh):
+        if _can_go_along(mesh, name):
+            along.append(name)
+        elif Path(name).suffix.lower() in IMAGE_SUFFIXES and (mesh.parent / name).is_file():
+            away.append(name)
+    return along, away
+
+
+def _all_referred(mesh: Path) -> list[str]:
     found: list[str] = []
     waiting = [mesh]
     while waiting:
         for name in _referred(waiting.pop()):
-            path = mesh.parent / name
-            if name not in found and _is_below(path, mesh.parent):
+            if name not in found:
                 found.append(name)
-                waiting.append(path)
+                if _can_go_along(mesh, name):
+                    waiting.append(mesh.parent / name)
     return found
+
+
+def _can_go_along(mesh: Path, name: str) -> bool:
+    path = mesh.parent / name
+    if _is_below(path, mesh.parent):
+        return True
+    is_near = posixpath.normpath(name).count("..") == 1 and not posixpath.isabs(name)
+    return is_near and path.suffix.lower() in IMAGE_SUFFIXES and _is_below(path, mesh.parent.parent)
 
 
 def _referred(file: Path) -> list[str]:

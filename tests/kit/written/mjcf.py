@@ -69,7 +69,7 @@ def write(described: Robot | World, folder: Path, *, meshes: str = "copy") -> Wr
     bodies = list(all_bodies(writing))
     assert model.nbody == len(bodies) + 1
     shapes = [*writing.scenery, *(s for b in bodies if b.link is not None for s in b.link.shapes)]
-    geoms = [s for s in shapes if id(s) in writing.geoms]
+    geoms = [s for s in shapes for _ in range(writing.geom_counts.get(id(s), 0))]
     assert model.ngeom == len(geoms)
     return Written(described, path, report, writing, model, bodies, geoms)
 
@@ -242,7 +242,7 @@ def assert_joints(written: Written) -> None:
 def assert_collisions(written: Written) -> None:
     """The same pairs of geoms as the description's, but for those that are both fixed to the world in the file."""
     model = written.model
-    number = {id(shape): i for i, shape in enumerate(written.geoms)}
+    number = {id(shape): i for i, shape in reversed(list(enumerate(written.geoms)))}
 
     def both(a: Collider, b: Collider) -> tuple[int, int] | None:
         found = number.get(id(a.shape)), number.get(id(b.shape))

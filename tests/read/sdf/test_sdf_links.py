@@ -392,6 +392,7 @@ def test_a_material_with_everything(tmp_path: Path, diagnostics: ClaimedDiagnost
     assert [e.tag for e in look.extras] == ["script", "pbr"]
     assert shape.attributes["sdf:cast_shadows"] is False
     assert "sdf.material-script" in diagnostics.codes()
+    assert "n.png" in diagnostics.claim("sdf.missing-texture").message
 
 
 # -- what a link carries -----------------------------------------------------------------------------------------------

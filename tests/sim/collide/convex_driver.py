@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from kinema.foundation import Array
-from kinema.sim.collide.hulls import Polyhedron, pack_hulls
+from kinema.model import Polyhedron, pack_hulls
 from kinema.sim.collide.solid import Grid, Hull, PairKind, Solid
 from kinema.trace import UNIFORM, Recorder
 

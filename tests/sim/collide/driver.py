@@ -11,7 +11,7 @@ import numpy as np
 
 from kinema.foundation import Array
 from kinema.sim.collide.frame import tangents
-from kinema.sim.collide.pairs import PAIRS
+from kinema.sim.collide.pairs import FORMULAS
 from kinema.sim.collide.solid import PairKind, Solid, Work
 from kinema.sim.sweeps.maths import Vector
 from kinema.trace import Program, Recorder, Value, interpret, select
@@ -45,7 +45,7 @@ class Poses:
 
 def program(kinds: tuple[str, str], prefix: str = "") -> Program:
     """Writes the number of points, and the points."""
-    return program_of(PAIRS[kinds], prefix=prefix)
+    return program_of(FORMULAS[kinds], prefix=prefix)
 
 
 def program_of(pair: PairKind, add: Callable[[str, Recorder, Solid], Solid] | None = None, prefix: str = "") -> Program:

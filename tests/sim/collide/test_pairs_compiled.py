@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kinema.sim.collide.pairs import PAIRS
+from kinema.sim.collide.pairs import FORMULAS
 
 from ...trace.arenas import Memory, compiled
 from .driver import INPUTS, SPARE, WIDTH, ours, points_of, program
@@ -18,7 +18,9 @@ from .poses import on_a_grid, somewhere
 def test_four_at_a_time(kinds: tuple[str, str]) -> None:
     """What has loops and conditions: each pose goes its own way through them."""
     inputs = [(f"{solid} {part}", count) for solid in "ab" for part, count in INPUTS.items()]
-    memory = Memory(state=[*inputs, ("reach", 1)], out=[("count", 1), ("points", WIDTH * (PAIRS[kinds].most + SPARE))])
+    memory = Memory(
+        state=[*inputs, ("reach", 1)], out=[("count", 1), ("points", WIDTH * (FORMULAS[kinds].most + SPARE))]
+    )
     both = (somewhere(21, 203), on_a_grid(22, 203))
     rows = [poses.rows() for poses in both]
     state = np.concatenate([np.concatenate([r[name] for r in rows], axis=1) for name, _ in memory.state])

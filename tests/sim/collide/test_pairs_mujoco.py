@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from kinema.foundation import Array
-from kinema.sim.collide.pairs import PAIRS
+from kinema.sim.collide.pairs import FORMULAS
 
 from .driver import Poses, Theirs, ours
 from .poses import nearly_on_a_grid, on_a_grid, somewhere
 
-ANALYTIC = [kinds for kinds in PAIRS if "cone" not in kinds and kinds != ("sphere", "ellipsoid")]
+ANALYTIC = [kinds for kinds in FORMULAS if "cone" not in kinds and kinds != ("sphere", "ellipsoid")]
 """What MuJoCo finds by formulas, too; it has no cones."""
 COUNT = 1500
 TILT = 4e-7
@@ -51,7 +51,7 @@ def test_anywhere(kinds: tuple[str, str]) -> None:
     poses = somewhere(1, COUNT)
     found, everywhere = ours(kinds, poses), np.ones(COUNT, bool)
     assert same(kinds, poses, found, list(Theirs(kinds).points(poses)), everywhere) > COUNT // 3
-    assert max(map(len, found)) <= PAIRS[kinds].most
+    assert max(map(len, found)) <= FORMULAS[kinds].most
     assert right_angles(np.concatenate(found)).all()
 
 
@@ -61,7 +61,7 @@ def test_what_is_parallel_concentric_or_touches(kinds: tuple[str, str]) -> None:
     poses = on_a_grid(2, COUNT)
     found, everywhere = ours(kinds, poses), np.ones(COUNT, bool)
     assert same(kinds, poses, found, list(Theirs(kinds).points(poses)), everywhere) > COUNT // 3
-    assert max(map(len, found)) <= PAIRS[kinds].most
+    assert max(map(len, found)) <= FORMULAS[kinds].most
     assert right_angles(np.concatenate(found)).all()
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from kinema.foundation import Array
-from kinema.sim.collide.pairs import PAIRS
+from kinema.sim.collide.pairs import FORMULAS
 
 from .driver import Poses, ours
 from .poses import on_a_grid, somewhere
 from .surfaces import beyond_surface
 
-KINDS = list(PAIRS)
+KINDS = list(FORMULAS)
 
 
 def without_sizes(seed: int, count: int) -> Poses:

@@ -51,7 +51,7 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose
-from kinema.shapes import box
+from kinema.shapes import Appearance, Placement, Texture, Wrap, box, unit_normals
 
 POSE = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 OTHER = Pose.from_rpy((-0.3, 0.2, 0.1), (0.2, -0.1, 0.7))
@@ -162,8 +162,20 @@ def _shapes() -> list[Shape]:
         metallic=0.125,
         roughness=0.75,
         reflectance=0.375,
+        clearcoat=0.5,
+        clearcoat_roughness=0.25,
+        opacity_threshold=0.5,
+        double_sided=True,
+        placement=Placement(wrap=(Wrap.CLAMP, Wrap.CLAMP)),
+        maps={"bump": Texture(file="/nowhere/bump.png", channel="g", strength=0.5)},
     )
-    inline = Mesh(vertices=mesh.vertices, faces=mesh.faces, scale=np.array([1.0, -2.0, 3.0]), max_hull_vertices=20)
+    inline = Mesh(
+        vertices=mesh.vertices,
+        faces=mesh.faces,
+        appearance=Appearance(normals=unit_normals(mesh.vertices, mesh.faces)),
+        scale=np.array([1.0, -2.0, 3.0]),
+        max_hull_vertices=20,
+    )
     return [
         Shape(name="box", geometry=Box(np.array([0.1, 0.2, 0.3])), pose=POSE, surface=surface, material=material),
         Shape(name="ball", geometry=Sphere(0.1), visual=False, contype=2, conaffinity=6, group=4),

@@ -199,6 +199,12 @@ PART_WORDS = {
     "contact_stiffness": "contact stiffness",
     "contact_damping": "contact stiffness",
     "texture": "texture",
+    "placement": "edges of its texture",
+    "maps": "bump map",
+    "clearcoat": "clearcoat",
+    "clearcoat_roughness": "clearcoat",
+    "opacity_threshold": "from which opacity on",
+    "double_sided": "both sides",
     "emission": "light it gives off",
     "lower": "limits",
     "upper": "limits",
@@ -291,6 +297,8 @@ UNSET = {
     *("CollisionPair.collide", "CollisionPair.surface", "CollisionPair.origin", "CollisionRules.self_collide"),
     *("CollisionRules.neighbours_collide", "Tendon.armature", "ConeLimit.total", "Constraint.gear_axis_a"),
     *("Constraint.gear_axis_b", "Axis.locked", "Camera.settings", "Light.settings"),
+    *("Appearance.coordinates", "Appearance.colors", "Appearance.materials", "Appearance.material_of_face"),
+    *("Placement.scale", "Placement.offset", "Placement.rotation", "Placement.coordinates", "Texture.placement"),
 }
 
 

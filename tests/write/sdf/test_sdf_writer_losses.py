@@ -47,7 +47,7 @@ from kinema.description import (
     rotation,
 )
 from kinema.foundation import Pose
-from kinema.shapes import box
+from kinema.shapes import Placement, Texture, box
 from kit.written.sdf import Written
 
 PLACED = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
@@ -172,6 +172,12 @@ VALUES: dict[type, dict[str, Any]] = {
         "metallic": 0.6,
         "roughness": 0.7,
         "reflectance": 0.8,
+        "clearcoat": 0.9,
+        "clearcoat_roughness": 0.25,
+        "opacity_threshold": 0.5,
+        "double_sided": True,
+        "placement": Placement(scale=(2.0, 3.0)),
+        "maps": {"bump": Texture(file="/nowhere/bump.png")},
     },
     Mesh: {
         "submesh": "part",
@@ -253,7 +259,7 @@ ELSEWHERE = {
     "Link": {"shapes", "pose", "nested_in"},
     "Shape": {"collision", "visual", "surface"},
     "VisualMaterial": {"texture"},
-    "Mesh": {"uri", "path", "vertices", "faces", "scale", "center_submesh"},
+    "Mesh": {"uri", "path", "vertices", "faces", "scale", "center_submesh", "appearance"},
     "Joint": {"kind", "parent", "child", "axes", "pitch", "implicit", "stacked"},
     "Axis": {"motion", "reference"},
     "Sensor": {"reference_kind"},

@@ -82,6 +82,7 @@ WORDS = {
     "Axis.spring_reference": "spring",
     "Axis.limit_solver": "solver parameters of its limits",
     "Axis.friction_solver": "solver parameters of its friction",
+    "VisualMaterial.maps": "normal map",
     "Mesh.approximation": "approximation",
     "Mesh.max_hull_vertices": "hull",
     "Mesh.submesh": "part",
@@ -141,7 +142,7 @@ def test_the_robot_has_everything() -> None:
     for kind in (Robot, Link, Shape, VisualMaterial, Joint, Axis, Mesh, CollisionRules):
         sample = next(part for _, part in _parts(robot) if type(part) is kind)
         missing = {_key(sample, f.name) for f in dataclasses.fields(kind)} - seen
-        assert missing <= {"VisualMaterial.texture", "Mesh.uri", "Mesh.path"}  # files: see the tests of shapes
+        assert missing <= {"VisualMaterial.texture", "Mesh.uri", "Mesh.path", "Mesh.appearance"}  # see other tests
 
 
 def test_every_field_comes_back_or_is_named(written: Written) -> None:

@@ -51,7 +51,7 @@ from kinema.description import (
     spherical_axes,
 )
 from kinema.foundation import Diagnostics, Origin, Pose, collect
-from kinema.shapes import box
+from kinema.shapes import Placement, Texture, box
 
 PLACED = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 SOLVER = SolverParameters(solref=(0.01, 0.9), solimp=(0.8, 0.9, 0.01, 0.4, 3.0), margin=0.1)
@@ -124,6 +124,12 @@ def _shapes() -> list[Shape]:
         metallic=0.6,
         roughness=0.7,
         reflectance=0.8,
+        clearcoat=0.9,
+        clearcoat_roughness=0.25,
+        opacity_threshold=0.5,
+        double_sided=True,
+        placement=Placement(scale=(2.0, 3.0)),
+        maps={"normal": Texture(file="/nowhere/normal.png")},
     )
     full = Shape(
         **_kept("full_shape"),

@@ -9,6 +9,7 @@ from kinema.words import mjcf
 
 from .engine import mujoco
 from .reading import Reading, floats, rgba, set_given, short_floats, solver_parameters
+from .textures import add_textures
 
 _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 _GAP_BEYOND_MARGIN = (3, 9)
@@ -41,26 +42,12 @@ def visual_material(reading: Reading, material: int, own_color: Any) -> VisualMa
             mjcf.TEXREPEAT: () if floats(repeat) == (1.0, 1.0) else repeat,
         },
     )
-    _textures(reading, material, result)
+    add_textures(reading, material, result)
     return result
 
 
 def _given(value: Any) -> float | None:
     return None if value < 0 else short_floats(value)[0]
-
-
-def _textures(reading: Reading, material: int, result: VisualMaterial) -> None:
-    mj = mujoco()
-    layers = {}
-    for role, texture in enumerate(reading.model.mat_texid[material]):
-        if texture >= 0:
-            layers[mj.mjtTextureRole(role).name.split("_", 1)[1].lower()] = int(texture)
-    colored = layers.get("rgb", layers.get("rgba", layers.get("user", -1)))
-    if colored >= 0:
-        asset = reading.asset(reading.element("textures", colored))
-        result.texture = asset.path if asset is not None else ""
-    if layers:
-        result.attributes[mjcf.key(mjcf.TEXTURES)] = {role: reading.name(mjcf.TEXTURE, t) for role, t in layers.items()}
 
 
 def surface_of(model: Any, geom: int) -> PhysicsMaterial:

@@ -8,12 +8,14 @@ vertices in the file.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from kinema.description import Approximation, HeightField, Mesh
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 from kinema.read.cursor import parse_float
+from kinema.shapes import Appearance, corner_values, unit_normals
 
 from .reading import Reading, pose_of
 
@@ -63,13 +65,25 @@ class MeshAssets:
             # turned, then scaled unevenly: no pose and scale can say that. Or made by a plugin. Bake it.
             vertices, faces = self._compiled(number)
             placed = to_file.inverse().apply(vertices)
-            mesh = Mesh(uri="" if asset is None else asset.uri, vertices=placed, faces=faces, max_hull_vertices=limit)
+            mesh = Mesh(
+                uri="" if asset is None else asset.uri,
+                vertices=placed,
+                faces=faces,
+                appearance=self._compiled_appearance(number, to_file.inverse()),
+                max_hull_vertices=limit,
+            )
             return PlacedMesh(mesh, to_file)
         if asset is not None:
             mesh = Mesh(uri=asset.uri, path=asset.path, scale=vector(spec.scale), max_hull_vertices=limit)
             return PlacedMesh(mesh, to_file @ reference)
         vertices, faces = self._given_in_place(number)
-        mesh = Mesh(vertices=vertices, faces=faces, scale=vector(spec.scale), max_hull_vertices=limit)
+        mesh = Mesh(
+            vertices=vertices,
+            faces=faces,
+            appearance=_given_appearance(spec, faces),
+            scale=vector(spec.scale),
+            max_hull_vertices=limit,
+        )
         return PlacedMesh(mesh, to_file @ reference)
 
     def _unread(self, number: int) -> Mesh:
@@ -97,6 +111,35 @@ class MeshAssets:
         vertices = np.array(model.mesh_vert[start : start + count], dtype=np.float64)
         return vertices, np.array(model.mesh_face[first : first + faces], dtype=np.int64)
 
+    def _compiled_appearance(self, number: int, to_file: Pose) -> Appearance | None:
+        """Texture coordinates and normals as MuJoCo keeps them."""
+        model = self.reading.model
+        first, count = int(model.mesh_faceadr[number]), int(model.mesh_facenum[number])
+        rows = slice(first, first + count)
+        normals, coordinates = None, None
+        if int(model.mesh_texcoordadr[number]) >= 0:
+            start = int(model.mesh_texcoordadr[number])
+            values = model.mesh_texcoord[start : start + int(model.mesh_texcoordnum[number])]
+            coordinates = corner_values(_upwards(values), np.array(model.mesh_facetexcoord[rows], dtype=np.int64), 2)
+        start = int(model.mesh_normaladr[number])
+        values = np.array(model.mesh_normal[start : start + int(model.mesh_normalnum[number])], dtype=np.float64)
+        normals = unit_normals(values @ to_file.rotation.T, np.array(model.mesh_facenormal[rows], dtype=np.int64))
+        found = Appearance(normals=normals, coordinates=() if coordinates is None else (coordinates,))
+        return None if found.is_empty else found
+
+
+def _given_appearance(spec: Any, faces: np.ndarray) -> Appearance | None:
+    """Texture coordinates and normals of a mesh that stands in the file: one for each vertex."""
+    normals = vector(spec.usernormal).reshape(-1, 3)
+    coordinates = corner_values(_upwards(vector(spec.usertexcoord).reshape(-1, 2)), faces, 2)
+    found = Appearance(normals=unit_normals(normals, faces), coordinates=() if coordinates is None else (coordinates,))
+    return None if found.is_empty else found
+
+
+def _upwards(coordinates: Any) -> Array:
+    """MuJoCo counts v downwards from the upper edge of the image."""
+    return np.asarray(coordinates, dtype=np.float64) * (1.0, -1.0) + (0.0, 1.0)
+
 
 def _reference(position: Array, quaternion: Array, scale: Array) -> Pose | None:
     """The pose that takes scaled vertices of the file to those MuJoCo starts from, or None where there is none.
@@ -119,6 +162,7 @@ def collision_mesh(mesh: Mesh, *, signed_distance: bool) -> Mesh:
         scale=mesh.scale,
         vertices=mesh.vertices,
         faces=mesh.faces,
+        appearance=mesh.appearance,
         approximation=Approximation.SDF if signed_distance else Approximation.CONVEX_HULL,
         max_hull_vertices=mesh.max_hull_vertices,
     )

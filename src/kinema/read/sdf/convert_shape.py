@@ -20,7 +20,7 @@ from kinema.description import (
     mesh_part,
 )
 from kinema.foundation import Array, Diagnostics, Pose, rotation_aligning
-from kinema.shapes import ShapeError
+from kinema.shapes import ShapeError, Texture
 from kinema.words import sdf
 
 from ..resolve import Resolver
@@ -206,13 +206,20 @@ class ShapeConverter:
             material.specular = sum(element.specular[:3]) / 3.0
             material.attributes[sdf.key(sdf.SPECULAR)] = element.specular
         if element.albedo_map:
-            found = self.resolver.resolve(element.albedo_map, element.origin.file)
-            if found.path is not None:
-                material.texture = str(found.path)
-            else:
-                problem = f"the texture {element.albedo_map!r} was not found: {found.reason}"
-                self.diagnostics.warning(f"{sdf.FORMAT}.missing-texture", problem, origin=element.origin)
+            material.texture = self._image(element.albedo_map, element)
+        for role, reference in element.maps.items():
+            if file := self._image(reference, element):
+                material.maps[role] = Texture(file=file)
+        material.double_sided = element.settings.get(sdf.DOUBLE_SIDED)
         return material
+
+    def _image(self, reference: str, element: MaterialElement) -> str:
+        """The file of a texture; empty, and a warning, where it is not there."""
+        found = self.resolver.resolve(reference, element.origin.file)
+        if found.path is None:
+            problem = f"the texture {reference!r} was not found: {found.reason}"
+            self.diagnostics.warning(f"{sdf.FORMAT}.missing-texture", problem, origin=element.origin)
+        return "" if found.path is None else str(found.path)
 
     def _masks(self, surface: SurfaceElement, shape: Shape) -> None:
         """Two collide if the category of one shares a bit with the collide mask of the other."""

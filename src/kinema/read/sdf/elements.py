@@ -121,6 +121,8 @@ class MaterialElement:
     specular: tuple[float, float, float, float] | None = None
     emissive: tuple[float, float, float, float] | None = None
     albedo_map: str = ""
+    maps: dict[str, str] = field(default_factory=dict)
+    """What an image says of the surface -> the reference to it."""
     metalness: float | None = None
     roughness: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)

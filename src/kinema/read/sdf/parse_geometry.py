@@ -293,4 +293,8 @@ def _parse_pbr(cursor: Cursor, material: MaterialElement) -> None:
         material.roughness = child_number(metal, "roughness", 0.5)
     elif specular is not None:
         material.albedo_map = specular.child_text("albedo_map").strip()
+    workflow = metal if metal is not None else specular
+    if workflow is not None:
+        maps = {role: workflow.child_text(tag).strip() for role, tag in sdf.PBR_MAPS.items()}
+        material.maps = {role: reference for role, reference in maps.items() if reference}
     material.settings[sdf.PBR] = as_tree(cursor.element)

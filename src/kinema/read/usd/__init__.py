@@ -42,9 +42,10 @@ def read_usd(
     file = Path(source)
     # what a stranger's numbers come to is looked at where it matters
     with openusd_messages(file, diagnostics), _no_collecting(), np.errstate(all="ignore"):
-        stage = open_stage(file, Resolver() if resolve is None else resolve, diagnostics, variants)
+        resolve = Resolver() if resolve is None else resolve
+        stage = open_stage(file, resolve, diagnostics, variants)
         try:
-            return convert_stage(stage, str(file), diagnostics, stack_joints)
+            return convert_stage(stage, str(file), diagnostics, stack_joints, resolve)
         except pxr.Tf.ErrorException as error:
             raise ReadError(f"{file}: OpenUSD fails on this stage: {first_message(error)}") from None
         except UnicodeDecodeError:

@@ -12,6 +12,7 @@ from kinema.description import Base, CollisionRules, Joint, Link, Robot, World
 from kinema.foundation import Diagnostics, Origin
 from kinema.words import ours, physics, usd
 
+from ..resolve import Resolver
 from . import pxr
 from .articulation import apply_self_collision, declared_roots
 from .components import connected_components
@@ -50,9 +51,12 @@ class _Parts:
     robots: OwnRobots = field(init=False)
 
 
-def convert_stage(stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack: bool | None) -> Robot | World:
+def convert_stage(
+    stage: pxr.Stage, file: str, diagnostics: Diagnostics, stack: bool | None, resolve: Resolver
+) -> Robot | World:
     """One robot, or a world of several robots and scenery."""
     index = index_stage(stage, file, stage_units(stage, file, diagnostics), diagnostics)
+    index.resolve = resolve
     _say_units(index)
     _name_bodies(index)
     parts = _Parts()

@@ -205,7 +205,7 @@ def _mesh_data(index: StageIndex, prim: pxr.Prim) -> shapes.MeshData:
         raise GeometryError(f"a face refers to point {int(indices.max())} of {len(points)}")
     if not np.isfinite(points).all():
         raise GeometryError("points hold NaN or infinity")
-    faces = _triangulate(counts, indices)
+    faces = triangulate(counts, indices)
     if len(faces) == 0:
         raise GeometryError("none of its faces has three corners")
     if index.value(prim, usd.ORIENTATION) == usd.LEFT_HANDED:
@@ -213,7 +213,7 @@ def _mesh_data(index: StageIndex, prim: pxr.Prim) -> shapes.MeshData:
     return shapes.MeshData(points, faces)
 
 
-def _triangulate(counts: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def triangulate(counts: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Faces as fans of triangles; corners 0, i, i + 1."""
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     if (counts == 3).all():

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kinema.description import PhysicsMaterial, VisualMaterial
-from kinema.words import ours, physics, usd
+from kinema.words import physics, usd
 
 from . import pxr
-from .layers import beside, place_of
-from .own_settings import own
-from .own_shapes import kept_texture, restore_surface
+from .looks import is_constant, read_look, surface_name
+from .own_shapes import restore_surface
 from .stage_index import StageIndex
 from .vendor import CONTACT_SETTINGS, MATERIAL_SETTINGS, contact_settings, keep_vendor_data, material_settings
 
@@ -29,19 +28,32 @@ class Materials:
         self._surfaces: dict[pxr.Prim, PhysicsMaterial] = {}
 
     def look(self, prim: pxr.Prim) -> VisualMaterial | None:
-        """A preview surface's constants, or the display colour."""
+        """A preview surface, or the display colour."""
         index = self._index
         bound = self._binding(prim, _LOOK)
-        if bound is not None:
-            if bound not in self._looks:
-                self._looks[bound] = _preview_surface(index, bound)
-            if self._looks[bound] is not None:
-                return self._looks[bound]
+        if bound is not None and (found := self._preview(bound)) is not None:
+            return found
         color = _display_color(index, prim)
         if color is None and bound is None:
             return None
-        name = bound.GetName() if bound is not None else ""
-        return VisualMaterial(name=name, color=color, origin=index.origin(bound if bound is not None else prim))
+        if bound is None:
+            return VisualMaterial(color=color, origin=index.origin(prim))
+        return _nameable(index, bound, color)
+
+    def bound_look(self, prim: pxr.Prim) -> VisualMaterial | None:
+        """The look of a part of a mesh; None where none is bound to it."""
+        bound = self._binding(prim, _LOOK)
+        if bound is None:
+            return None
+        found = self._preview(bound)
+        if found is None:
+            found = self._looks[bound] = _nameable(self._index, bound, None)
+        return found
+
+    def _preview(self, bound: pxr.Prim) -> VisualMaterial | None:
+        if bound not in self._looks:
+            self._looks[bound] = read_look(self._index, bound)
+        return self._looks[bound]
 
     def surface(self, prim: pxr.Prim) -> PhysicsMaterial | None:
         """The physics material bound to a collider, directly, by inheritance or by a collection."""
@@ -103,50 +115,17 @@ def _physics_material(index: StageIndex, bound: pxr.Prim) -> PhysicsMaterial:
     return restore_surface(index, bound, material)
 
 
-def _preview_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
-    """The constants of a material's preview surface; None where it has none."""
-    shader = pxr.UsdShade.Material(material).ComputeSurfaceSource()[0]
-    if not shader or shader.GetIdAttr().Get() != usd.PREVIEW_SURFACE:
-        return None
-
-    def constant(name: str) -> Any:
-        shader_input = shader.GetInput(name)
-        return shader_input.Get(index.time) if shader_input and not shader_input.HasConnectedSource() else None
-
-    diffuse, opacity = constant(usd.DIFFUSE_COLOR), constant(usd.OPACITY)
-    emissive = constant(usd.EMISSIVE_COLOR)
-    kept = own(index, material, ours.NAME)
-    return VisualMaterial(
-        name=material.GetName() if kept is None else str(kept),
-        origin=index.origin(material),
-        color=None if diffuse is None else (*(float(c) for c in diffuse), 1.0 if opacity is None else float(opacity)),  # type: ignore[arg-type]
-        emission=None if emissive is None else tuple(float(c) for c in emissive),  # type: ignore[arg-type]
-        metallic=_float(constant(usd.METALLIC)),
-        roughness=_float(constant(usd.ROUGHNESS)),
-        texture=_texture(shader) or kept_texture(index, material),
-    )
-
-
-def _texture(shader: Any) -> str:
-    """The file of the texture that the diffuse colour is connected to."""
-    diffuse = shader.GetInput(usd.DIFFUSE_COLOR)
-    if not diffuse or not diffuse.HasConnectedSource():
-        return ""
-    sources = diffuse.GetConnectedSources()[0]
-    if not sources:
-        return ""
-    source = pxr.UsdShade.Shader(sources[0].source.GetPrim())
-    file: Any = source.GetInput("file") if source else None
-    asset: Any = file.Get() if file else None
-    if not isinstance(asset, pxr.Sdf.AssetPath) or not asset.path:
-        return ""
-    said_by = file.GetAttr().GetPropertyStack()
-    return beside(place_of(said_by[0].layer), str(asset.path)) if said_by else str(asset.path)
+def _nameable(index: StageIndex, bound: pxr.Prim, color: tuple[float, float, float, float] | None) -> VisualMaterial:
+    """A material of which only the name, and what makes it, can be told."""
+    look = VisualMaterial(name=bound.GetName(), color=color, origin=index.origin(bound))
+    if name := surface_name(bound):
+        look.attributes[usd.KEPT_SURFACE] = name
+    return look
 
 
 def _display_color(index: StageIndex, prim: pxr.Prim) -> tuple[float, float, float, float] | None:
     colors = index.value(prim, usd.DISPLAY_COLOR)
-    if not colors:
+    if not colors or (index.values.facts(prim).kind.type == usd.MESH and not is_constant(prim, usd.DISPLAY_COLOR)):
         return None
     opacities = index.value(prim, usd.DISPLAY_OPACITY)
     r, g, b = (float(c) for c in colors[0])

@@ -85,9 +85,3 @@ def restore_surface(index: StageIndex, prim: pxr.Prim, surface: PhysicsMaterial)
         name=surface.name if name is None else str(name),
         dynamic_friction2=None if second is None else float(second),
     )
-
-
-def kept_texture(index: StageIndex, material: pxr.Prim) -> str:
-    """The texture of a material whose shapes have no coordinates to place it by."""
-    asset = own(index, material, ours.TEXTURE)
-    return "" if asset is None else str(asset.resolvedPath or asset.path)

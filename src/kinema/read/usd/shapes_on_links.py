@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kinema.description import Mesh, Plane, Shape
-from kinema.words import mjc, newton, physics
+from kinema.description import Geometry, Mesh, Plane, Shape, VisualMaterial
+from kinema.words import mjc, newton, physics, usd
 
 from . import pxr
 from .geometry import GeometryError, Placed, approximation, place_geometry
 from .materials import Materials, check_bindings
+from .mesh_looks import MeshLooks
 from .polar import Affine, is_singular
 from .stage_index import Body, StageIndex
 from .vendor import apply_shape_settings
@@ -39,16 +40,17 @@ def read_shapes(index: StageIndex) -> list[StageShape]:
     result: list[StageShape] = []
     check_bindings(index)
     materials = Materials(index, index.gprims)
+    looks = MeshLooks(index, materials)
     owners = [index.owner(prim) for prim in index.gprims]
     for prim, body, into_link in zip(index.gprims, owners, _into_links(index, owners), strict=True):
-        found = read_shape(index, prim, body, into_link, materials)
+        found = read_shape(index, prim, body, into_link, looks)
         if found is not None:
             result.append(found)
     return result
 
 
 def read_shape(
-    index: StageIndex, prim: pxr.Prim, body: Body | None, into_link: Affine, materials: Materials
+    index: StageIndex, prim: pxr.Prim, body: Body | None, into_link: Affine, looks: MeshLooks
 ) -> StageShape | None:
     """One shape; None, with a diagnostic where that is worth one, for what cannot be one.
 
@@ -57,7 +59,7 @@ def read_shape(
         prim: a Gprim.
         body: the body it belongs to; None for scenery.
         into_link: from the prim's own coordinates into its link's frame (the world's, for scenery).
-        materials: those of the stage.
+        looks: those of the stage's meshes.
     """
     schemas = index.schemas(prim)
     is_collider = physics.COLLISION_API in schemas
@@ -71,6 +73,11 @@ def read_shape(
     wanted = approximation(index, prim)
     if isinstance(geometry, Mesh) and wanted is not None:
         geometry = dataclasses.replace(geometry, approximation=wanted)
+    if seen and isinstance(geometry, Mesh) and index.values.facts(prim).kind.type == usd.MESH:
+        geometry = dataclasses.replace(geometry, appearance=looks.of(prim, into_link))
+    material = looks.materials.look(prim)
+    if seen and index.authored(prim, usd.DOUBLE_SIDED):
+        material, geometry = _on_both_sides(material, geometry)
     enabled = is_collider and index.value(prim, physics.COLLISION_ENABLED) is not False
     shape = Shape(
         origin=index.origin(prim),
@@ -79,8 +86,8 @@ def read_shape(
         visual=seen,
         collision=is_collider,
         enabled=enabled or not is_collider,
-        material=materials.look(prim),
-        surface=materials.surface(prim) if is_collider else None,
+        material=material,
+        surface=looks.materials.surface(prim) if is_collider else None,
     )
     if is_collider and physics.MASS_API in schemas:
         mass, density = index.positive(prim, physics.MASS), index.positive(prim, physics.DENSITY)
@@ -94,6 +101,17 @@ def read_shape(
             origin=index.origin(prim),
         )
     return StageShape(shape, prim, body, into_link)
+
+
+def _on_both_sides(material: VisualMaterial | None, geometry: Geometry) -> tuple[VisualMaterial | None, Geometry]:
+    """A shape's materials as those of a surface that is seen from both sides, which USD says of the shape."""
+    if material is not None:
+        material = dataclasses.replace(material, double_sided=True)
+    if isinstance(geometry, Mesh) and geometry.appearance is not None and geometry.appearance.materials:
+        looks = tuple(dataclasses.replace(look, double_sided=True) for look in geometry.appearance.materials)
+        appearance = dataclasses.replace(geometry.appearance, materials=looks)
+        geometry = dataclasses.replace(geometry, appearance=appearance)
+    return material, geometry
 
 
 def _into_links(index: StageIndex, owners: Sequence[Body | None]) -> Iterator[Affine]:

@@ -13,6 +13,7 @@ from kinema.description import Mesh
 from kinema.foundation import Array, Diagnostics, Origin, Pose
 from kinema.words import mjc, newton, physics, usd
 
+from ..resolve import Resolver
 from . import pxr
 from .instancers import Copies
 from .polar import Affine, from_gf, is_singular, polar_many
@@ -77,6 +78,8 @@ class StageIndex:
     """Prims and codes of errors that are reported once."""
     meshes: dict[Any, Mesh] = field(default_factory=dict)
     """Meshes with a scale baked in, by their source and that scale."""
+    resolve: Resolver = field(default_factory=Resolver)
+    """Which other files may be read."""
     points_left: int = MAX_POINTS
     """How many points meshes may still have."""
     value: Callable[[pxr.Prim, str], Any] = field(init=False)

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from kinema.shapes.formats.collada_geometry import ColladaDocument, read_geometry
+from kinema.shapes.formats.collada_document import ColladaDocument
+from kinema.shapes.formats.collada_effects import ColladaEffects
+from kinema.shapes.formats.collada_geometry import ColladaGeometry, read_geometry
 from kinema.shapes.formats.numbers import parse_floats
 from kinema.shapes.formats.scene import SceneBuilder, axis_angle_matrix, scale_matrix, translation_matrix
 from kinema.shapes.formats.source import LoadedMesh, MeshSource
 from kinema.shapes.formats.xml_tree import parse_xml
-from kinema.shapes.mesh_data import FloatArray, MeshData, MeshError
+from kinema.shapes.mesh_data import FloatArray, MeshError
 
 
 def read_collada(source: MeshSource) -> LoadedMesh:
@@ -27,18 +30,33 @@ def read_collada(source: MeshSource) -> LoadedMesh:
     root = parse_xml(source.data, source.limits)
     if root.tag != "COLLADA":
         raise MeshError(f"The XML is not COLLADA: its root element is <{root.tag[:40]}>.")
-    document = ColladaDocument(root, source.limits)
+    document = ColladaDocument(root, source.limits, source.folder)
+    effects = ColladaEffects(document)
     scene = SceneBuilder(source.limits)
     metres = scale_matrix(np.full(3, _unit(root)))
-    meshes: dict[int, MeshData] = {}
-    for geometry, pose, node in _placed_geometries(document, scene):
+    meshes: dict[int, ColladaGeometry] = {}
+    for placed in _placed_geometries(document, scene):
+        geometry = placed.geometry
         if id(geometry) not in meshes:
-            meshes[id(geometry)] = read_geometry(document, geometry)
+            meshes[id(geometry)] = read_geometry(document, geometry, looks=source.looks)
         # robot tools call a part by the name of its node
-        names = [e.get(key) for e in (node, geometry) if e is not None for key in ("name", "id")]
-        scene.place(meshes[id(geometry)], metres @ pose, names)
+        names = [e.get(key) for e in (placed.node, geometry) if e is not None for key in ("name", "id")]
+        found = meshes[id(geometry)]
+        scene.place(found.mesh, metres @ placed.pose, names, effects.bound(found.appearance, placed.instance))
     up_axis = (root.findtext("asset/up_axis") or "").strip()
-    return LoadedMesh(scene.build(), up_axis=up_axis or None, notes=document.notes(), parts=scene.parts)
+    appearance = scene.appearance() if source.looks else None
+    return LoadedMesh(scene.build(), up_axis or None, document.notes(), scene.parts, appearance, document.unseen())
+
+
+class _Placed(NamedTuple):
+    """A geometry in the scene."""
+
+    geometry: Element
+    pose: FloatArray
+    """4x4, in the file's units."""
+    node: Element | None = None
+    instance: Element | None = None
+    """What placed it, which may bind materials."""
 
 
 def _unit(root: Element) -> float:
@@ -53,23 +71,20 @@ def _unit(root: Element) -> float:
 # Scene ----------------------------------------------------------------------------------------------------------------
 
 
-def _placed_geometries(
-    document: ColladaDocument, scene: SceneBuilder
-) -> Iterator[tuple[Element, FloatArray, Element | None]]:
-    """Every geometry instance with its 4x4 pose in the file's units and its node, depth first, in file order."""
+def _placed_geometries(document: ColladaDocument, scene: SceneBuilder) -> Iterator[_Placed]:
+    """Every geometry instance, depth first, in file order."""
     roots = _scene_nodes(document)
     if roots is None:
         document.note("There is no scene; every geometry was taken once, where it is.")
         for geometry in document.root.iterfind("library_geometries/geometry"):
-            yield geometry, np.eye(4), None
+            yield _Placed(geometry, np.eye(4))
         return
     pending = [(node, np.eye(4), 1) for node in reversed(roots)]
     while pending:
         node, parent_pose, depth = pending.pop()
         scene.visit_node(depth)
         pose = parent_pose @ _node_matrix(node)
-        for geometry, own_pose in _own_geometries(document, node, pose):
-            yield geometry, own_pose, node
+        yield from _own_geometries(document, node, pose)
         children = [_child_node(document, child) for child in node if child.tag in ("node", "instance_node")]
         pending += [(child, pose, depth + 1) for child in reversed(children)]
 
@@ -87,12 +102,12 @@ def _child_node(document: ColladaDocument, child: Element) -> Element:
     return child if child.tag == "node" else document.target(child, "url", "node")
 
 
-def _own_geometries(document: ColladaDocument, node: Element, pose: FloatArray) -> Iterator[tuple[Element, FloatArray]]:
+def _own_geometries(document: ColladaDocument, node: Element, pose: FloatArray) -> Iterator[_Placed]:
     for instance in node:
         if instance.tag == "instance_geometry":
-            yield document.target(instance, "url", "geometry"), pose
+            yield _Placed(document.target(instance, "url", "geometry"), pose, node, instance)
         elif instance.tag == "instance_controller":
-            yield _controlled_geometry(document, instance, pose)
+            yield _Placed(*_controlled_geometry(document, instance, pose), node, instance)
 
 
 def _controlled_geometry(document: ColladaDocument, instance: Element, pose: FloatArray) -> tuple[Element, FloatArray]:

@@ -7,12 +7,15 @@ them is the business of the robot format that refers to the file.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kinema.shapes.affine import merge
+from kinema.shapes.appearance import Appearance, merge_appearances
 from kinema.shapes.formats.gltf_data import AccessorReader, document_item
+from kinema.shapes.formats.gltf_looks import GltfLooks
 from kinema.shapes.formats.numbers import require_bytes
 from kinema.shapes.formats.polygons import triangulate, triangulate_strips
 from kinema.shapes.formats.scene import SceneBuilder, checked_part, quaternion_matrix, scale_matrix, translation_matrix
@@ -33,16 +36,37 @@ def read_gltf(source: MeshSource) -> LoadedMesh:
     accessors = AccessorReader(document, binary, source)
     notes: list[str] = []
     scene = SceneBuilder(source.limits)
-    meshes: dict[int, MeshData] = {}
+    unseen: dict[str, None] = {}
+    looks = GltfLooks(document, accessors, source, unseen.setdefault) if source.looks else None
+    meshes: dict[int, tuple[MeshData, Appearance | None]] = {}
     for node, pose in _placed_meshes(document, scene):
         mesh_index = node["mesh"]
         mesh = document_item(document, "meshes", mesh_index)
         if mesh_index not in meshes:
-            meshes[mesh_index] = _read_mesh(mesh, accessors, notes)
-        scene.place(meshes[mesh_index], pose, [str(item.get("name", "")) for item in (node, mesh)])
+            meshes[mesh_index] = _read_mesh(mesh, accessors, notes, looks)
+        data, appearance = meshes[mesh_index]
+        scene.place(data, pose, [str(item.get("name", "")) for item in (node, mesh)], appearance)
     if document.get("skins") or document.get("animations"):
         notes.append("Skins and animations were ignored.")
-    return LoadedMesh(scene.build(), up_axis="Y_UP", notes=tuple(dict.fromkeys(notes)), parts=scene.parts)
+    return LoadedMesh(
+        scene.build(),
+        up_axis="Y_UP",
+        notes=tuple(dict.fromkeys(notes)),
+        parts=scene.parts,
+        appearance=None if looks is None else scene.appearance(),
+        unseen=tuple(unseen),
+    )
+
+
+def read_image(data: bytes, number: int, folder: Path | None) -> bytes:
+    """An image that is inside of a .gltf or .glb, by its number."""
+    text, binary = _split_container(data)
+    source = MeshSource(data, MeshLimits(), folder)
+    document = _parse_json(text, source.limits)
+    image = document_item(document, "images", number)
+    accessors = AccessorReader(document, binary, source)
+    uri = image.get("uri")
+    return accessors.data_of(uri) if isinstance(uri, str) else accessors.view_bytes(image.get("bufferView"))
 
 
 # Container and document -----------------------------------------------------------------------------------------------
@@ -134,10 +158,13 @@ def _node_matrix(node: dict[str, Any]) -> FloatArray:
 # Geometry -------------------------------------------------------------------------------------------------------------
 
 
-def _read_mesh(mesh: dict[str, Any], accessors: AccessorReader, notes: list[str]) -> MeshData:
+def _read_mesh(
+    mesh: dict[str, Any], accessors: AccessorReader, notes: list[str], looks: GltfLooks | None
+) -> tuple[MeshData, Appearance | None]:
     # Primitives that differ in material only share their vertices: one block per set of positions.
     blocks: dict[int, FloatArray] = {}
     faces: dict[int, list[IntArray]] = {}
+    dressed: dict[int, list[tuple[MeshData, Appearance | None]]] = {}
     for primitive in mesh["primitives"]:
         mode = primitive.get("mode", _TRIANGLES)
         if mode not in (_TRIANGLES, _STRIP, _FAN):
@@ -150,7 +177,12 @@ def _read_mesh(mesh: dict[str, Any], accessors: AccessorReader, notes: list[str]
             blocks[block] = accessors.positions(block)
         corners = accessors.corners(primitive.get("indices"), len(blocks[block]))
         faces.setdefault(block, []).append(_faces(corners, mode))
-    return merge([checked_part(vertices, np.concatenate(faces[block])) for block, vertices in blocks.items()])
+        if looks is not None:
+            part = checked_part(blocks[block], faces[block][-1])
+            dressed.setdefault(block, []).append((part, looks.of(primitive, part)))
+    merged = merge([checked_part(vertices, np.concatenate(faces[block])) for block, vertices in blocks.items()])
+    parts = [part for block in blocks for part in dressed.get(block, [])]
+    return merged, merge_appearances(parts) if parts else None
 
 
 def _faces(corners: IntArray, mode: int) -> IntArray:

@@ -15,6 +15,8 @@ from kinema.shapes.formats.source import MeshSource
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshError
 
 _COMPONENTS = {5120: "<i1", 5121: "<u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
+_MOST_ATTRIBUTES = 8
+"""For how many numbers or vectors beside its position there is room per vertex, on average."""
 _WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4}
 
 
@@ -29,6 +31,8 @@ class AccessorReader:
         # Many primitives may read the same bytes, so what is read in all is bounded, not only each piece.
         self._n_vertices = 0
         self._n_corners = 0
+        self._n_attributes = 0
+        self._attributes: dict[int, FloatArray] = {}
         self._bytes_left = source.limits.file_bytes - len(source.data)
 
     def positions(self, accessor_index: int) -> FloatArray:
@@ -36,12 +40,35 @@ class AccessorReader:
         accessor = document_item(self._document, "accessors", accessor_index)
         self._n_vertices += _natural(accessor.get("count"))
         self._check_counts()
-        raw = self._read(accessor, "VEC3")
+        return self._floats(accessor, "VEC3")
+
+    def attribute(self, accessor_index: object, n_vertices: int) -> FloatArray:
+        """Numbers that vertices have beside their position, shape (n, width); read once however often it is used."""
+        accessor = document_item(self._document, "accessors", accessor_index)
+        kind = accessor.get("type")
+        if kind not in _WIDTHS or _natural(accessor.get("count")) != n_vertices:
+            raise MeshError("A glTF attribute does not fit its positions.")
+        assert isinstance(accessor_index, int)
+        if accessor_index not in self._attributes:
+            self._n_attributes += n_vertices
+            self._source.limits.check_counts(self._n_attributes // _MOST_ATTRIBUTES, 0)
+            self._attributes[accessor_index] = self._floats(accessor, kind)
+        return self._attributes[accessor_index]
+
+    def _floats(self, accessor: dict[str, Any], kind: str) -> FloatArray:
+        raw = self._read(accessor, kind)
         values = to_float64(raw)
         if accessor.get("normalized") and raw.dtype.kind in "iu":
-            # Quantised positions; a signed type maps both -max and -max - 1 to -1.
+            # Quantised numbers; a signed type maps both -max and -max - 1 to -1.
             values = np.maximum(values / np.iinfo(raw.dtype).max, -1.0)
         return values
+
+    def view_bytes(self, index: object) -> bytes:
+        """The bytes of a buffer view as they are: an image."""
+        view = document_item(self._document, "bufferViews", index)
+        assert isinstance(index, int)
+        found, _ = self._view(index, 1) if "byteStride" not in view else (memoryview(b""), 1)
+        return bytes(found)
 
     def corners(self, accessor_index: int | None, n_vertices: int) -> IntArray:
         """Vertex indices, shape (n,); without an accessor every vertex is a corner, in order."""
@@ -102,6 +129,10 @@ class AccessorReader:
             return self._binary
         if not isinstance(uri, str):
             raise MeshError("A glTF buffer has no usable address.")
+        return self.data_of(uri)
+
+    def data_of(self, uri: str) -> bytes:
+        """What an address leads to: data in the address itself, or a file beside this one."""
         if uri.startswith("data:"):
             return _decode_data_uri(uri)
         return self._read_neighbour(uri)

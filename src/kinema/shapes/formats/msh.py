@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinema.shapes.appearance import Appearance, corner_values, unit_normals
 from kinema.shapes.formats.numbers import require_bytes, to_float64
 from kinema.shapes.formats.source import LoadedMesh, MeshSource
 from kinema.shapes.hull import convex_hull
@@ -35,4 +36,16 @@ def read_msh(source: MeshSource) -> LoadedMesh:
         return LoadedMesh(
             convex_hull(MeshData(vertices, faces)), notes=("There are no faces; the convex hull was taken.",)
         )
-    return LoadedMesh(MeshData(vertices, faces))
+    appearance = None
+    if source.looks:
+        floats = np.frombuffer(data, dtype="<f4", count=(faces_at - _HEADER_BYTES) // 4, offset=_HEADER_BYTES)
+        normals, coordinates = np.split(floats[3 * n_vertices :], [3 * n_normals])
+        # MuJoCo reads them by vertex, where there is one for each, and counts v downwards
+        uv = to_float64(coordinates).reshape(-1, 2) * (1.0, -1.0) + (0.0, 1.0)
+        found = corner_values(uv, faces.astype(np.int64), 2) if n_texcoords == n_vertices else None
+        directions = to_float64(normals).reshape(-1, 3)
+        appearance = Appearance(
+            normals=unit_normals(directions, faces.astype(np.int64)) if n_normals == n_vertices else None,
+            coordinates=() if found is None else (found,),
+        )
+    return LoadedMesh(MeshData(vertices, faces), appearance=appearance)

@@ -26,8 +26,8 @@ def parse_ints(text: bytes) -> IntArray:
     return np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
 
 
-def parse_positions(rows: Iterable[bytes], columns: tuple[int, int, int] = (0, 1, 2)) -> FloatArray:
-    """The numbers in three columns of every row, shape (n, 3); other columns may hold anything."""
+def parse_positions(rows: Iterable[bytes], columns: tuple[int, ...] = (0, 1, 2)) -> FloatArray:
+    """The numbers in some columns of every row, shape (n, columns); other columns may hold anything."""
     n_rows = 0
 
     def counted() -> Iterator[bytes]:
@@ -40,7 +40,7 @@ def parse_positions(rows: Iterable[bytes], columns: tuple[int, int, int] = (0, 1
     first = next(lines, None)
     # NumPy warns about no rows at all, and skips blank ones, which would shift every index after them.
     if first is None:
-        return np.zeros((0, 3))
+        return np.zeros((0, len(columns)))
     positions = np.loadtxt(chain([first], lines), dtype=np.float64, usecols=columns, comments=None, ndmin=2)
     if len(positions) != n_rows:
         raise MeshError("A vertex has no coordinates.")

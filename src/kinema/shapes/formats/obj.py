@@ -1,4 +1,4 @@
-"""Wavefront OBJ: positions and faces. Materials, textures and other files it names are not looked at."""
+"""Wavefront OBJ: positions and faces, and what is laid on them where that is wanted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 
 from kinema.shapes.formats.numbers import parse_ints, parse_positions
+from kinema.shapes.formats.obj_looks import ObjText, read_appearance
 from kinema.shapes.formats.polygons import triangulate
 from kinema.shapes.formats.source import LoadedMesh, MeshSource
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
@@ -25,14 +26,18 @@ def read_obj(source: MeshSource) -> LoadedMesh:
     """Read positions and faces; polygons are cut into triangles."""
     text = _plain_lines(source.data)
     vertices = _read_vertices(text)
-    corners, counts = _read_corners(text)
+    obj = ObjText(text, _VERTEX, _FACE) if source.looks else None
+    corners, counts = _read_corners(text) if obj is None else (obj.table[:, 0], obj.counts)
     notes = ()
     if (counts < 3).any():
         notes = (f"{np.count_nonzero(counts < 3)} faces with fewer than three corners were skipped.",)
     source.limits.check_counts(len(vertices), int(np.maximum(counts - 2, 0).sum()))
     indices = _absolute_indices(text, corners, counts)
     mesh = MeshData(vertices, triangulate(indices, counts))
-    return LoadedMesh(mesh, notes=notes, parts=_parts(text, counts))
+    appearance, unseen = None, dict[str, None]()
+    if obj is not None:
+        appearance = read_appearance(source, obj, mesh.faces, unseen.setdefault)
+    return LoadedMesh(mesh, None, notes, _parts(text, counts), appearance, tuple(unseen))
 
 
 def _parts(text: bytes, counts: IntArray) -> dict[str, list[tuple[int, int]]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
 
 import numpy as np
 
+from kinema.shapes.appearance import Appearance, CornerValues, corner_values, unit_normals
 from kinema.shapes.formats.numbers import parse_ints, parse_positions, require_bytes, to_float64
 from kinema.shapes.formats.polygons import triangulate
 from kinema.shapes.formats.source import LoadedMesh, MeshSource
@@ -22,6 +23,11 @@ _TYPES = {
     **{"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"},
     **{"float32": "f", "float64": "d"},
 }
+_LAYERS = (
+    *("nx", "ny", "nz", "red", "green", "blue", "alpha"),
+    *("s", "t", "u", "v", "texture_u", "texture_v"),
+)
+"""Properties of vertices that say how they look."""
 _INDEX_NAMES = ("vertex_indices", "vertex_index")
 
 
@@ -44,11 +50,14 @@ class _Element:
     def has_lists(self) -> bool:
         return any(prop.length_code for prop in self.properties)
 
+    @property
+    def plain(self) -> list[_Property]:
+        """The plain values at the beginning of a row, before the first list."""
+        return list(takewhile(lambda prop: not prop.length_code, self.properties))
+
     def column(self, name: str) -> int:
         """Position of a plain value in a row; every property before it must be plain too."""
-        for index, prop in enumerate(self.properties):
-            if prop.length_code:
-                break
+        for index, prop in enumerate(self.plain):
             if prop.name == name:
                 return index
         raise MeshError(f"The PLY vertices have no property '{name}'.")
@@ -59,6 +68,8 @@ class _Found:
     vertices: FloatArray | None = None
     corners: IntArray | None = None
     counts: IntArray | None = None
+    extra: dict[str, FloatArray] = field(default_factory=dict)
+    """Other numbers of vertices: the name of a property -> a value each."""
 
 
 def read_ply(source: MeshSource) -> LoadedMesh:
@@ -68,11 +79,48 @@ def read_ply(source: MeshSource) -> LoadedMesh:
     _check_sizes(elements, len(body), text=encoding == "ascii")
     rows = {element.name: element.count for element in elements}
     source.limits.check_counts(rows.get("vertex", 0), rows.get("face", 0))
-    found = _read_text(body, elements) if encoding == "ascii" else _read_binary(body, elements, _ORDERS[encoding])
+    wanted = _LAYERS if source.looks else ()
+    if encoding == "ascii":
+        found = _read_text(body, elements, wanted)
+    else:
+        found = _read_binary(body, elements, _ORDERS[encoding], wanted)
     if found.vertices is None or found.corners is None or found.counts is None:
         raise MeshError("The PLY has no triangles: it lacks vertices or faces.")
     source.limits.check_counts(len(found.vertices), int(np.maximum(found.counts - 2, 0).sum()))
-    return LoadedMesh(MeshData(found.vertices, triangulate(found.corners, found.counts)))
+    mesh = MeshData(found.vertices, triangulate(found.corners, found.counts))
+    skipped = any(e.name == "face" and any(p.name == "red" for p in e.properties) for e in elements)
+    unseen = ("The colours of faces were skipped.",) if source.looks and skipped else ()
+    return LoadedMesh(mesh, appearance=_appearance(mesh, found.extra), unseen=unseen)
+
+
+def _appearance(mesh: MeshData, extra: dict[str, FloatArray]) -> Appearance | None:
+    """What vertices have beside their position."""
+    normals, colors = (_columns(extra, names) for names in (("nx", "ny", "nz"), ("red", "green", "blue")))
+    pairs = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))
+    coordinates = next((c for names in pairs if (c := _columns(extra, names)) is not None), None)
+    if colors is not None:
+        alpha = extra.get("alpha", np.ones(len(colors)))
+        colors = np.column_stack([colors, alpha])
+    layers = Appearance(
+        normals=None if normals is None else unit_normals(normals, mesh.faces),
+        coordinates=tuple(c for c in (_layer(coordinates, mesh, 2),) if c is not None),
+        colors=_layer(colors, mesh, 4),
+    )
+    return None if layers.is_empty else layers
+
+
+def _columns(extra: dict[str, FloatArray], names: tuple[str, ...]) -> FloatArray | None:
+    return np.column_stack([extra[name] for name in names]) if all(name in extra for name in names) else None
+
+
+def _layer(values: FloatArray | None, mesh: MeshData, width: int) -> CornerValues | None:
+    return None if values is None else corner_values(values, mesh.faces, width)
+
+
+def _scaled(values: FloatArray, prop: _Property) -> FloatArray:
+    """Colours are from 0 to 1, or whole numbers up to the largest of their type."""
+    is_color = prop.name in ("red", "green", "blue", "alpha")
+    return values / (2.0 ** (8 * struct.calcsize(prop.code)) - 1.0) if is_color and prop.code in "BHI" else values
 
 
 # Header ---------------------------------------------------------------------------------------------------------------
@@ -132,14 +180,17 @@ def _check_sizes(elements: list[_Element], present: int, *, text: bool) -> None:
 # Text body ------------------------------------------------------------------------------------------------------------
 
 
-def _read_text(body: memoryview, elements: list[_Element]) -> _Found:
+def _read_text(body: memoryview, elements: list[_Element], wanted: tuple[str, ...]) -> _Found:
     found = _Found()
     lines = (line for line in io.BytesIO(body) if not line.isspace())
     for element in elements:
         rows = islice(lines, element.count)
         if element.name == "vertex":
-            columns = (element.column("x"), element.column("y"), element.column("z"))
-            found.vertices = parse_positions(rows, columns)
+            more = [(i, p) for i, p in enumerate(element.plain) if p.name in wanted]
+            columns = (element.column("x"), element.column("y"), element.column("z"), *(i for i, _ in more))
+            table = parse_positions(rows, columns)
+            found.vertices = table[:, :3]
+            found.extra = {p.name: _scaled(table[:, 3 + n], p) for n, (_, p) in enumerate(more)}
             _require_rows(element, len(found.vertices))
         elif element.name == "face":
             found.corners, found.counts = _text_lists(element, rows)
@@ -174,7 +225,7 @@ def _text_lists(element: _Element, rows: Iterator[bytes]) -> tuple[IntArray, Int
 # Binary body ----------------------------------------------------------------------------------------------------------
 
 
-def _read_binary(body: memoryview, elements: list[_Element], order: str) -> _Found:
+def _read_binary(body: memoryview, elements: list[_Element], order: str, wanted: tuple[str, ...]) -> _Found:
     found = _Found()
     at = 0
     for element in elements:
@@ -192,6 +243,8 @@ def _read_binary(body: memoryview, elements: list[_Element], order: str) -> _Fou
         if element.name == "vertex":
             axes = [table[f"{element.column(axis)}"] for axis in "xyz"]
             found.vertices = np.stack([to_float64(axis) for axis in axes], axis=-1)
+            more = [(i, p) for i, p in enumerate(element.plain) if p.name in wanted]
+            found.extra = {p.name: _scaled(to_float64(table[str(i)]), p) for i, p in more}
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kinema.shapes.affine import apply_linear, merge
+from kinema.shapes.appearance import Appearance, merge_appearances
 from kinema.shapes.limits import MeshLimits
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
 
@@ -17,6 +18,7 @@ class SceneBuilder:
     def __init__(self, limits: MeshLimits) -> None:
         self._limits = limits
         self._parts: list[MeshData] = []
+        self._looks: list[Appearance | None] = []
         self._n_vertices = 0
         self._n_faces = 0
         self._n_nodes = 0
@@ -31,7 +33,13 @@ class SceneBuilder:
         if self._n_nodes > self._limits.markup_items:
             raise MeshError(f"The scene has more than the {self._limits.markup_items} nodes allowed.")
 
-    def place(self, mesh: MeshData, pose: FloatArray, names: Iterable[str | None] = ()) -> None:
+    def place(
+        self,
+        mesh: MeshData,
+        pose: FloatArray,
+        names: Iterable[str | None] = (),
+        appearance: Appearance | None = None,
+    ) -> None:
         """Add `mesh` mapped by the 4x4 matrix `pose`; `names` are what the file calls it and where it is placed."""
         for name in dict.fromkeys(names):
             if name:
@@ -42,10 +50,15 @@ class SceneBuilder:
         if not np.isfinite(pose).all():
             raise MeshError("The pose of a part of the scene is not finite.")
         self._parts.append(apply_linear(mesh, pose[:3, :3], pose[:3, 3]))
+        self._looks.append(None if appearance is None else appearance.under(pose[:3, :3]))
 
     def build(self) -> MeshData:
         """All parts as one mesh."""
         return merge(self._parts)
+
+    def appearance(self) -> Appearance | None:
+        """What is laid on all parts."""
+        return merge_appearances(list(zip(self._parts, self._looks, strict=True)))
 
 
 def checked_part(vertices: FloatArray, faces: IntArray) -> MeshData:

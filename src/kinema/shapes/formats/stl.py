@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kinema.shapes.appearance import Appearance, CornerValues
 from kinema.shapes.formats.numbers import require_bytes, to_float64
 from kinema.shapes.formats.source import LoadedMesh, MeshSource
 from kinema.shapes.mesh_data import FloatArray, MeshData, MeshError
@@ -48,7 +49,34 @@ def _read_binary(source: MeshSource) -> LoadedMesh:
     triangles = np.frombuffer(data, dtype=_TRIANGLE, count=n_faces, offset=_HEADER_BYTES)
     extra = len(data) - _HEADER_BYTES - needed
     notes = (f"{extra} bytes after the last triangle were ignored.",) if extra else ()
-    return LoadedMesh(_from_corners(to_float64(triangles["corners"]).reshape(-1, 3)), notes=notes)
+    mesh = _from_corners(to_float64(triangles["corners"]).reshape(-1, 3))
+    appearance = _colors(data[:80], triangles["attribute"]) if source.looks else None
+    return LoadedMesh(mesh, notes=notes, appearance=appearance)
+
+
+def _colors(header: bytes, attributes: np.ndarray) -> Appearance | None:
+    """Colours of faces, five bits each, in the two ways that are in use; None where there are none.
+
+    With `COLOR=` and four bytes in the header (Magics), red is in the lowest bits and the highest bit says that the
+    header's colour is meant; without (VisCAM, SolidView), blue is in the lowest bits and the highest bit says that
+    there is a colour at all.
+    """
+    bits = attributes.astype(np.int64)
+    marked = bits >> 15 == 1
+    at = header.find(b"COLOR=")
+    has_default = 0 <= at <= len(header) - 10
+    if not has_default and not marked.any():
+        return None
+    low, middle, high = (((bits >> shift) & 31) / 31.0 for shift in (0, 5, 10))
+    if has_default:
+        usual = np.frombuffer(header, dtype=np.uint8, count=4, offset=at + 6) / 255.0
+        own = np.column_stack([low, middle, high, np.full(len(bits), usual[3])])
+        colors = np.where(marked[:, None], usual, own)
+    else:
+        own = np.column_stack([high, middle, low, np.ones(len(bits))])
+        colors = np.where(marked[:, None], own, 1.0)
+    kinds, numbers = np.unique(colors, axis=0, return_inverse=True)
+    return Appearance(colors=CornerValues(kinds, np.repeat(numbers.reshape(-1, 1), 3, axis=1)))
 
 
 def _read_ascii(source: MeshSource) -> LoadedMesh:

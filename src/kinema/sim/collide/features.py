@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kinema import trace
+from kinema.model import MOST_CORNERS
 from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Vector, dot
 from .directions import TINY, below, unit
-from .hulls import MOST_CORNERS, list_of, normal_of
+from .hulls import list_of, normal_of
 from .solid import Solid
 from .support import corner
 from .vectors import either, length, sign

@@ -5,12 +5,12 @@ All positions are about the first robot's own, wherever that is in the world: fa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
-from ..constrain.impedance import impedance, reference, sound
+from ..constrain.impedance import impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
 from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
@@ -18,7 +18,7 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .frame import tangents
 from .pairs import PAIRS
-from .solid import Solid, Work
+from .solid import Grid, Hull, Solid, Work
 from .touches import Layout, Touches, TouchSet, where
 
 UNLIMITED = 1e15
@@ -44,8 +44,6 @@ class LookKind:
     power: int
     own_sliding: bool
     """Whether friction has a law of its own."""
-    culled: bool
-    """Whether it was looked at the frames first."""
     full: bool
     """Whether there may be more points than there is room."""
 
@@ -106,6 +104,7 @@ def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None
         code.write("count", [0.0])
         how, on_world = code.kind  # type: ignore[misc]
         if how == "always":
+            code.write("near", [1.0])
             return
         ends = []
         for word in ("a ", "b "):
@@ -143,9 +142,8 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             (geoms.kinds[a], geoms.kinds[b]),
             touch.kind.dimension,
             touch.kind.elliptic,
-            round(float(pairs.solimp[p, 4])),
+            whole_power(pairs.solimp[p].tolist()),
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
-            is_culled(touch),
             touch.plan.capacity < touch.plan.n_points,
         )
         friction = pairs.friction[p]
@@ -153,6 +151,8 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
         numbers = {
             "a size": geoms.size[a].tolist(),
             "b size": geoms.size[b].tolist(),
+            "a numbers": [float(x) for x in (geoms.first_number[a], *geoms.counts[a], _extent(s, a))],
+            "b numbers": [float(x) for x in (geoms.first_number[b], *geoms.counts[b], _extent(s, b))],
             "a center": geoms.center[a].tolist(),
             "b center": geoms.center[b].tolist(),
             "a radius": [min(float(geoms.radius[a]), UNLIMITED)],
@@ -171,8 +171,16 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
         }
         own = {"a": places[a], "b": places[b], "contacts": touch.contacts, "count": touch.count, "near": touch.near}
         own["lost"] = touches.lost
+        if geoms.numbers.size:
+            own["shape_numbers"] = s.places["shape_numbers"]
         rows.append(s.row(kind, {}, own, numbers))
     return rows
+
+
+def _extent(s: Sweeps, geom: int) -> float:
+    """How far a mesh reaches from its own origin, at most."""
+    geoms = s.model.geoms
+    return float(min(geoms.radius[geom] + (geoms.center[geom] ** 2).sum() ** 0.5, UNLIMITED))
 
 
 def _weight(s: Sweeps, pair: int, touch: TouchSet) -> float:
@@ -200,10 +208,7 @@ def _look(s: Sweeps, code: RowCode) -> None:
         reach = code.number("a radius") + code.number("b radius") + margin
         where(recorder, "near", dot(apart, apart), reach * reach, lambda: _touch(code, kind))
 
-    if kind.culled:
-        where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
-    else:
-        by_spheres()
+    where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
 
 
 def _center(code: RowCode, word: str, name: str) -> Vector:
@@ -217,7 +222,15 @@ def _center(code: RowCode, word: str, name: str) -> Vector:
 def _solid(code: RowCode, word: str, name: str) -> Solid:
     flat = code.array(word, 12)
     rotation = [flat[3 * i : 3 * i + 3] for i in range(1, 4)]
-    return Solid(flat[:3], rotation, code.numbers(f"{word} size"))
+    solid = Solid(flat[:3], rotation, code.numbers(f"{word} size"))
+
+    def read(index: Value) -> Value:
+        return code.recorder.read("shape_numbers", 0, index)
+
+    first, one, two, extent = code.numbers(f"{word} numbers")
+    if name == "mesh":
+        return replace(solid, hull=Hull(read, first, one, two, extent))
+    return replace(solid, grid=Grid(read, first, one, two)) if name == "height field" else solid
 
 
 def _touch(code: RowCode, kind: LookKind) -> None:

@@ -6,13 +6,14 @@ from .box_box import box_box
 from .boxes import sphere_box
 from .capsule_box import capsule_box
 from .capsules import capsule_capsule, sphere_capsule
+from .convex_pairs import CONVEX_PAIRS
 from .cylinders import sphere_cylinder
 from .ellipsoids import sphere_ellipsoid
 from .plane import plane_box, plane_capsule, plane_cone, plane_cylinder, plane_ellipsoid, plane_sphere
 from .solid import PairKind
 from .spheres import sphere_sphere
 
-PAIRS: dict[tuple[str, str], PairKind] = {
+FORMULAS: dict[tuple[str, str], PairKind] = {
     ("plane", "sphere"): PairKind(plane_sphere, 1),
     ("plane", "capsule"): PairKind(plane_capsule, 2),
     ("plane", "ellipsoid"): PairKind(plane_ellipsoid, 1),
@@ -29,3 +30,6 @@ PAIRS: dict[tuple[str, str], PairKind] = {
     ("box", "box"): PairKind(box_box, 8),
 }
 """By their kinds, in the order of `KINDS`."""
+
+PAIRS = {**CONVEX_PAIRS, **FORMULAS}
+"""Likewise, with the general search where there is no formula."""

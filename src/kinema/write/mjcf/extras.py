@@ -77,10 +77,9 @@ def _texture(writing: Writing, home: Assembly, extra: Extra) -> None:
     for attribute in mjcf.TEXTURE_FILES:
         if attribute in given:
             file = _resolved(home, extra, given[attribute])
-            copied = None if file is None else writing.materials.copy(file)
-            if copied is None:
+            if file is None:
                 return  # it is reported with the other texts that are not given back
-            given[attribute] = copied
+            given[attribute] = writing.materials.files.place(str(file))
     given.pop("class", None)
     own = writing.names.new(mjcf.TEXTURE, name)
     element.attributes = {"name": own, **{k: v for k, v in given.items() if k != "name"}}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -35,6 +37,7 @@ from .extras import plugins
 from .materials import apply_material
 from .meshes import thickness_text
 from .numbers import pose_attributes, text_or_none, trimmed
+from .parts import parts_of
 from .surfaces import surface_attributes
 from .writing import Writing
 
@@ -53,12 +56,50 @@ def write_geoms(writing: Writing, shapes: Sequence[Shape], body: BodyPlan | None
         # shapes of many formats are called alike on every link
         scope = link.name if link is not None and shape.name in writing.repeated_shapes else ""
         entry = writing.names.add(mjcf.GEOM, shape, home, shown=shown, scope=scope)
-        element = _geom(writing, shape, body, home)
-        if element is None:
+        elements = list(_geoms(writing, shape, body, home))
+        if not elements:
             continue
-        entry.element = element
-        writing.geoms[id(shape)] = element
-        to.children.append(element)
+        entry.element = elements[0]
+        writing.geoms[id(shape)], writing.geom_counts[id(shape)] = elements[0], len(elements)
+        to.children += elements
+
+
+def _geoms(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly) -> Iterator[Element]:
+    """The geoms of a shape: one, or one for each of the materials on its mesh."""
+    parts = parts_of(writing, shape)
+    if len(parts) <= 1:
+        if parts:
+            shown = copy.copy(shape)
+            shown.geometry, shown.material = parts[0].mesh, parts[0].material
+            shape = shown
+        element = _geom(writing, shape, body, home)
+        if element is not None:
+            yield element
+        return
+    how = f"a geom of MuJoCo's has one material; the mesh is written as {len(parts)} geoms"
+    writing.approximate(shape, "that it is one shape", how)
+    if shape.collision or shape.mass is not None or shape.density is not None:
+        yield from _hidden_part(writing, shape, body, home)
+    for part in parts:
+        seen = copy.copy(shape)
+        seen.geometry, seen.material, seen.collision, seen.surface = part.mesh, part.material, False, None
+        seen.mass, seen.density = None, None
+        element = _geom(writing, seen, body, home)
+        if element is not None:
+            element.set({"contype": "0", "conaffinity": "0", "mass": "0"})
+            yield element
+
+
+def _hidden_part(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly) -> Iterator[Element]:
+    """What is not seen of a shape whose parts are."""
+    hidden = copy.copy(shape)
+    hidden.visual, hidden.material = False, None
+    assert isinstance(shape.geometry, Mesh)
+    hidden.geometry = dataclasses.replace(shape.geometry, appearance=None)
+    hidden.group = COLLISION_GROUP
+    element = _geom(writing, hidden, body, home)
+    if element is not None:
+        yield element
 
 
 def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly) -> Element | None:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kinema.description import VisualMaterial
+from kinema.shapes import MapRole, Texture, Wrap
 from kinema.words import mjcf
 
 from ..text import Element, number, numbers
+from ..textures import NoImage
 from .numbers import text_or_none
 from .writing import Writing
 
 DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
 """What MuJoCo paints a geom without a colour."""
 _TEXTURE_SUFFIXES = (".png", ".ktx")
+_ROLES = {
+    MapRole.NORMAL: "normal",
+    MapRole.OCCLUSION: "occlusion",
+    MapRole.ROUGHNESS: "roughness",
+    MapRole.METALLIC: "metallic",
+    MapRole.OPACITY: "opacity",
+    MapRole.EMISSION: "emissive",
+}
+_PACKED = (MapRole.OCCLUSION, MapRole.ROUGHNESS, MapRole.METALLIC)
+"""What the channels of MuJoCo's `orm` say, in their order."""
 
 
 def apply_material(writing: Writing, material: VisualMaterial | None, element: Element, format: str) -> None:
@@ -37,6 +50,7 @@ def apply_material(writing: Writing, material: VisualMaterial | None, element: E
         for role, texture in layers:
             asset.child("layer", role=role, texture=texture)
         writing.materials.made[key] = (name, own)
+        _report_unsaid(writing, material)
     name, own = writing.materials.made[key]
     element.set({"material": name})
     if material.color is not None and material.color != own:
@@ -48,10 +62,9 @@ def apply_material(writing: Writing, material: VisualMaterial | None, element: E
 
 def _is_asset(material: VisualMaterial) -> bool:
     """Whether there is more to it than a colour."""
-    looks = (material.emission, material.specular, material.metallic, material.roughness, material.reflectance)
     named = bool(material.name) and not material.name_is_generated
-    textured = bool(material.texture or material.attributes.get(mjcf.key(mjcf.TEXTURES)))
-    return named or textured or any(x is not None for x in looks)
+    textured = bool(material.attributes.get(mjcf.key(mjcf.TEXTURES)))
+    return named or textured or (material.says_anything and not material.is_only_a_color)
 
 
 def _look(writing: Writing, material: VisualMaterial, format: str) -> dict[str, str | None]:
@@ -91,8 +104,7 @@ def _layers(writing: Writing, material: VisualMaterial) -> list[tuple[str, str]]
     """Role and name of each texture."""
     layers = writing.take(material, mjcf.TEXTURES)
     if not layers:
-        single = _texture(writing, material)
-        return [] if single is None else [("rgb", single)]
+        return list(_images(writing, material))
     known = writing.names.taken.get(mjcf.TEXTURE, set())
     for name in layers.values():
         if name not in known:
@@ -100,19 +112,69 @@ def _layers(writing: Writing, material: VisualMaterial) -> list[tuple[str, str]]
     return [(role, name) for role, name in layers.items() if name in known]
 
 
-def _texture(writing: Writing, material: VisualMaterial) -> str | None:
-    if not material.texture:
-        return None
-    path = Path(material.texture)
-    if path.suffix.lower() not in _TEXTURE_SUFFIXES:
-        writing.drop(material, "the texture", f"MuJoCo does not read {path.suffix or 'such'} files")
-        return None
-    file = writing.materials.copy(path)
-    if file is None:
-        writing.drop(material, "the texture", f"there is no file {path}")
+def _images(writing: Writing, material: VisualMaterial) -> Iterator[tuple[str, str]]:
+    """The textures of a material of another format."""
+    maps = dict(material.maps)
+    opacity = maps.get(MapRole.OPACITY)
+    has_alpha = opacity is not None and opacity.file == material.texture and opacity.channel in ("", "a")
+    if material.texture:
+        if has_alpha:
+            del maps[MapRole.OPACITY]
+        single = _texture(writing, material, material.texture, "the texture", "4" if has_alpha else None)
+        if single is not None:
+            yield "rgba" if has_alpha else "rgb", single
+    if packed := _packed_image(maps):
+        name = _texture(writing, material, packed, "its roughness map")
+        maps = {role: image for role, image in maps.items() if role not in _PACKED}
+        if name is not None:
+            yield "orm", name
+    for role, image in material.maps.items():
+        if image.strength != 1.0 or (image.placement != material.placement and material.texture):
+            how = "MuJoCo takes it at its full strength, lying as the mesh's coordinates say"
+            writing.approximate(material, f"its {role} map", how)
+    for role, image in maps.items():
+        word = _ROLES.get(MapRole(role))
+        if word is None or image.channel not in ("", "r"):
+            writing.drop(material, f"its {role} map", "MuJoCo has no such texture, or takes another channel of it")
+            continue
+        name = _texture(writing, material, image.file, f"its {role} map")
+        if name is not None:
+            yield word, name
+
+
+def _packed_image(maps: Mapping[str, Texture]) -> str:
+    """The one image that has occlusion, roughness and metalness, each in a channel of its own; else nothing."""
+    found = [(maps.get(role), channel) for role, channel in zip(_PACKED, "rgb", strict=True)]
+    there = [(image, channel) for image, channel in found if image is not None]
+    is_one = len(there) > 1 and len({image.file for image, _ in there}) == 1
+    return there[0][0].file if is_one and all(image.channel == channel for image, channel in there) else ""
+
+
+def _texture(
+    writing: Writing, material: VisualMaterial, image: str, what: str, channels: str | None = None
+) -> str | None:
+    try:
+        file = writing.materials.files.place(image, _TEXTURE_SUFFIXES)
+    except NoImage as error:
+        writing.drop(material, what, str(error))
         return None
     if file not in writing.materials.textures:
         name = writing.names.new(mjcf.TEXTURE, Path(file).stem)
-        writing.section(mjcf.ASSET).child(mjcf.TEXTURE, type="2d", name=name, file=file)
+        writing.section(mjcf.ASSET).child(mjcf.TEXTURE, type="2d", name=name, file=file, nchannel=channels)
         writing.materials.textures[file] = name
     return writing.materials.textures[file]
+
+
+def _report_unsaid(writing: Writing, material: VisualMaterial) -> None:
+    unsaid = [
+        words
+        for words, there in (
+            ("its clearcoat", material.clearcoat is not None or material.clearcoat_roughness is not None),
+            ("that it is seen from both sides", bool(material.double_sided)),
+            ("from which opacity on it is there", material.opacity_threshold is not None),
+            ("what is beyond the edges of its texture", set(material.placement.wrap) != {Wrap.REPEAT}),
+        )
+        if there
+    ]
+    if unsaid:
+        writing.drop(material, ", ".join(unsaid), "MuJoCo's materials have no word for it")

@@ -7,17 +7,18 @@ shell's inertia, or, to collide, a thickness that is hardly there.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from kinema import shapes
-from kinema.description import HeightField, Mesh, mesh_data
+from kinema.description import HeightField, Mesh, dressed_mesh, mesh_data
 from kinema.foundation import Pose
 from kinema.words import mjcf
 
-from ..meshes import FOLDER, MeshStore
+from ..meshes import FOLDER, MeshStore, appearance_key
 from ..text import Element, number, numbers
 from .names import Names
 from .numbers import vector_text
@@ -49,6 +50,7 @@ class MeshAssets:
     names: Names
     _known: dict[object, PlacedAsset | None] = field(default_factory=dict)
     _data: dict[object, shapes.MeshData | None] = field(default_factory=dict)
+    _last: tuple[tuple[str, str, bool], shapes.LoadedMesh | None] | None = None
 
     def asset(self, mesh: Mesh, name: str, *, collides: bool, inertia: str = "") -> PlacedAsset | None:
         """The asset of a mesh, made when it is first asked for; None where the mesh cannot be had.
@@ -69,6 +71,15 @@ class MeshAssets:
             self._known[key] = self._make(mesh, name, data, inertia, thickened=thickened)
         return self._known[key]
 
+    def dressed(self, mesh: Mesh) -> shapes.LoadedMesh | None:
+        """The triangles before their scale with what is on them; the file that was read last is kept."""
+        if mesh.vertices is not None:
+            return dressed_mesh(mesh)
+        key = (mesh.path, mesh.submesh, mesh.center_submesh)
+        if self._last is None or self._last[0] != key:
+            self._last = (key, dressed_mesh(mesh))
+        return self._last[1]
+
     def _triangles(self, mesh: Mesh) -> shapes.MeshData | None:
         key = _identity(mesh)
         if key not in self._data:
@@ -83,7 +94,9 @@ class MeshAssets:
             if thicker is None:
                 return None
             data = thicker
-            mesh = dataclasses.replace(mesh, path="", vertices=data.vertices, faces=data.faces, scale=np.ones(3))
+            mesh = dataclasses.replace(
+                mesh, path="", vertices=data.vertices, faces=data.faces, appearance=None, scale=np.ones(3)
+            )
         elif not _mujoco_reads(mesh, data):
             name = Path(mesh.path).stem or name
             mesh = dataclasses.replace(mesh, path="", vertices=data.vertices, faces=data.faces, scale=np.ones(3))
@@ -133,7 +146,8 @@ def _identity(mesh: Mesh) -> tuple[object, ...]:
     """Meshes that are equal by this are the same mesh."""
     content: object = mesh.path
     if mesh.vertices is not None and mesh.faces is not None:
-        content = (mesh.vertices.tobytes(), np.asarray(mesh.faces).tobytes())
+        layers = b"" if mesh.appearance is None else appearance_key(mesh.appearance)
+        content = hashlib.sha256(mesh.vertices.tobytes() + np.asarray(mesh.faces).tobytes() + layers).digest()
     return (content, mesh.submesh, mesh.center_submesh, tuple(mesh.scale.tolist()))
 
 

@@ -62,9 +62,9 @@ def compose(described: Robot | World, report: LossReport, options: MjcfOptions, 
     """The document, with its mesh and texture files made in the draft's folders."""
     document = Document()
     names = Names(several_robots=isinstance(described, World) and len(described.robots) > 1)
-    store = MeshStore(draft, SUFFIXES, options.meshes)
+    store = MeshStore(draft, SUFFIXES, options.meshes, keeps_layers=True)
     meshes = MeshAssets(store, document.section(mjcf.ASSET), names)
-    writing = Writing(described, report, options, document, names, meshes, MaterialAssets(draft))
+    writing = Writing(described, report, options, document, names, meshes, MaterialAssets(store.textures))
     every = [*writing.scenery, *(s for link in described.links for s in link.shapes)]
     counts = Counter(shape.name for shape in every if not shape.name_is_generated)
     writing.repeated_shapes = frozenset(name for name, count in counts.items() if count > 1)

@@ -73,6 +73,8 @@ class Writing(Losing):
     """`id` of a joint -> the joints of MuJoCo's that it became."""
     geoms: dict[int, Element] = field(default_factory=dict)
     """`id` of a shape -> its geom; shapes that could not be written are not in it."""
+    geom_counts: dict[int, int] = field(default_factory=dict)
+    """`id` of a shape -> how many geoms it became; the first of them stands for it."""
     repeated_shapes: frozenset[str] = frozenset()
     """Names that several shapes have."""
     used: set[tuple[int, str]] = field(default_factory=set)

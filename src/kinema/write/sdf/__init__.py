@@ -57,6 +57,10 @@ def _document(writing: Writing, described: Robot | World) -> Element:
         add_model(writing, root, robot, made, name, masks=masks)
     scenery = int(isinstance(described, World) and bool(described.shapes))  # it comes last
     report_pairs(writing, described, [x.robot for x in lowered[: len(lowered) - scenery]])
+    for mesh, file, why in writing.meshes.left_behind:
+        writing.drop(("mesh", mesh), f"the file {file!r} that it refers to", why)
+    for material, what, why in writing.meshes.unsaid:
+        writing.drop(("material", material), what, why)
     return root
 
 

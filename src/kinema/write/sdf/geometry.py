@@ -36,14 +36,20 @@ _OPTIMIZATIONS = {
 }
 
 
-def geometry_of(writing: Writing, shape: Shape) -> Element | None:
-    """The `<geometry>` of a shape; None, and a loss on record, where there is nothing to write."""
+def geometry_of(writing: Writing, shape: Shape, *, seen: bool) -> Element | None:
+    """The `<geometry>` of a shape; None, and a loss on record, where there is nothing to write.
+
+    Args:
+        writing: this run.
+        shape: the shape.
+        seen: whether it is for a visual, so that what is laid on a mesh counts.
+    """
     element = Element("geometry")
-    made = _fill(writing, element, shape, shape.geometry)
+    made = _fill(writing, element, shape, shape.geometry, seen=seen)
     return element if made else None
 
 
-def _fill(writing: Writing, element: Element, shape: Shape, geometry: Geometry) -> bool:
+def _fill(writing: Writing, element: Element, shape: Shape, geometry: Geometry, *, seen: bool) -> bool:
     owner = f'shape "{shape.name}"'
 
     def say(tag: str, **values: float) -> bool:
@@ -73,7 +79,7 @@ def _fill(writing: Writing, element: Element, shape: Shape, geometry: Geometry) 
             plane.child("normal", "0 0 1")
             plane.child("size", numbers(finite(x, owner, "size") for x in size or _DRAWN_PLANE))
         case Mesh():
-            return _mesh(writing, element, shape, geometry)
+            return _mesh(writing, element, shape, geometry, seen=seen)
         case Cone() | HeightField():
             return _tessellated(writing, element, shape, geometry)
     return True
@@ -91,9 +97,10 @@ def _tessellated(writing: Writing, element: Element, shape: Shape, geometry: Geo
     return _mesh(writing, element, shape, Mesh(vertices=data.vertices, faces=data.faces))
 
 
-def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh) -> bool:
+def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh, *, seen: bool = False) -> bool:
     owner = f'shape "{shape.name}"'
-    placed = writing.meshes.place(replace(mesh, submesh=""), shape.name)  # a part is named beside the file
+    whole = replace(mesh, submesh="")  # a part is named beside the file
+    placed = writing.meshes.place(whole, shape.name, seen_on=shape if seen else None)
     if placed is None and not mesh.uri:
         writing.drop(shape, "the mesh", "there is no file with its triangles, or it cannot be read")
         return False

@@ -12,6 +12,7 @@ from kinema.words import sdf
 
 from ..chains import SMALL_MASS, small_inertial
 from ..losing import named_shape
+from ..meshes import has_parts
 from ..text import Element, number
 from .extras import give_back, names_of, setting
 from .geometry import geometry_of
@@ -107,7 +108,7 @@ def _shapes(writing: Writing, element: Element, link: Link, *, with_masks: bool)
             if not getattr(shape, use) or not shape.enabled:
                 continue
             called = named_shape(link, shape)
-            geometry = geometry_of(writing, called)
+            geometry = geometry_of(writing, called, seen=use == "visual")
             if geometry is None:
                 continue
             name = unique_name(sdf_name(shape.name) or use, taken)
@@ -135,7 +136,7 @@ def _fill(writing: Writing, made: Element, shape: Shape, use: str, geometry: Ele
             else:
                 writing.drop(shape, "its density", f"SDFormat has it since {WITH_MIMIC}")
         return
-    if shape.material is not None:
+    if shape.material is not None and not has_parts(shape):
         add_material(writing, made, shape, shape.material)
     meta = setting(shape, sdf.META)
     if isinstance(meta, dict):

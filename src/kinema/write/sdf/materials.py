@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
-from pathlib import Path
 
 from kinema.description import Shape, VisualMaterial
-from kinema.foundation import clean_name, unique_name
+from kinema.shapes import Placement
 from kinema.words import sdf
 
 from ..text import Element, number, numbers
+from ..textures import NoImage, without_carried
 from .extras import give_back, setting
-from .writing import Writing, finite, plain_text
+from .writing import Writing, finite, flag, plain_text
 
-FOLDER = "textures"
 _SIMPLE = (*sdf.MATERIAL_NUMBERS, *sdf.MATERIAL_FLAGS)
 _SAID = (sdf.AMBIENT, sdf.SPECULAR, sdf.SCRIPT, sdf.PBR)
-_ALBEDO = re.compile(r"(<albedo_map>).*?(</albedo_map>)", re.DOTALL)
+_MAP = re.compile(r"<(\w+_map)>\s*(.*?)\s*</\1>", re.DOTALL)
 
 
 def add_material(writing: Writing, element: Element, shape: Shape, material: VisualMaterial) -> None:
@@ -38,11 +36,16 @@ def add_material(writing: Writing, element: Element, shape: Shape, material: Vis
     if material.emission is not None:
         emission = _shown(writing, shape, (*material.emission, 1.0))
         made.child("emissive", numbers(emission or ()))
-    _pbr(writing, made, material)
+    _pbr(writing, made, shape, material)
+    if material.double_sided is not None and setting(material, sdf.DOUBLE_SIDED) is None:
+        made.child(sdf.DOUBLE_SIDED, flag(material.double_sided))
     unsaid = ["its reflectance"] if material.reflectance is not None else []
+    unsaid += ["its clearcoat"] if material.clearcoat is not None or material.clearcoat_roughness is not None else []
+    unsaid += ["from which opacity on it is there"] if material.opacity_threshold is not None else []
+    unsaid += ["how its texture lies"] if material.placement != Placement() else []
     unsaid += ["its name"] if material.name and not material.name_is_generated else []
-    called = material if material.name else VisualMaterial(name=f"of {shape.name}", origin=material.origin)
-    called.extras, called.attributes = material.extras, material.attributes
+    called = VisualMaterial(name=material.name or f"of {shape.name}", origin=material.origin)
+    called.extras, called.attributes = material.extras, without_carried(material).attributes
     if unsaid:
         writing.drop(called, ", ".join(unsaid))
     give_back(writing, called, made, said=_SAID, skip=(sdf.PBR,), simple=_SIMPLE)
@@ -72,16 +75,19 @@ def _shown(writing: Writing, shape: Shape, color: tuple[float, float, float, flo
     return clamped
 
 
-def _pbr(writing: Writing, element: Element, material: VisualMaterial) -> None:
-    texture = _texture(writing, material)
+def _pbr(writing: Writing, element: Element, shape: Shape, material: VisualMaterial) -> None:
+    texture = _texture(writing, shape, material.texture)
+    maps = {sdf.PBR_MAPS[role]: texture for role, texture in _maps(writing, shape, material).items()}
     kept = next((e.text for e in material.extras if e.tag == sdf.PBR and e.format == sdf.FORMAT), None)
     if kept is not None:
-        element.verbatim(_ALBEDO.sub(lambda m: f"{m[1]}{texture}{m[2]}", kept) if texture else kept)
-        if re.search(r"<(?!albedo)\w+_map>", kept):
+        files = {**maps, "albedo_map": texture}
+        element.verbatim(_MAP.sub(lambda m: f"<{m[1]}>{files.get(m[1]) or m[2]}</{m[1]}>", kept))
+        others = sorted({m[0] for m in _MAP.findall(kept) if not files.get(m[0])})
+        if others:
             writing.approximate(material, "its other maps", "the references are written as they were")
         return
     values = {"metalness": material.metallic, "roughness": material.roughness}
-    if not texture and all(v is None for v in values.values()):
+    if not texture and not maps and all(v is None for v in values.values()):
         return
     metal = element.child("pbr").child("metal")
     if texture:
@@ -89,21 +95,32 @@ def _pbr(writing: Writing, element: Element, material: VisualMaterial) -> None:
     for tag, value in values.items():
         if value is not None:
             metal.child(tag, number(finite(value, material.name, tag)))
+    for tag, reference in maps.items():
+        metal.child(tag, reference)
 
 
-def _texture(writing: Writing, material: VisualMaterial) -> str:
+def _maps(writing: Writing, shape: Shape, material: VisualMaterial) -> dict[str, str]:
+    """What images say -> the references to them; what the format has no word for is on record."""
+    found: dict[str, str] = {}
+    for role, image in material.maps.items():
+        if role not in sdf.PBR_MAPS:
+            writing.drop(shape, f"the {role} map of its material")
+            continue
+        reference = _texture(writing, shape, image.file)
+        if reference:
+            found[role] = reference
+        if image.channel not in ("", "r") or image.strength != 1.0 or image.placement != material.placement:
+            how = "SDFormat takes the whole of the image, at its full strength and as the base colour's lies"
+            writing.approximate(shape, f"the {role} map of its material", how)
+    return found
+
+
+def _texture(writing: Writing, shape: Shape, image: str) -> str:
     """The reference to a texture, which is copied beside the file that is written."""
-    if not material.texture or writing.options.meshes == "reference":
-        return material.texture
-    if material.texture not in writing.textures:
-        source = Path(material.texture)
-        if not source.is_file():
-            writing.approximate(material, "its texture", "the file was not found; the reference is written as it was")
-            return material.texture
-        taken = {Path(p).stem for p in writing.textures.values()}
-        place = f"{FOLDER}/{unique_name(clean_name(source.stem), taken)}{source.suffix.lower()}"
-        target = writing.meshes.draft / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        writing.textures[material.texture] = place
-    return writing.textures[material.texture]
+    if not image:
+        return ""
+    try:
+        return writing.meshes.textures.place(image)
+    except NoImage as error:
+        writing.approximate(shape, "its texture", f"{error}; the reference is written as it was")
+        return image

@@ -63,8 +63,6 @@ class Writing(Losing):
     version: str = PLAIN
     source: str = ""
     """The format that the description was read from."""
-    textures: dict[str, str] = field(default_factory=dict)
-    """Texture file -> the reference to its copy."""
 
     def has(self, version: str) -> bool:
         """Whether what came with a version can be said."""

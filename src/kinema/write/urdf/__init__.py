@@ -64,8 +64,10 @@ def _robot(writing: Writing, described: Robot | World) -> Element:
     _parts(writing, lowered, root)
     if root.attributes["name"] != robot.name:
         writing.approximate(robot, "its name", f'it is called "{root.attributes["name"]}"')
-    for mesh, name in writing.meshes.left_behind:
-        writing.drop(("mesh", mesh), f"the file {name!r} that it refers to", "another mesh has one of that name")
+    for mesh, name, why in writing.meshes.left_behind:
+        writing.drop(("mesh", mesh), f"the file {name!r} that it refers to", why)
+    for material, what, why in writing.meshes.unsaid:
+        writing.drop(("material", material), what, why)
     report_losses(writing, lowered, said)
     if isinstance(described, World):
         report_assembly(writing, described, set())

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
-import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kinema.description import VisualMaterial
-from kinema.foundation import clean_name, unique_name
+from kinema.foundation import unique_name
+from kinema.shapes import Placement
 from kinema.words import urdf
 
+from ..report import Action
 from ..text import Element, numbers, xml_name
+from ..textures import NoImage, without_carried
 from .extras import give_back, names_of
 from .writing import Writing, finite
 
-FOLDER = "textures"
-_UNSAID = ("emission", "specular", "metallic", "roughness", "reflectance")
+_UNSAID = (
+    *("emission", "specular", "metallic", "roughness", "reflectance"),
+    *("clearcoat", "clearcoat_roughness", "opacity_threshold", "double_sided"),
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -29,19 +32,23 @@ class Materials:
     _known: dict[tuple[object, ...], str] = field(default_factory=dict)
     """What a material is -> its name in the file."""
     _met: dict[int, str | None] = field(default_factory=dict)
-    _textures: dict[str, str] = field(default_factory=dict)
-    _files: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.taken = names_of(self.writing.robot.extras, "material")
 
-    def add(self, visual: Element, material: VisualMaterial) -> None:
-        """Let a visual have a material, which is defined if it was not before."""
+    def add(self, visual: Element, material: VisualMaterial, *, is_in_mesh: bool = False) -> None:
+        """Let a visual have a material, which is defined if it was not before.
+
+        Args:
+            visual: the element.
+            material: the material.
+            is_in_mesh: whether the visual is a mesh whose file has the whole of it.
+        """
         if not material.name and self.writing.robot.format == urdf.FORMAT:
             self._inline(visual, material)
             return
         if id(material) not in self._met:
-            self._met[id(material)] = self._define(material)
+            self._met[id(material)] = self._define(material, is_in_mesh=is_in_mesh)
         name = self._met[id(material)]
         if name is not None:
             visual.child("material", name=name)
@@ -53,9 +60,9 @@ class Materials:
             self._fill(element, material)
             give_back(self.writing, material, element, self.root)
 
-    def _define(self, material: VisualMaterial) -> str | None:
+    def _define(self, material: VisualMaterial, *, is_in_mesh: bool) -> str | None:
         """The name under which a material is defined for the whole file; None where URDF cannot say it."""
-        self._report(material)
+        self._report(material, is_in_mesh=is_in_mesh)
         element = Element("material")
         if not self._fill(element, material):
             how = "it has neither colour nor texture, which URDF takes as a mistake"
@@ -70,7 +77,7 @@ class Materials:
             self.writing.approximate(_called(material), "its name", f'it is called "{name}": the other one is taken')
         element.set({"name": name})
         self.root.children.append(element)
-        give_back(self.writing, material, element, self.root)
+        give_back(self.writing, without_carried(material), element, self.root)
         return name
 
     def _fill(self, element: Element, material: VisualMaterial) -> bool:
@@ -101,20 +108,22 @@ class Materials:
                 how = f"the file {missing!r} was not found; the reference is written as it was"
                 self.writing.approximate(_called(material), "its texture", how)
             return missing
-        if self.writing.options.meshes == "reference":
-            return material.texture
-        if material.texture not in self._textures:
-            source = Path(material.texture)
-            place = f"{FOLDER}/{unique_name(clean_name(source.stem), self._files)}{source.suffix.lower()}"
-            target = self.writing.meshes.draft / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
-            self._textures[material.texture] = place
-        return self.writing.reference(self._textures[material.texture])
+        try:
+            return self.writing.reference(self.writing.meshes.textures.place(material.texture))
+        except NoImage as error:
+            self.writing.drop(_called(material), "its texture", str(error))
+            return ""
 
-    def _report(self, material: VisualMaterial) -> None:
+    def _report(self, material: VisualMaterial, *, is_in_mesh: bool) -> None:
         unsaid = [name for name in _UNSAID if getattr(material, name) is not None]
-        if unsaid:
+        unsaid += [f"{role} map" for role in material.maps]
+        unsaid += ["the placement of its texture"] if material.placement != Placement() else []
+        if not unsaid:
+            return
+        if is_in_mesh:
+            how = "it is in the material library of the mesh, which URDF's own colour hides in many programs"
+            self.writing.lose(Action.EXTENSION, _called(material), ", ".join(unsaid), how)
+        else:
             self.writing.drop(_called(material), ", ".join(unsaid), "URDF's materials are a colour and a texture")
 
 

@@ -27,6 +27,7 @@ from kinema.description import (
 from kinema.foundation import Pose
 
 from ..losing import named_shape
+from ..meshes import has_parts
 from ..report import Action
 from ..text import Element, number, numbers, xml_name
 from .extras import give_back
@@ -75,8 +76,8 @@ class ShapeWriter:
         made = element.child(use, name=name)
         add_origin(made, shape.pose @ part.pose, f'shape "{shape.name}"', computed=part.suffix != "")
         self._geometry(made.child("geometry"), part.geometry, part.file, shape)
-        if use == "visual" and shape.material is not None:
-            self.materials.add(made, shape.material)
+        if use == "visual" and shape.material is not None and not has_parts(shape):
+            self.materials.add(made, shape.material, is_in_mesh=part.is_dressed)
         return made
 
     # -- geometry -------------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class ShapeWriter:
             case Plane() if use == "collision":
                 yield self._slab(called, shape.geometry)
             case Mesh():
-                yield from self._mesh(called, shape.geometry, use)
+                yield from self._mesh(called, shape, shape.geometry, use)
             case _:
                 yield from self._tessellated(called, shape.geometry)
 
@@ -127,9 +128,9 @@ class ShapeWriter:
             self.writing.approximate(called, f"the {kind}", f"it is a mesh of {len(data.faces)} triangles")
             yield from self._file(Mesh(vertices=data.vertices, faces=data.faces), called.name, "collision")
 
-    def _mesh(self, called: Shape, mesh: Mesh, use: str) -> Iterator[_Part]:
+    def _mesh(self, called: Shape, shape: Shape, mesh: Mesh, use: str) -> Iterator[_Part]:
         self._report(called, mesh)
-        made = list(self._file(mesh, called.name, use))
+        made = list(self._file(mesh, called.name, use, shape))
         if made:
             yield from made
         elif mesh.uri:
@@ -139,15 +140,16 @@ class ShapeWriter:
         else:
             self.writing.drop(called, "the mesh", "there is no file with its triangles, or it cannot be read")
 
-    def _file(self, mesh: Mesh, name: str, use: str) -> Iterator[_Part]:
+    def _file(self, mesh: Mesh, name: str, use: str, shape: Shape | None = None) -> Iterator[_Part]:
         suffixes = VISUAL_SUFFIXES if use == "visual" else COLLISION_SUFFIXES
         if use != "visual" and _is_text_stl(mesh):
             suffixes = ()  # MuJoCo reads the binary form only
-        placed = self.writing.meshes.place(mesh, name, suffixes)
+        placed = self.writing.meshes.place(mesh, name, suffixes, seen_on=shape if use == "visual" else None)
         if placed is not None:
             reference = self.writing.reference(placed[0])
             self.has_relative_meshes |= reference == placed[0] and not Path(reference).is_absolute()
-            yield _Part(mesh, file=(reference, placed[1]))
+            is_dressed = (self.writing.meshes.draft / placed[0]).with_suffix(".mtl").is_file()
+            yield _Part(mesh, file=(reference, placed[1]), is_dressed=is_dressed and mesh.vertices is not None)
 
     def _report(self, called: Shape, mesh: Mesh) -> None:
         if mesh.approximation is Approximation.CONVEX_HULL:
@@ -195,6 +197,8 @@ class _Part:
     suffix: str = ""
     file: tuple[str, np.ndarray] | None = None
     """The reference and scale of a mesh."""
+    is_dressed: bool = False
+    """Whether the mesh's file has the shape's material."""
 
 
 def _is_text_stl(mesh: Mesh) -> bool:

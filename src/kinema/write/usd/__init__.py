@@ -23,5 +23,5 @@ def write_usd(described: Robot | World, path: Path, report: LossReport, options:
     if path.suffix.lower() == ".usdz" and (options.layered or options.meshes != "embed"):
         raise WriteError(f"{path}: a .usdz is one file; write it without layers, with its meshes embedded")
     with staging(path) as folder:
-        writing = compose(described, path, report, options)
+        writing = compose(described, path, report, options, folder)
         export(writing, folder / path.name)

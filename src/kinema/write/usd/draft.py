@@ -101,6 +101,13 @@ class PrimDraft:
         found = self.spec.attributes.get(name)
         return found or sdf.AttributeSpec(self.spec, name, sdf.ValueTypeNames.Find(kind), variability, custom)
 
+    def primvar(self, name: str, kind: str, values: Any, interpolation: str, indices: Any = None) -> None:
+        """Values that belong to points, corners or the whole of a prim, and where each finds its own."""
+        self.set(name, kind, values)
+        self.spec.attributes[name].SetInfo(usd.INTERPOLATION, interpolation)
+        if indices is not None:
+            self.set(name + usd.INDICES, "int[]", indices)
+
     def keep(self, setting: ours.Setting, value: Any) -> None:
         """One of Kinema's own settings, which only its reader knows."""
         self.set(setting.name, setting.type, value, custom=True)
@@ -235,6 +242,8 @@ def _array(kind: str, value: Any) -> Any:
         return vt.IntArray.FromNumpy(np.ascontiguousarray(value, dtype=np.int32))
     if kind in ("point3f", "float3", "vector3f", "color3f", "normal3f"):
         return vt.Vec3fArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float32).reshape(-1, 3))
+    if kind in ("texCoord2f", "float2"):
+        return vt.Vec2fArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float32).reshape(-1, 2))
     if kind in ("point3d", "double3", "vector3d"):
         return vt.Vec3dArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float64).reshape(-1, 3))
     return value

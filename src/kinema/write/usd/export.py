@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 from kinema.foundation import WriteError
 
+from ..textures import FOLDER as TEXTURES
 from . import pxr
 from .layers import split_layers
 from .writing import Writing
@@ -62,5 +64,6 @@ def _pack(writing: Writing, file: Path) -> None:
         done = pxr.UsdUtils.CreateNewUsdzPackage(str(inner), str(file))
     finally:
         inner.unlink(missing_ok=True)
+        shutil.rmtree(file.parent / TEXTURES, ignore_errors=True)  # they are in the package
     if not done:
         raise WriteError(f"{file.name}: OpenUSD cannot pack it")

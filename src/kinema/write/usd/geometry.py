@@ -27,6 +27,7 @@ from kinema.description import (
     Sphere,
     mesh_part,
     tessellate,
+    worn_appearance,
 )
 from kinema.foundation import Array
 from kinema.words import newton, ours, physics, usd
@@ -56,6 +57,8 @@ class Solid(NamedTuple):
     """The triangles of a mesh, before the scale."""
     offset: Array | None = None
     """Where the prim's centre is in the shape's frame."""
+    appearance: shapes.Appearance | None = None
+    """What is seen on the triangles of a mesh."""
 
 
 def solid_of(writing: Writing, shape: Shape, *, moves: bool) -> Solid:
@@ -96,21 +99,27 @@ def solid_of(writing: Writing, shape: Shape, *, moves: bool) -> Solid:
         case HeightField():
             return Solid(usd.MESH, mesh=tessellate(geometry))
         case Mesh():
-            return _mesh_solid(writing, geometry)
+            return _mesh_solid(writing, shape, geometry)
 
 
-def _mesh_solid(writing: Writing, mesh: Mesh) -> Solid:
+def _mesh_solid(writing: Writing, shape: Shape, mesh: Mesh) -> Solid:
     try:
-        data = writing.meshes.data(mesh)
+        loaded = writing.meshes.data(mesh, seen=shape.visual)
     except MeshMissing as error:
         raise NoGeometry(str(error)) from None
+    data, appearance = loaded.mesh, worn_appearance(shape, loaded) if shape.visual else None
+    if shape.visual and (shape.material is None or not shape.material.says_anything):
+        for sentence in loaded.unseen:
+            writing.lose(Action.DROPPED, shape, "a part of the look of its mesh", sentence.rstrip("."))
     if len(data.vertices) == 0 or len(data.faces) == 0:
         raise NoGeometry("it has no triangles")
     if not (np.isfinite(mesh.scale).all() and mesh.scale.all()):
         raise NoGeometry("one of its scales is zero or no number")
     if np.prod(mesh.scale) < 0:  # many tools get a mirroring transform wrong: the points themselves are mirrored
-        return Solid(usd.MESH, mesh=shapes.apply_linear(data, np.diag(mesh.scale)))
-    return Solid(usd.MESH, mesh.scale, data)
+        linear = np.diag(mesh.scale)
+        mirrored = None if appearance is None else appearance.under(linear)
+        return Solid(usd.MESH, mesh=shapes.apply_linear(data, linear), appearance=mirrored)
+    return Solid(usd.MESH, mesh.scale, data, appearance=appearance)
 
 
 def author_geometry(writing: Writing, shape: Shape, solid: Solid, prim: PrimDraft) -> None:
@@ -191,7 +200,7 @@ def _terrain(writing: Writing, shape: Shape, geometry: HeightField, solid: Solid
 
 def _mesh(writing: Writing, shape: Shape, mesh: Mesh, solid: Solid, prim: PrimDraft) -> None:
     if solid.mesh is not None:
-        writing.meshes.author(prim, solid.mesh, _file_stem(mesh) or shape.name)
+        writing.meshes.author(prim, solid.mesh, solid.appearance, _file_stem(mesh) or shape.name)
     if mesh.submesh and mesh_part(mesh) is None:
         writing.lose(Action.APPROXIMATED, shape, f'that only its part "{mesh.submesh}" is meant', "all is written")
     if not shape.collision:

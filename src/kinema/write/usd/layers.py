@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from kinema.words import mjc, newton, ours, physics, physx, usd
 
+from ..textures import FOLDER as TEXTURES
 from . import pxr
 from .writing import Writing
 
@@ -35,6 +36,8 @@ def split_layers(writing: Writing, main: str) -> dict[str, pxr.Layer]:
     if writing.meshes.library is not None:
         name = writing.meshes.library[0]
         _move_references(geometry, f"./{name}", f"../{name}")
+    for layer in (geometry, simulated):
+        _move_images(layer)
     return {
         f"{folder}/geometry.usdc": geometry,
         f"{folder}/physics.usda": simulated,
@@ -67,6 +70,19 @@ def _interface(writing: Writing, layer: pxr.Layer, payload: str) -> None:
 
 def _move_references(layer: pxr.Layer, old: str, new: str) -> None:
     layer.UpdateCompositionAssetDependency(old, new)
+
+
+def _move_images(layer: pxr.Layer) -> None:
+    """Images lie beside the interface, one folder above the layers that refer to them."""
+
+    def move(path: pxr.Path) -> None:
+        spec = layer.GetAttributeAtPath(path) if path.IsPropertyPath() else None
+        if spec is not None and spec.typeName == "asset" and spec.default is not None:
+            old = str(spec.default.path)
+            if old.startswith(f"./{TEXTURES}/"):
+                spec.default = pxr.Sdf.AssetPath(f".{old}")
+
+    layer.Traverse("/", move)
 
 
 # -- what goes where --------------------------------------------------------------------------------------------------

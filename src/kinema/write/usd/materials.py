@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 from pathlib import Path
 
-from kinema.description import PhysicsMaterial, Shape, VisualMaterial
+from kinema.description import PhysicsMaterial, Shape
+from kinema.shapes import Appearance, Look
 from kinema.words import mjc, newton, ours, physics, usd
 
+from ..meshes import look_key
 from ..report import Action
+from ..textures import TextureStore
 from .draft import Draft, PrimDraft
+from .looks import LookAuthor
 from .plan import PrimNames
 
 _USUAL_FRICTION = 1.0
@@ -19,17 +23,26 @@ _USUAL_FRICTION = 1.0
 class Materials:
     """The materials of a stage."""
 
-    def __init__(self, draft: Draft, names: PrimNames, root: str, target: Path) -> None:
+    def __init__(self, draft: Draft, names: PrimNames, root: str, folder: Path) -> None:
         self._draft = draft
         self._names = names
         self._root = root
-        self._folder = target.parent
+        self._looks = LookAuthor(draft, TextureStore(folder))
         self._made: dict[Hashable, str] = {}
 
-    def bind(self, prim: PrimDraft, shape: Shape) -> None:
-        """Give a shape its look, and its surface where it collides."""
-        if shape.material is not None:
-            self._bind_look(prim, shape.material)
+    def bind(self, prim: PrimDraft, shape: Shape, appearance: Appearance | None) -> None:
+        """Give a shape its look, its parts theirs, and its surface where it collides.
+
+        Args:
+            prim: the shape's prim.
+            shape: the shape.
+            appearance: what is seen on it, where it is a mesh.
+        """
+        if appearance is None:
+            if shape.material is not None:
+                self._bind_look(prim, shape.material, None)
+        else:
+            self._bind_parts(prim, shape, appearance)
         if shape.surface is not None and shape.collision:
             self._contact(prim, shape, shape.surface)
             prim.apply(usd.MATERIAL_BINDING_API)
@@ -44,56 +57,50 @@ class Materials:
 
     # -- looks --------------------------------------------------------------------------------------------------
 
-    def _bind_look(self, prim: PrimDraft, look: VisualMaterial) -> None:
-        if _is_only_a_color(look):
+    def _bind_parts(self, prim: PrimDraft, shape: Shape, appearance: Appearance) -> None:
+        """The shape's own material on the whole, those of its parts on subsets of the faces."""
+        sides = {bool(look.double_sided) for look in appearance.materials}
+        if True in sides:
+            prim.set(usd.DOUBLE_SIDED, "bool", True, uniform=True)
+        if len(sides) > 1:
+            how = "USD says that of the whole mesh; all of it is seen from both sides"
+            self._draft.lose(Action.APPROXIMATED, shape, "that only some of its parts are seen from both sides", how)
+        if appearance.material_of_face is None:
+            # a name alone is kept too
+            look = appearance.materials[0] if appearance.materials else shape.material
+            if look is not None:
+                self._bind_look(prim, look, appearance)
+            return
+        for look, faces in appearance.faces_of_materials(len(appearance.material_of_face)):
+            if look is None:
+                continue
+            if look is shape.material:
+                self._bind_look(prim, look, appearance)
+                continue
+            path = self._names.child(prim.path, look.name, "part")
+            subset = self._draft.prim(path, usd.GEOM_SUBSET)
+            subset.set(usd.ELEMENT_TYPE, "token", usd.FACE, uniform=True)
+            subset.set(usd.FAMILY_NAME, "token", usd.MATERIAL_BIND, uniform=True)
+            subset.set(usd.SUBSET_INDICES, "int[]", faces)
+            self._bind_look(subset, look, appearance, is_part=True)
+        prim.set(usd.SUBSET_FAMILY_TYPE, "token", "nonOverlapping", uniform=True)
+
+    def _bind_look(self, prim: PrimDraft, look: Look, appearance: Appearance | None, *, is_part: bool = False) -> None:
+        has_colors = appearance is not None and appearance.colors is not None
+        if _is_only_a_color(look) and not is_part and not has_colors:
             if look.color is not None:
                 _display(prim, look.color)
             return
-        key = ("look", look.name, look.color, look.texture, look.emission, look.metallic, look.roughness)
+        has_coordinates = appearance is not None and bool(appearance.coordinates)
+        key = ("look", look_key(look), has_coordinates and bool(look.images), has_colors)
         if key not in self._made:
-            self._made[key] = self._look(look)
+            path = self._names.child(self._scope("Looks"), look.name, "look")
+            self._looks.author(path, look, has_coordinates=has_coordinates, has_colors=has_colors)
+            self._made[key] = path
+        if look.double_sided and appearance is None:
+            prim.set(usd.DOUBLE_SIDED, "bool", True, uniform=True)
         prim.apply(usd.MATERIAL_BINDING_API)
         prim.relate(usd.MATERIAL_BINDING, [self._made[key]])
-
-    def _look(self, look: VisualMaterial) -> str:
-        path = self._names.child(self._scope("Looks"), look.name, "look")
-        material = self._draft.prim(path, usd.MATERIAL)
-        shader = self._draft.prim(f"{path}/Surface", usd.SHADER)
-        shader.set(usd.SHADER_ID, "token", usd.PREVIEW_SURFACE, uniform=True)
-        if look.texture:
-            self._texture(material, look)
-        if look.color is not None:
-            shader.set(usd.input_of(usd.DIFFUSE_COLOR), "color3f", look.color[:3])
-        if look.color is not None and look.color[3] != 1.0:
-            shader.set(usd.input_of(usd.OPACITY), "float", look.color[3])
-        if look.emission is not None:
-            shader.set(usd.input_of(usd.EMISSIVE_COLOR), "color3f", look.emission)
-        for name, value in ((usd.METALLIC, look.metallic), (usd.ROUGHNESS, look.roughness)):
-            if value is not None:
-                shader.set(usd.input_of(name), "float", value)
-        shader.declare(usd.SURFACE_OUTPUT, "token")
-        material.declare(usd.SURFACE_OUTPUT, "token", source=f"{path}/Surface.{usd.SURFACE_OUTPUT}")
-        lost = [n for n in ("specular", "reflectance") if getattr(look, n) is not None]
-        if lost:
-            how = "UsdPreviewSurface has metallic and roughness instead"
-            self._draft.lose(Action.DROPPED, ("material", look.name), " and ".join(lost), how)
-        if look.name != material.name:
-            material.keep(ours.NAME, look.name)
-        return path
-
-    def _texture(self, material: PrimDraft, look: VisualMaterial) -> None:
-        """Without coordinates on the shapes, a connected texture would paint everything in the colour of one texel."""
-        material.keep(ours.TEXTURE, self._asset(look.texture))
-        how = "the shapes have no texture coordinates; the file's name is in kinema:texture"
-        self._draft.lose(Action.EXTENSION, ("material", look.name), "the texture", how)
-
-    def _asset(self, file: str) -> str:
-        """The path from the stage to a file, where it stands in the stage's folder; else the file's own."""
-        path = Path(file)
-        try:
-            return "./" + path.resolve().relative_to(self._folder.resolve()).as_posix()
-        except (ValueError, OSError):
-            return str(path)
 
     # -- surfaces -----------------------------------------------------------------------------------------------
 
@@ -177,9 +184,8 @@ _SURFACE_FIELDS = (
 """What makes a surface differ from another; the solver's settings are on the colliders."""
 
 
-def _is_only_a_color(look: VisualMaterial) -> bool:
-    rest = (look.emission, look.specular, look.metallic, look.roughness, look.reflectance)
-    return not look.name and not look.texture and all(value is None for value in rest)
+def _is_only_a_color(look: Look) -> bool:
+    return not look.name and (look.is_only_a_color or not look.says_anything)
 
 
 def _display(prim: PrimDraft, color: tuple[float, float, float, float]) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from kinema import shapes
-from kinema.description import Mesh, mesh_part
+from kinema.description import Mesh, dressed_mesh, mesh_part
 from kinema.foundation import clean_name, unique_name
 from kinema.words import ours, usd
 
+from ..meshes import appearance_key
 from . import pxr
 from .draft import Draft, PrimDraft
 
@@ -24,7 +27,8 @@ class Meshes:
 
     def __init__(self, draft: Draft, target: Path, *, embed: bool) -> None:
         self._draft = draft
-        self._loaded: dict[tuple[str, str, bool], shapes.MeshData | MeshMissing] = {}
+        self._loaded: dict[tuple[str, str, bool], shapes.LoadedMesh | MeshMissing] = {}
+        self._dressed: set[tuple[str, str, bool]] = set()
         self._library = None if embed else _Library(draft, target)
 
     @property
@@ -32,30 +36,43 @@ class Meshes:
         """The name and content of the file of meshes, where there is one."""
         return None if self._library is None or not self._library.paths else (self._library.name, self._library.layer)
 
-    def data(self, mesh: Mesh) -> shapes.MeshData:
-        """The triangles before the mesh's scale; `MeshMissing` where they cannot be had."""
+    def data(self, mesh: Mesh, *, seen: bool) -> shapes.LoadedMesh:
+        """The triangles before the mesh's scale; `MeshMissing` where they cannot be had.
+
+        Args:
+            mesh: the mesh.
+            seen: whether what is laid on the triangles is wanted too.
+        """
         if mesh.vertices is not None and mesh.faces is not None:
-            return shapes.MeshData(mesh.vertices, mesh.faces)
+            return shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces), appearance=mesh.appearance)
         if not mesh.path:
             raise MeshMissing(f"the file {mesh.uri!r} was not found" if mesh.uri else "it has no file and no triangles")
         key = (mesh.path, mesh.submesh, mesh.center_submesh)
-        if key not in self._loaded:
-            try:
-                self._loaded[key] = mesh_part(mesh) or shapes.load_mesh(mesh.path)
-            except shapes.MeshError as error:
-                reason = str(error)
-                self._loaded[key] = MeshMissing(f"{mesh.path}: {reason[:1].lower()}{reason[1:]}".rstrip("."))
+        if key not in self._loaded or (seen and key not in self._dressed):
+            self._loaded[key] = _loaded(mesh, seen=seen)
+            if seen:
+                self._dressed.add(key)
         found = self._loaded[key]
         if isinstance(found, MeshMissing):
             raise found
         return found
 
-    def author(self, prim: PrimDraft, data: shapes.MeshData, name: str) -> None:
+    def author(self, prim: PrimDraft, data: shapes.MeshData, appearance: shapes.Appearance | None, name: str) -> None:
         """Put triangles on a prim, or have it load them from the file of meshes."""
         if self._library is None:
             write_triangles(prim, data)
+            write_layers(prim, data, appearance)
         else:
-            self._library.load(prim, data, name)
+            self._library.load(prim, data, appearance, name)
+
+
+def _loaded(mesh: Mesh, *, seen: bool) -> shapes.LoadedMesh | MeshMissing:
+    try:
+        found = dressed_mesh(mesh) if seen else None
+        return found or shapes.LoadedMesh(mesh_part(mesh) or shapes.load_mesh(mesh.path))
+    except shapes.MeshError as error:
+        reason = str(error)
+        return MeshMissing(f"{mesh.path}: {reason[:1].lower()}{reason[1:]}".rstrip("."))
 
 
 def write_triangles(prim: PrimDraft, data: shapes.MeshData) -> None:
@@ -66,6 +83,32 @@ def write_triangles(prim: PrimDraft, data: shapes.MeshData) -> None:
     prim.set(usd.FACE_VERTEX_COUNTS, "int[]", np.full(len(data.faces), 3))
     prim.set(usd.FACE_VERTEX_INDICES, "int[]", np.asarray(data.faces).reshape(-1))
     prim.set(usd.SUBDIVISION_SCHEME, "token", "none", uniform=True)
+
+
+def write_layers(prim: PrimDraft, data: shapes.MeshData, appearance: shapes.Appearance | None) -> None:
+    """Normals, texture coordinates and colours of a mesh."""
+    if appearance is None:
+        return
+    if appearance.normals is not None:
+        kind, places = _belonging(data, appearance.normals)
+        values = appearance.normals.values if places is None else appearance.normals.values[places]
+        prim.primvar(usd.NORMALS, "normal3f[]", values, kind)  # they cannot have indices
+    for number, layer in enumerate(appearance.coordinates):
+        kind, places = _belonging(data, layer)
+        prim.primvar(f"{usd.TEXTURE_COORDINATES}{number or ''}", "texCoord2f[]", layer.values, kind, places)
+    if appearance.colors is not None:
+        kind, places = _belonging(data, appearance.colors)
+        values = appearance.colors.values
+        prim.primvar(usd.DISPLAY_COLOR, "color3f[]", values[:, :3], kind, places)
+        if (values[:, 3] != 1.0).any():
+            prim.primvar(usd.DISPLAY_OPACITY, "float[]", values[:, 3], kind, places)
+
+
+def _belonging(data: shapes.MeshData, layer: shapes.CornerValues) -> tuple[str, np.ndarray | None]:
+    """What values belong to: to points, or to corners with where each has its value."""
+    if len(layer.values) == data.n_vertices and np.array_equal(layer.corners, data.faces):
+        return usd.VERTEX, None
+    return usd.FACE_VARYING, layer.corners.reshape(-1)
 
 
 class _Library:
@@ -79,13 +122,17 @@ class _Library:
         self.layer.customLayerData = {ours.STAMP: {ours.STAMP_DECIMALS: draft.decimals}}
         self._taken: set[str] = set()
 
-    def load(self, prim: PrimDraft, data: shapes.MeshData, name: str) -> None:
+    def load(self, prim: PrimDraft, data: shapes.MeshData, appearance: shapes.Appearance | None, name: str) -> None:
         """A payload of the triangles on a prim; the same triangles are stored once."""
-        key = data.vertices.tobytes() + np.asarray(data.faces, dtype=np.int64).tobytes()
+        layers = None if appearance is None else replace(appearance, materials=(), material_of_face=None)
+        key = hashlib.sha256(data.vertices.tobytes() + np.asarray(data.faces, dtype=np.int64).tobytes()).digest()
+        key += b"" if layers is None or layers.is_empty else appearance_key(layers)
         if key not in self.paths:
             plain = clean_name(name)
             path = "/" + unique_name(plain if plain.strip("_") else "mesh", self._taken)
-            write_triangles(self._draft.prim(path, usd.MESH), data)
+            made = self._draft.prim(path, usd.MESH)
+            write_triangles(made, data)
+            write_layers(made, data, layers)
             self.paths[key] = path
         payload = pxr.Sdf.Payload(f"./{self.name}", self.paths[key])
         prim.spec.payloadList.prependedItems = [payload]

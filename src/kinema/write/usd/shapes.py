@@ -38,7 +38,7 @@ def author_shape(writing: Writing, parent: str, shape: Shape, *, moves: bool) ->
     prim.place(shape.pose @ offset, solid.scale)
     author_geometry(writing, shape, solid, prim)
     _collision(writing, shape, prim)
-    writing.materials.bind(prim, shape)
+    writing.materials.bind(prim, shape, solid.appearance)
     if shape.group:
         prim.apply(mjc.IMAGEABLE_API)
         prim.set(mjc.GROUP, "int", shape.group, uniform=True)

@@ -30,8 +30,8 @@ FORMAT_VERSION = 1
 """Of what the attributes `kinema:*` mean."""
 
 
-def compose(described: Robot | World, target: Path, report: LossReport, options: UsdOptions) -> Writing:
-    """The whole stage in memory."""
+def compose(described: Robot | World, target: Path, report: LossReport, options: UsdOptions, folder: Path) -> Writing:
+    """The whole stage in memory; the images of its textures are put into a folder."""
     plan = make_plan(described, options.layout)
     # a stage's own numbers are in single precision already: they stand for themselves
     decimals = described.format != usd.FORMAT
@@ -42,7 +42,7 @@ def compose(described: Robot | World, target: Path, report: LossReport, options:
         draft,
         options,
         Filters(described),
-        Materials(draft, plan.names, plan.root, target),
+        Materials(draft, plan.names, plan.root, folder),
         Meshes(draft, target, embed=options.meshes == "embed"),
         _repeated(plan),
     )
