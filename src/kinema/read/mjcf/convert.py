@@ -86,7 +86,8 @@ def _fill(reading: Reading, whole: Robot | World, homes: list[Assembly], parts: 
     """Everything else goes to the robot that it is about, and to the world where it is about several or none."""
 
     def share(items: Iterable[tuple[set[int], Any]], place: str) -> None:
-        for bodies, item in items:
+        for number, (bodies, item) in enumerate(items):
+            item.order = number if isinstance(whole, World) else None
             owner = parts.owner(bodies)
             home = whole if owner is None else homes[owner]
             getattr(home, place).append(item)
@@ -124,6 +125,11 @@ def _finish(reading: Reading, whole: Robot | World) -> None:
     whole.gravity = gravity(reading.model)
     whole.options = options(reading.model)
     whole.extras += leftovers(reading)
+    whole.attributes[mjcf.key(mjcf.ASSETS)] = {
+        kind: ["" if name.generated else name.text for name in reading.names[kind]]
+        for kind in mjcf.ASSET_ORDER
+        if reading.names[kind]
+    }
     paths = reading.compiled.prepared.paths
     kept = {uri: path for uri, path in paths.items() if any(uri in extra.text for extra in whole.extras)}
     if kept:

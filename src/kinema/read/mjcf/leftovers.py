@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from kinema.description import Extra
 from kinema.read.xml_text import XmlElement
 from kinema.words import mjcf
 
-from .reading import Reading
+from .reading import Reading, floats
 
 _LOUD = {
     mjcf.FLEXCOMP: ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
@@ -30,7 +32,7 @@ def leftovers(reading: Reading) -> list[Extra]:
             if element.tag == mjcf.FLEXCOMP:
                 kept.append(_extra(element))
         _say(reading, document.root)
-    return kept + [_extra(e) for e in _unused_assets(reading)]
+    return kept + list(_unused_assets(reading))
 
 
 def plugins_of(reading: Reading, kind: str, number: int) -> list[Extra]:
@@ -55,7 +57,7 @@ def _say(reading: Reading, root: XmlElement) -> None:
             reading.warning(code, f'<{element.tag}> "{name}": {message}', element.origin)
 
 
-def _unused_assets(reading: Reading) -> Iterator[XmlElement]:
+def _unused_assets(reading: Reading) -> Iterator[Extra]:
     """Materials, meshes and height fields that no geom or site shows."""
     model = reading.model
     used_materials = {int(m) for table in (model.geom_matid, model.site_matid, model.tendon_matid) for m in table}
@@ -73,7 +75,16 @@ def _unused_assets(reading: Reading) -> Iterator[XmlElement]:
         for number in set(range(count)) - used:
             element = reading.element(kind, number)
             if element is not None:
-                yield element
+                yield _with_scale(_extra(element), element, reading.spec(kind, number))
+
+
+def _with_scale(extra: Extra, element: XmlElement, spec: Any) -> Extra:
+    """A mesh with the scale that its class gives it; the text alone does not tell."""
+    scale = floats(spec.scale) if element.tag == mjcf.MESH and spec is not None else ()
+    if "scale" in element.attributes or not scale or scale == (1.0, 1.0, 1.0):
+        return extra
+    given = " ".join(map(repr, scale))
+    return dataclasses.replace(extra, text=extra.text.replace("<mesh", f'<mesh scale="{given}"', 1))
 
 
 def _extra(element: XmlElement) -> Extra:

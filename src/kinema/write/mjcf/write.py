@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from .collisions import write_collisions
 from .defaults import write_defaults
 from .drives import write_drives
 from .equalities import write_constraints
-from .extras import plugins, report_leftovers, write_extras, write_textures
+from .extras import asset_name, plugins, report_leftovers, write_extras, write_textures
 from .geoms import write_geoms
 from .inertia import comes_from_geoms, write_inertial
 from .joints import write_joints
@@ -95,6 +96,7 @@ def _fill(writing: Writing) -> None:
     write_options(writing)
     write_extras(writing)
     _compiler(writing)
+    _sort_assets(writing)
     _report(writing)
     write_defaults(writing)
     writing.names.put()
@@ -111,6 +113,20 @@ def _compiler(writing: Writing) -> None:
         **({"meshdir": "meshes"} if has_files else {}),
         **element.attributes,
     }
+
+
+def _sort_assets(writing: Writing) -> None:
+    """Assets by their kind, then as the file had them, so that MuJoCo numbers them as before."""
+    known = writing.take(writing.described, mjcf.ASSETS, {})
+    place = {(kind, name): i for kind, names in known.items() for i, name in enumerate(names)}
+
+    def key(asset: object) -> tuple[int, float]:
+        tag = asset.tag if isinstance(asset, Element) else ""
+        own = asset_name(asset) if isinstance(asset, Element) else ""
+        kinds = mjcf.ASSET_ORDER
+        return kinds.index(tag) if tag in kinds else len(kinds), place.get((tag, own), math.inf)
+
+    writing.section(mjcf.ASSET).children.sort(key=key)
 
 
 # -- bodies -----------------------------------------------------------------------------------------------------------

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kinema.description import Node
-from kinema.words import mjcf, ours, usd
+from kinema.words import ours, usd
 
+from ..bookkeeping import missed
 from ..report import Action
 from .draft import PrimDraft
 from .writing import Writing
-
-_RESOLVED = {mjcf.key(mjcf.CLASS), mjcf.key(mjcf.CHILDCLASS)}
-"""Names of defaults: what they stand for is written in full."""
 
 
 def author_name(writing: Writing, prim: PrimDraft, node: Node) -> None:
@@ -36,7 +34,7 @@ def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
     for schema in node.attributes.get(usd.KEPT_SCHEMAS, ()):
         prim.apply(schema)
     lost = [f"{e.format} {e.tag}" for e in node.extras if not (e.format == usd.FORMAT and e.tag in known)]
-    lost += [key for key in node.attributes if not key.startswith(usd.KEPT) and key not in _RESOLVED]
+    lost += [key for key in missed(node.attributes) if not key.startswith(usd.KEPT)]
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
         writing.lose(Action.DROPPED, node, f"settings of its own format: {shown}", "USD has no place for them")
