@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.description import Base, CollisionRules, Joint, Link, Robot, World
+from kinema.description import Base, CollisionRules, Constraint, Joint, Keyframe, Link, Robot, Sensor, World
 from kinema.foundation import Diagnostics, Origin
 from kinema.words import ours, physics, usd
 
@@ -22,7 +22,8 @@ from .masses import body_density, body_inertial
 from .mimic import apply_mimic
 from .mjc import MjcParts, read_mjc
 from .names import unique_names
-from .own_names import mark_generated, own_names, own_order, restore_link
+from .own_names import kept_table, mark_generated, own_names, own_order, restore_link
+from .own_records import read_records
 from .own_robots import OwnRobots
 from .own_settings import own
 from .own_worlds import restore_self_collision, restore_shape_names, restore_world, static_robots
@@ -194,11 +195,17 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
         _name_robots(robots)
     described.collision = rules
     described.constraints = parts.robots.constraints
+    records = read_records(index)
+    described.sensors = [record for record in records if isinstance(record, Sensor)]
+    described.keyframes = [record for record in records if isinstance(record, Keyframe)]
+    described.constraints += [record for record in records if isinstance(record, Constraint)]
+    described.constraints.sort(key=lambda c: -1 if c.order is None else c.order)
     described.cameras, described.lights = read_cameras(index), read_lights(index)
     described.gravity, described.options = gravity, read_options(index)
     _put_mjc(described, parts.mjc)
     for scene in index.scenes:
         keep_vendor_data(index, scene, described, OPTION_SETTINGS)
+        described.attributes |= kept_table(index, scene, ours.ATTRIBUTES)
     for prim in index.articulations:
         facts = index.values.facts(prim)
         if facts.path not in index.bodies and not facts.kind.is_joint:

@@ -92,23 +92,29 @@ def _declare(writing: Writing) -> None:
 def _author(writing: Writing) -> None:
     described = writing.described
     author_scene(writing)
-    for parts in writing.plan.robots:
-        _robot(writing, parts)
+    pulling = [_robot(writing, parts) for parts in writing.plan.robots]
     if isinstance(described, World):
         _scenery(writing, described)
-        _rest(writing, described, writing.plan.robots)
+        pulling.append(_rest(writing, described, writing.plan.robots))
+    for prims in pulling:
+        prims.author_tendons()
+    for prims in pulling:
+        prims.author_actuators()
     author_collisions(writing)
     keep_order(writing)
 
 
-def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> None:
-    author_onlookers(writing, assembly)
-    author_leftovers(writing, assembly, robots)
+def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> MujocoPrims:
+    """What a robot or world has beside links and joints; what pulls on them comes when all of it is there."""
     path = robots[0].path if isinstance(assembly, Robot) else writing.plan.root
-    MujocoPrims(writing, assembly, robots, path).author()
+    author_onlookers(writing, assembly)
+    author_leftovers(writing, assembly, robots, path)
+    prims = MujocoPrims(writing, assembly, robots, path)
+    prims.author_frames()
     home = writing.draft.prims[path]
     # what a stage says of all its robots together was said on its scene
     give_back(writing, writing.scene or home if assembly is writing.described else home, assembly)
+    return prims
 
 
 def _scenery(writing: Writing, world: World) -> None:
@@ -123,7 +129,7 @@ def _scenery(writing: Writing, world: World) -> None:
 # -- robots -----------------------------------------------------------------------------------------------------------
 
 
-def _robot(writing: Writing, parts: RobotPlan) -> None:
+def _robot(writing: Writing, parts: RobotPlan) -> MujocoPrims:
     robot = parts.robot
     prim = writing.draft.prims.get(parts.path) or writing.draft.prim(parts.path, usd.XFORM)
     prim.tell(kind="component")
@@ -137,7 +143,7 @@ def _robot(writing: Writing, parts: RobotPlan) -> None:
         how = "nothing of it moves, so that its links are plain shapes without joints"
         writing.lose(Action.APPROXIMATED, robot, "that it has links", how)
     _links(writing, parts)
-    _rest(writing, robot, [parts])
+    return _rest(writing, robot, [parts])
 
 
 def _links(writing: Writing, parts: RobotPlan) -> None:
