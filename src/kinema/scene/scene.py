@@ -17,6 +17,7 @@ from kinema.model import Model
 from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
 from .arguments import choice, device_name, duration, flag, numbers, placed, whole
+from .bases import report_bases
 from .batches import environments
 from .contacts import contacts_of
 from .controls import Controls
@@ -162,7 +163,7 @@ class Scene(Surroundings):
 
         Args:
             robot: a description, or the path of a file.
-            fixed: whether its base is bolted down; None for as the file says.
+            fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
             pos: where the file's own origin is put [m].
             quat: how it is turned (w, x, y, z).
             name: what to call it; its own name, made unique, when not given.
@@ -222,6 +223,7 @@ class Scene(Surroundings):
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
+                report_bases(self._parts, self.diagnostics)
                 for part in self._parts:
                     report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
                 adjustable = bool(settings.per_env & {"armature", "mass_shift"})

@@ -11,6 +11,8 @@ from typing import Final
 FORMAT: Final = "mjcf"
 MIMIC: Final = "kinema:mimic:"
 """What the names of constraints begin with that stand for mimics: our reader makes mimics of them again."""
+BASE_NOTE: Final = "kinema:base:"
+"""What the names of custom texts begin with that say of a body what holds it where MuJoCo has no word for that."""
 
 
 def key(name: str) -> str:

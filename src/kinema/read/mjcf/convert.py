@@ -10,6 +10,7 @@ from kinema.foundation import Diagnostics, unique_name
 from kinema.words import mjcf
 
 from .actuators import actuators
+from .bases import let_go, loose_bodies
 from .bodies import link_of
 from .components import WORLD_BODY, Components, components
 from .constraints import constraints
@@ -53,9 +54,11 @@ def describe(compiled: Compiled, diagnostics: Diagnostics) -> Robot | World:
 
 def _robot(reading: Reading, geoms: Geoms, bodies: list[int], joint_names: set[str]) -> Robot:
     """The links and joints of one mechanism."""
+    links = [link_of(reading, body, geoms.shapes_of(body)) for body in bodies]
+    joints = [joint for body in bodies for joint in joints_of(reading, body, joint_names)]
     return Robot(
-        links=[link_of(reading, body, geoms.shapes_of(body)) for body in bodies],
-        joints=[joint for body in bodies for joint in joints_of(reading, body, joint_names)],
+        links=links,
+        joints=let_go(links, joints, loose_bodies(reading)),
         origin=reading.origin("bodies", bodies[0]),
         collision=_rules(reading),
     )

@@ -10,6 +10,7 @@ from kinema.description import Extra
 from kinema.read.xml_text import XmlElement
 from kinema.words import mjcf
 
+from .bases import is_note
 from .reading import Reading, floats
 
 _LOUD = {
@@ -24,7 +25,7 @@ def leftovers(reading: Reading) -> list[Extra]:
     kept: list[Extra] = []
     for document in reading.compiled.prepared.document.all_documents():
         for section in document.root.children:
-            if section.tag in mjcf.KEPT_SECTIONS and (section.children or section.attributes):
+            if section.tag in mjcf.KEPT_SECTIONS and not _says_nothing(section):
                 kept.append(_extra(section))
             elif section.tag == mjcf.ASSET:
                 kept += [_extra(e) for e in section.children if e.tag in (mjcf.TEXTURE, mjcf.SKIN)]
@@ -33,6 +34,11 @@ def leftovers(reading: Reading) -> list[Extra]:
                 kept.append(_extra(element))
         _say(reading, document.root)
     return kept + list(_unused_assets(reading))
+
+
+def _says_nothing(section: XmlElement) -> bool:
+    """Whether a section is empty, but for notes of our own that were read."""
+    return not section.attributes and all(is_note(child) for child in section.children)
 
 
 def plugins_of(reading: Reading, kind: str, number: int) -> list[Extra]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kinema.description import Link, Robot, World
+from kinema.description import Base, Link, Robot, World
 from kinema.foundation import Pose
 from kinema.words import mjcf
 
@@ -95,6 +95,7 @@ def _fill(writing: Writing) -> None:
     write_keyframes(writing, targets)
     write_options(writing)
     write_extras(writing)
+    _note_bases(writing)
     _compiler(writing)
     _sort_assets(writing)
     _report(writing)
@@ -113,6 +114,15 @@ def _compiler(writing: Writing) -> None:
         **({"meshdir": "meshes"} if has_files else {}),
         **element.attributes,
     }
+
+
+def _note_bases(writing: Writing) -> None:
+    """Note for our own reader which roots are fixed for want of a word for what holds them."""
+    notes = Element(mjcf.CUSTOM)
+    for link in writing.loose_roots:
+        notes.child("text", name=mjcf.BASE_NOTE + writing.names.of(mjcf.BODY, link), data=Base.UNSPECIFIED.value)
+    if notes.children:
+        writing.document.given_back.append(notes)
 
 
 def _sort_assets(writing: Writing) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinema.description import Assembly, Node, Robot, Shape, World
+from kinema.description import Assembly, Link, Node, Robot, Shape, World
 from kinema.words import mjcf
 
 from ..losing import Losing
@@ -68,6 +68,8 @@ class Writing(Losing):
     """`id` of a link -> its body."""
     parts_of: dict[int, list[JointPart]] = field(default_factory=dict)
     """`id` of a joint -> the joints of MuJoCo's that it became."""
+    loose_roots: list[Link] = field(default_factory=list)
+    """Links of which nothing says what holds them."""
     geoms: dict[int, Element] = field(default_factory=dict)
     """`id` of a shape -> its geom; shapes that could not be written are not in it."""
     geom_counts: dict[int, int] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from pathlib import Path
 from kinema.description import Assembly, Base, Link, Robot, World
 from kinema.words import newton, ours, physics, usd
 
+from ..bases import WHAT, assumed
 from ..report import Action, LossReport
 from . import pxr
 from .collisions import author_collisions
@@ -137,8 +138,7 @@ def _robot(writing: Writing, parts: RobotPlan) -> MujocoPrims:
     prim.keep(ours.ROBOT, robot.name)
     if robot.base is Base.UNSPECIFIED and parts.tree.roots and not robot.static and not _is_fixed(writing, robot):
         prim.keep(ours.BASE, Base.UNSPECIFIED.value)
-        how = "it is free to fall in USD, as its file does not say that it is fixed"
-        writing.lose(Action.APPROXIMATED, robot, "what holds its base", how)
+        writing.lose(Action.APPROXIMATED, robot, WHAT, assumed("in USD nothing holds it, so that it falls"))
     if robot.static:
         how = "nothing of it moves, so that its links are plain shapes without joints"
         writing.lose(Action.APPROXIMATED, robot, "that it has links", how)
