@@ -34,7 +34,7 @@ def _held(robot: Robot) -> str:
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_nobody_says_stays_unsaid(name: str, tmp_path: Path) -> None:
-    """A base of which nothing is said comes back so from every format, and one line tells what the format makes of it."""
+    """A base of which nothing is said comes back so from every format; one line tells what the format makes of it."""
     report = write(_robot(ARM), tmp_path / name)
     assert _held(_robot(tmp_path / name)) == "unspecified"
     said = [x.how for x in report if x.what == "what holds its base"]

@@ -11,7 +11,10 @@ from kinema.description import Robot, World
 from kinema.foundation import KinemaError, WriteError
 
 from .bases import decided
+from .files import protecting
+from .made_actuators import with_actuators
 from .report import LossReport
+from .sources import sources_of
 
 FORMATS = {"usd": (".usda", ".usdc", ".usd", ".usdz"), "mjcf": (".xml", ".mjcf"), "urdf": (".urdf",), "sdf": (".sdf",)}
 """What can be written, and the suffixes of its files."""
@@ -115,6 +118,8 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     base: str = "auto",
     frames: bool = False,
     package: str = "",
+    actuators: str = "",
+    force: bool = True,
 ) -> LossReport:
     """Write a robot or a world to a file.
 
@@ -141,6 +146,9 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
             `world`; elsewhere `world` fixes a base of which nothing is said.
         frames: write named frames as links without mass (URDF).
         package: the ROS package that meshes are referred to in; relative to the file when not given (URDF).
+        actuators: `position`, `velocity` or `effort`: make actuators of that kind for joints that have none, by the
+            transmissions, `ros2_control` blocks or limits of effort of a URDF file (`kinema.write.made_actuators`).
+        force: whether files may be replaced that the description was made of.
 
     Returns:
         What the format cannot say, element by element; empty where nothing was lost.
@@ -156,11 +164,13 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     chosen = format_of(file, format)
     report = LossReport(chosen, str(file))
     described = decided(described, base)
+    if actuators:
+        described = with_actuators(described, actuators, report)
     base = "world" if base in ("fixed", "world") else "auto"
+    settings = _Settings(layout, meshes, layered, exact, version, robot, base, frames, package)
     try:
-        _WRITERS[chosen](
-            described, file, report, _Settings(layout, meshes, layered, exact, version, robot, base, frames, package)
-        )
+        with protecting(frozenset() if force else sources_of(described)):
+            _WRITERS[chosen](described, file, report, settings)
     except KinemaError:
         raise
     except Exception as error:  # a defect of ours must still not be a traceback in a user's face

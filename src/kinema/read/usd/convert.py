@@ -14,7 +14,7 @@ from kinema.words import ours, physics, usd
 
 from ..resolve import Resolver
 from . import pxr
-from .articulation import apply_self_collision, declared_roots
+from .articulation import apply_self_collision, articulation_names, declared_roots
 from .components import connected_components
 from .filters import read_filtered_pairs, read_groups
 from .joints import read_joints
@@ -189,7 +189,8 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     described: Robot | World
     if len(robots) == 1 and not scenery and not index.values.says_world:
         described = robots[0]
-        described.name = name or described.name
+        carried = {link.name for link in described.links} & articulation_names(index).keys()
+        described.name = described.name if carried else name or described.name
     else:
         described = World(name=name, robots=robots, shapes=scenery)
         _name_robots(robots)
@@ -238,9 +239,12 @@ def _robots(index: StageIndex, parts: _Parts, roots: Sequence[str]) -> list[Robo
     root_of: dict[int, str] = {}
     for root in roots:
         root_of.setdefault(component_of[root], root)
+    called = articulation_names(index)
     robots = [
         _robot(index, [parts.links[n] for n in names], joints[i], root_of.get(i)) for i, names in enumerate(components)
     ]
+    for robot, names in zip(robots, components, strict=True):
+        robot.name = next((called[n] for n in names if n in called), robot.name)
     for robot, names in zip(robots, components, strict=True):
         parts.robots.restore(robot, paths[names[0]])
     return robots

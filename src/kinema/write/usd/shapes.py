@@ -55,6 +55,8 @@ def _collision(writing: Writing, shape: Shape, prim: PrimDraft) -> None:
         if not shape.visual:  # a tendon may wrap around it
             prim.set(usd.PURPOSE, "token", "guide", uniform=True)
             prim.keep(ours.UNSEEN, True)
+            how = "it is a guide, which others may leave out"
+            writing.lose(Action.EXTENSION, shape, "that it is there although it is neither seen nor touched", how)
         return
     prim.apply(physics.COLLISION_API)
     if not shape.visual:
