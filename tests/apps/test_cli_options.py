@@ -29,15 +29,16 @@ PART = """<link name="{0}"><inertial><mass value="1"/>
 <limit lower="-1" upper="1" effort="{1}" velocity="4"/></joint>"""
 
 
-def kinema(*arguments: object, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+def kinema(*arguments: object, given: bytes = b"", columns: str = "") -> subprocess.CompletedProcess[bytes]:
     """The command in a process of its own."""
     program = "from kinema.apps.cli import main; main()"
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, input=given, capture_output=True, check=False, env={**_environment(), **environment})
+    return subprocess.run(command, input=given, capture_output=True, check=False, env=_environment(columns))
 
 
-def _environment() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+def _environment(columns: str) -> dict[str, str]:
+    plain = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    return {**plain, "COLUMNS": columns} if columns else plain
 
 
 # -- help and words ---------------------------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ def test_help_names_no_types_of_flags(command: str) -> None:
 
 def test_the_width_that_is_asked_for_is_kept() -> None:
     """Tables that go to another program are wide, unless COLUMNS says how wide."""
-    wide, narrow = (kinema("rules", **how).stdout.decode() for how in ({}, {"COLUMNS": "72"}))
+    wide, narrow = (kinema("rules", columns=columns).stdout.decode() for columns in ("", "72"))
     assert max(map(len, narrow.splitlines())) <= 72 < max(len(line.rstrip()) for line in wide.splitlines())
 
 

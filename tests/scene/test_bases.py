@@ -32,11 +32,11 @@ STANDING = {
 }
 
 
-def _scene(limbs: str, folder: Path, **options: bool) -> Scene:
+def _scene(limbs: str, folder: Path, fixed: bool | None = None) -> Scene:
     file = folder / "robot.urdf"
     file.write_text(f'<robot name="robot"><link name="base">{INERTIAL}</link>{limbs}</robot>', encoding="utf-8")
     scene = Scene(quiet=True)
-    scene.add(file, **options)
+    scene.add(file, fixed=fixed)
     scene.build()
     return scene
 
