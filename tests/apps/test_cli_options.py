@@ -27,6 +27,40 @@ PART = """<link name="{0}"><inertial><mass value="1"/>
 <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
 </link><joint name="j{0}" type="revolute"><parent link="a"/><child link="{0}"/><axis xyz="0 1 0"/>
 <limit lower="-1" upper="1" effort="{1}" velocity="4"/></joint>"""
+STAGE = """#usda 1.0
+(
+    defaultPrim = "World"
+    upAxis = "Z"
+    metersPerUnit = 1
+    kilogramsPerUnit = 1
+)
+def Xform "World"
+{
+    def Xform "arm" (prepend apiSchemas = ["PhysicsArticulationRootAPI"])
+    {
+        def Xform "base" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"])
+        {
+            float physics:mass = 1
+            float3 physics:diagonalInertia = (1, 1, 1)
+        }
+        def Xform "tip" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI"])
+        {
+            float physics:mass = 1
+            float3 physics:diagonalInertia = (1, 1, 1)
+            double3 xformOp:translate = (0, 0, 1)
+            uniform token[] xformOpOrder = ["xformOp:translate"]
+        }
+        def PhysicsRevoluteJoint "hinge"
+        {
+            rel physics:body0 = </World/arm/base>
+            rel physics:body1 = </World/arm/tip>
+            uniform token physics:axis = "Z"
+            point3f physics:localPos0 = (0, 0, 0.5)
+            point3f physics:localPos1 = (0.2, 0, 0)
+        }
+    }
+}
+"""
 
 
 def kinema(*arguments: object, given: bytes = b"", columns: str = "") -> subprocess.CompletedProcess[bytes]:
@@ -98,6 +132,16 @@ def test_rules_and_conversions_as_json(tmp_path: Path) -> None:
     assert data["report"]["matters"].keys() == {"motion", "looks", "bookkeeping"}
     code, out, _ = run("convert", ARM, tmp_path / "all", "--to", "sdf,urdf", "--json")
     assert [c["to"] for c in json.loads(out)["conversions"]] == ["sdf", "urdf"]
+
+
+def test_a_fault_is_told_once(tmp_path: Path) -> None:
+    """The reader of stages and the rules see the same gap; the prim that carries the articulation names the robot."""
+    (tmp_path / "stage.usda").write_text(STAGE, encoding="utf-8")
+    data = json.loads(run("check", tmp_path / "stage.usda", "--json")[1])
+    assert data["name"] == "arm"
+    codes = [d["code"] for d in data["diagnostics"]]
+    assert codes.count("frames.disagree") == 1
+    assert "usd.joint-frames-apart" not in codes
 
 
 # -- input and output -------------------------------------------------------------------------------------------------

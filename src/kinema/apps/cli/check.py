@@ -44,16 +44,16 @@ def run(file: Path, how: ReadSettings, *, json: bool, openusd: bool = False) -> 
     return status(found)
 
 
-_SAID_BY_READER = {"usd.joint-frames-apart": "frames.disagree"}
-"""What the reader of a format says -> the rule that would say the same of the same place."""
+_SAID_BY_RULE = {"usd.joint-frames-apart": "frames.disagree"}
+"""What the reader of a format says -> the rule that says the same of the same place, of every format alike."""
 
 
 def _all_problems(described: Robot | World) -> list[Diagnostic]:
     """What the reader said and what the rules find, each fault once."""
-    said = list(described.diagnostics)
+    said, found = list(described.diagnostics), check(described)
     reader_missed_meshes = any(d.code.endswith(".missing-mesh") for d in said)
-    known = {(_SAID_BY_READER[d.code], str(d.origin)) for d in said if d.code in _SAID_BY_READER}
-    found = [d for d in check(described) if (d.code, str(d.origin)) not in known]
+    known = {(d.code, str(d.origin)) for d in found}
+    said = [d for d in said if (_SAID_BY_RULE.get(d.code), str(d.origin)) not in known]
     return said + [d for d in found if not (reader_missed_meshes and d.code == "meshes.missing")]
 
 
