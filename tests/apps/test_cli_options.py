@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import mujoco
 import pytest
+import typer
 
+from kinema.apps.cli import app
 from kinema.description import Base, Robot
 from kinema.foundation import collect
 from kinema.read import read
@@ -321,3 +324,18 @@ def test_actuators_in_usd(kind: str, tmp_path: Path) -> None:
         stiffness = 10 / (0.1 * 2) if kind == "position" else 0.0
         damping = stiffness / 20 if kind == "position" else 10 / 4
         assert (drive.stiffness, drive.damping, drive.max_force) == pytest.approx((stiffness, damping, 10), rel=1e-5)
+
+
+def test_the_documentation_names_every_option() -> None:
+    """And no other."""
+    text = (EXAMPLES.parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    known: set[str] = {"--help", "--version"}
+    for command in app.registered_commands:
+        parameters = typer.main.get_command_from_info(
+            command, pretty_exceptions_short=False, rich_markup_mode=None
+        ).params
+        known |= {o for p in parameters for o in (*p.opts, *p.secondary_opts) if o.startswith("--")}
+    bench_only = {"--plot", "--seconds", "--startup", "--no-startup", "--free", "--openusd", "--contacts", "--limits"}
+    named = set(re.findall(r"--[a-z][a-z-]*", text))
+    assert named <= known
+    assert known - named - bench_only - {"--version"} == set()
