@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +111,20 @@ def test_a_record_that_somebody_broke(field: str, kind: str, value: str, tmp_pat
     nodes: list[Sensor | Keyframe] = [*robot.sensors, *robot.keyframes]
     assert [n.name for n in nodes][:2] == ["length", "force"]
     assert [n.name for n in nodes][-1] == "bent"
+
+
+def test_settings_that_somebody_broke(tmp_path: Path) -> None:
+    """What is not of its kind is left out, so that whoever writes or simulates the robot does not stumble over it."""
+    write(read(_file(tmp_path, MUSCLE), policy=collect), tmp_path / "stage.usda")
+    text = (tmp_path / "stage.usda").read_text(encoding="utf-8")
+    broken = re.sub(
+        r"string kinema:settings = '.*'",
+        """string kinema:settings = '{"flags": "none", "group": [1], "user": "x", "wind": 3, "shortcut": 4}'""",
+        text,
+    )
+    assert broken != text
+    (tmp_path / "stage.usda").write_text(broken, encoding="utf-8")
+    robot = read(tmp_path / "stage.usda", policy=collect)
+    assert not {"flags", "wind"} & robot.options.keys()
+    assert all(not a.settings.keys() & {"group", "user", "shortcut"} for a in robot.actuators)
+    write(robot, tmp_path / "again.xml")

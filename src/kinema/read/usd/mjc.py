@@ -13,6 +13,7 @@ from kinema.words import mjc, ours, usd
 from . import pxr
 from .geometry import GeometryError, place_geometry
 from .names import unique_names
+from .own_kinds import fitting
 from .own_names import kept_table, mark_generated, own_names, own_order
 from .own_settings import own
 from .polar import rigid
@@ -281,7 +282,7 @@ def _other_settings(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
         value = index.authored(prim, attribute)
         if value is not None:
             result[name] = value
-    return result | kept_table(index, prim, ours.SETTINGS)
+    return result | fitting(kept_table(index, prim, ours.SETTINGS))
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ import numpy as np
 
 from kinema.description import Inertial, Link, Node
 from kinema.foundation import vector
-from kinema.words import ours
+from kinema.words import mjcf, ours
 
 from . import pxr
+from .own_kinds import fitting
 from .own_settings import own
 from .own_values import BadValueError, plain_table
 from .stage_index import StageIndex
@@ -48,7 +49,12 @@ def mark_generated(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
     """Whether the name was made up by a reader; and what the format that it came from said besides."""
     node.name_is_generated = bool(own(index, prim, ours.NAME_IS_GENERATED))
     node.order = own(index, prim, ours.PLACE)
-    node.attributes |= kept_table(index, prim, ours.ATTRIBUTES)
+    node.attributes |= kept_attributes(index, prim)
+
+
+def kept_attributes(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
+    """What the format that a node came from said besides."""
+    return fitting(kept_table(index, prim, ours.ATTRIBUTES), mjcf.key(""))
 
 
 def kept_table(index: StageIndex, prim: pxr.Prim, setting: ours.Setting) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from kinema.description import Camera, Light
 from kinema.words import mjc, newton, ours, usd
 
 from . import pxr
+from .own_kinds import fitting_options
 from .own_names import kept_table, own_order
 from .own_settings import own
 from .polar import rigid
@@ -42,7 +43,7 @@ def read_options(index: StageIndex) -> dict[str, Any]:
             # -1 asks the solver to choose, and a frequency of zero says nothing
             if value is not None and not (name in ("iterations", "timestep") and value <= 0):
                 options[name] = convert(value)
-        options |= kept_table(index, scene, ours.SETTINGS)
+        options |= fitting_options(kept_table(index, scene, ours.SETTINGS))
     return options
 
 
