@@ -25,9 +25,9 @@ def unsaid(part: Part) -> list[Robot]:
     return [r for r in robots if r.base is Base.UNSPECIFIED and not r.static and r.tree().roots]
 
 
-def report_bases(parts: Sequence[Part], diagnostics: Diagnostics) -> None:
+def report_bases(part: Part, diagnostics: Diagnostics) -> None:
     """Say which bases are taken to be fixed; loudly of robots that look as if they drive, walk or fly."""
-    for robot in (r for part in parts for r in unsaid(part)):
+    for robot in unsaid(part):
         message = f'nothing says what holds the base of robot "{robot.name}": it is bolted down'
         hint = "fixed=False (--base free) lets it go, fixed=True (--base fixed) says that this is meant"
         why = looks_mobile(robot)

@@ -17,7 +17,6 @@ from kinema.model import Model
 from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
 from .arguments import choice, device_name, duration, flag, numbers, placed, whole
-from .bases import report_bases
 from .batches import environments
 from .contacts import contacts_of
 from .controls import Controls
@@ -223,7 +222,6 @@ class Scene(Surroundings):
                 given = self._set_constants(model)
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
-                report_bases(self._parts, self.diagnostics)
                 for part in self._parts:
                     report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
                 adjustable = bool(settings.per_env & {"armature", "mass_shift"})
