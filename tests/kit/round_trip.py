@@ -219,8 +219,8 @@ def _trip(whole: Robot | World, part: Robot | World, target: str, folder: Path, 
     middle, end = folder / "there" / f"robot{_SUFFIX[target]}", folder / "back" / f"robot{_SUFFIX[whole.format]}"
     for file in (middle, end):
         file.parent.mkdir(parents=True)
-    there = write(whole, middle, robot=robot)
-    back = write(read(middle, policy=collect), end)
+    there = write(whole, middle, robot=robot, meshes="copy")
+    back = write(read(middle, policy=collect), end, meshes="copy")
     return RoundTrip(Side(part), Side(read(end, policy=collect)), there, back)
 
 

@@ -51,6 +51,7 @@ def test_a_report_is_plain_json() -> None:
     assert data["counts"] == {"dropped": 1, "approximated": 0, "extension": 0}
     assert data["losses"][0] == {
         "action": "dropped",
+        "matter": "bookkeeping",
         "kind": "sensor",
         "name": "imu",
         "what": "the sensor",
@@ -59,6 +60,42 @@ def test_a_report_is_plain_json() -> None:
         "line": 7,
         "path": None,
     }
+
+
+def test_what_matters_most_comes_first() -> None:
+    """Motion, looks, bookkeeping; and what is said of several elements alike is said once."""
+    report = LossReport("urdf", "robot.urdf")
+    report.add(Loss(Action.DROPPED, "joint", "a", "its name"))
+    report.add(Loss(Action.DROPPED, "shape", "s", "its colour"))
+    report.add(Loss(Action.EXTENSION, "joint", "a", "damping"))
+    for name in ("a", "b", "a"):
+        report.add(Loss(Action.DROPPED, "joint", name, "its spring"))
+    folded = [(first.what, [x.name for x in members]) for first, members in report.folded()]
+    assert folded == [("its spring", ["a", "b"]), ("damping", ["a"]), ("its colour", ["s"]), ("its name", ["a"])]
+    assert report.summary() == "2 that change motion, 1 that change looks, 1 of bookkeeping, 1 in extensions"
+    assert LossReport().summary() == "nothing lost"
+    assert report.to_json()["matters"] == {"motion": 3, "looks": 1, "bookkeeping": 1}
+
+
+def test_what_nobody_wrote_is_no_loss(tmp_path: Path) -> None:
+    """Defaults of MuJoCo's options, its flags, gravity on earth and versions are not told; what differs is."""
+    plain = "<worldbody><body><freejoint/><geom size='.1'/></body></worldbody>"
+    (tmp_path / "plain.xml").write_text(f"<mujoco>{plain}</mujoco>", encoding="utf-8")
+    option = '<option timestep="0.005" wind="1 0 0" gravity="0 0 -1.6"><flag contact="disable"/></option>'
+    (tmp_path / "own.xml").write_text(f"<mujoco>{option}{plain}</mujoco>", encoding="utf-8")
+    for suffix, told in ((".usda", {"timestep", "wind", "flag contact"}), (".urdf", {"plain"}), (".sdf", {"plain"})):
+        of_plain, of_own = (
+            {x.name for x in km.write(km.read(tmp_path / name), tmp_path / f"out{suffix}") if _is_setting(x)}
+            for name in ("plain.xml", "own.xml")
+        )
+        assert of_plain == set()
+        assert of_own == (told if suffix == ".usda" else {"own"})
+    sdf = km.read(tmp_path / "out.sdf")
+    assert not [x for x in km.write(sdf, tmp_path / "again.usda") if "version" in x.what]
+
+
+def _is_setting(loss: Loss) -> bool:
+    return loss.kind == "option" or "simulation settings" in loss.what or loss.what == "gravity"
 
 
 def test_nothing_is_lost_without_a_word(tmp_path: Path) -> None:
@@ -92,13 +129,13 @@ def test_nothing_is_lost_without_a_word(tmp_path: Path) -> None:
         ("dropped", "link", "b"),
         ("approximated", "shape", "egg"),
         ("dropped", "shape", "gone"),
-        ("dropped", "shape", "ghost"),
+        ("extension", "shape", "ghost"),
         ("approximated", "joint", "screw"),
         ("extension", "joint", "screw"),
-        ("dropped", "sensor", "imu"),
-        ("dropped", "keyframe", "home"),
+        ("extension", "sensor", "imu"),
+        ("extension", "keyframe", "home"),
         ("dropped", "actuator", "motor"),
-        ("dropped", "option", "wind"),
+        ("extension", "option", "wind"),
     }
 
 

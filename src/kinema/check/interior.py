@@ -2,61 +2,77 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.foundation import Array, Pose
 from kinema.shapes import MeshData
 
 from .separation import PlacedSolid
+from .winding import Winding
 
+_MOST_SAMPLES = 6_000
+"""Points of a surface that are held against the other's hull."""
 _MOST_POINTS = 200
-_MOST_WORK = 10_000_000
-"""Points times triangles: a second or so."""
+"""Of those inside it, points that are looked at in full."""
+_PLANES = 64
+"""How many planes points are held against at once."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HollowMesh:
+    """A mesh that differs from its hull."""
+
+    data: MeshData
+    winding: Winding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PlacedMesh:
-    """A mesh in the world, with its convex hull."""
+    """A shape in the world, with its convex hull."""
 
-    def __init__(self, mesh: MeshData | None, hull: PlacedSolid, vertices: Array) -> None:
-        self.mesh = mesh
-        """None for a convex shape, which is its own hull."""
-        self.hull = hull
-        self.vertices = vertices
+    hollow: HollowMesh | None
+    """None for a convex shape, which is its own hull."""
+    hull: PlacedSolid
+    pose: Pose
 
-    def samples(self) -> Array:
-        """Points on the surface: corners and middles of its triangles, shape (n, 3)."""
-        if self.mesh is None:
-            return self.vertices
-        return np.concatenate([self.vertices, self.vertices[self.mesh.faces].mean(axis=1)])
+    def samples(self, low: Array, high: Array) -> Array:
+        """Points on the surface within a box: corners and middles of its triangles, or an even selection of them."""
+        if self.hollow is None:
+            return _even(_within(self.hull.points, low, high))
+        vertices = self.pose.apply(self.hollow.data.vertices)
+        corners = _even(_within(vertices, low, high))
+        faces = self.hollow.data.faces
+        middles = (vertices[faces[:, 0]] + vertices[faces[:, 1]] + vertices[faces[:, 2]]) / 3
+        return np.concatenate([corners, _even(_within(middles, low, high))])
 
     def holds_any(self, points: Array, margin: float) -> bool:
-        """Whether any of the points, or of an even selection of them, is inside, and `margin` inside the hull [m]."""
-        # many points against many planes: in slices, so that memory stays small
-        inside = np.ones(len(points), dtype=bool)
-        for normal, offset in zip(self.hull.normals, self.hull.offsets, strict=True):
-            inside[inside] = points[inside] @ normal < offset - margin
-            if not inside.any():
+        """Whether any of the points is inside, and `margin` inside the hull [m]."""
+        normals, offsets = self.hull.normals, self.hull.offsets - margin
+        for first in range(0, len(normals), _PLANES):
+            some = slice(first, first + _PLANES)
+            points = points[(points @ normals[some].T < offsets[some]).all(axis=1)]
+            if not len(points):
                 return False
-        if self.mesh is None:
+        if self.hollow is None:
             return True
-        corners = self.vertices[self.mesh.faces]
-        most = max(1, min(_MOST_POINTS, _MOST_WORK // max(1, len(corners))))
-        chosen = points[inside]
-        chosen = chosen[:: max(1, len(chosen) // most)]
-        return any(_winding(corners - point) > 0.75 for point in chosen)
+        chosen = self.pose.inverse().apply(points[:: max(1, len(points) // _MOST_POINTS)])
+        return any(self.hollow.winding.around(point) > 0.75 for point in chosen)
+
+
+def _within(points: Array, low: Array, high: Array) -> Array:
+    return points[((points >= low) & (points <= high)).all(axis=1)]
+
+
+def _even(points: Array) -> Array:
+    return points[:: max(1, len(points) // _MOST_SAMPLES)]
 
 
 def share_volume(a: PlacedMesh, b: PlacedMesh, margin: float) -> bool:
-    """Whether a point on the surface of one is inside the other; thin parts that cross may be missed."""
-    return a.holds_any(b.samples(), margin) or b.holds_any(a.samples(), margin)
+    """Whether a point on the surface of one is inside the other; thin parts that cross may be missed.
 
-
-def _winding(corners: Array) -> float:
-    """How often a mesh goes around the origin: one inside, zero outside, and sensible for a mesh with small holes."""
-    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
-    la, lb, lc = (np.linalg.norm(x, axis=1) for x in (a, b, c))
-    # the solid angle of each triangle (van Oosterom and Strackee)
-    above = np.einsum("ij,ij->i", a, np.cross(b, c))
-    ab, bc, ca = (np.einsum("ij,ij->i", x, y) for x, y in ((a, b), (b, c), (c, a)))
-    below = la * lb * lc + ab * lc + bc * la + ca * lb
-    return abs(float(np.arctan2(above, below).sum())) / (2 * np.pi)
+    Only where their boxes overlap can there be one.
+    """
+    low, high = np.maximum(a.hull.low, b.hull.low), np.minimum(a.hull.high, b.hull.high)
+    return a.holds_any(b.samples(low, high), margin) or b.holds_any(a.samples(low, high), margin)

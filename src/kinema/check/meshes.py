@@ -60,7 +60,7 @@ def missing(context: Context) -> Iterable[Finding]:
     """A mesh file was not found. Where the mesh is only seen it is a warning."""
     for use in _uses(context):
         if use.loaded.data is None and not use.loaded.problem:
-            hint = "put the file there, or say where its package is (--package-path)"
+            hint = "put the file there, or say where its package is (--search-path)"
             severity = None if use.collides else Severity.WARNING
             yield Finding(use.place, f"{use.label} was not found", hint, severity)
 

@@ -19,10 +19,9 @@ from kinema.description import (
     may_collide,
 )
 from kinema.foundation import Pose, Severity
-from kinema.shapes import MeshData
 
 from .context import Context
-from .interior import PlacedMesh, share_volume
+from .interior import HollowMesh, PlacedMesh, share_volume
 from .rule import Finding, rule
 from .separation import PlacedSolid, depth_below_plane, penetration
 from .words import label, length, plural, shape_label
@@ -117,11 +116,11 @@ def _really_meet(a: _Placed, b: _Placed, context: Context) -> bool:
     meshes = [_hollow_mesh(x, context) for x in (a, b)]
     if meshes == [None, None]:
         return True
-    placed = [_as_mesh(x, mesh) for x, mesh in zip((a, b), meshes, strict=True)]
-    return share_volume(placed[0], placed[1], _NEGLIGIBLE / 2)
+    first, second = (PlacedMesh(mesh, x.solid, x.pose) for x, mesh in zip((a, b), meshes, strict=True) if x.solid)
+    return share_volume(first, second, _NEGLIGIBLE / 2)
 
 
-def _hollow_mesh(item: _Placed, context: Context) -> MeshData | None:
+def _hollow_mesh(item: _Placed, context: Context) -> HollowMesh | None:
     """The triangles of a mesh that differs from its hull and is not asked, or known, to collide as its hull."""
     mesh = item.shape.geometry
     if not isinstance(mesh, Mesh) or mesh.approximation in _CONVEX:
@@ -129,16 +128,10 @@ def _hollow_mesh(item: _Placed, context: Context) -> MeshData | None:
     if mesh.approximation is None and context.format == "mjcf":
         return None  # MuJoCo collides the hulls of meshes
     loaded, hull = context.solids.mesh(mesh), context.solids.solid(mesh)
-    if loaded.quality is None or hull is None:
+    if loaded.quality is None or loaded.data is None or hull is None:
         return None
     is_full = loaded.quality.is_balanced and abs(loaded.quality.volume) >= _FULL * hull.volume
-    return None if is_full else loaded.data
-
-
-def _as_mesh(item: _Placed, mesh: MeshData | None) -> PlacedMesh:
-    assert item.solid is not None
-    vertices = item.solid.points if mesh is None else item.pose.apply(mesh.vertices)
-    return PlacedMesh(mesh, item.solid, vertices)
+    return None if is_full else HollowMesh(loaded.data, context.solids.winding(mesh))
 
 
 def _placed(context: Context) -> list[_Placed]:

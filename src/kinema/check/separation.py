@@ -40,7 +40,13 @@ def penetration(a: PlacedSolid, b: PlacedSolid, negligible: float) -> float:
     bounds the depth from above. Where none parts the two, two edges may still pass each other: if neither centre is in
     the other solid, a linear program looks for a ball inside both.
     """
-    depth = min(_least_overlap(a, b), _least_overlap(b, a), _overlap_along(b.center - a.center, a, b))
+    depth = np.inf
+    # the cheapest first: most pairs part along the line between their centres
+    for overlap in (lambda: _overlap_along(b.center - a.center, a, b), lambda: _least_overlap(a, b)):
+        depth = min(depth, overlap())
+        if depth <= negligible:
+            return 0.0
+    depth = min(depth, _least_overlap(b, a))
     if depth <= negligible:
         return 0.0
     ball = negligible / 8

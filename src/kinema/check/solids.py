@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,8 @@ from kinema.shapes import (
     mesh_quality,
     signed_volume,
 )
+
+from .winding import Winding
 
 _MOST_POINTS = 800
 """A hull with more corners is simplified (from inside), so that no two shapes take long to compare."""
@@ -64,7 +65,8 @@ class Solids:
     def __init__(self) -> None:
         self._meshes: dict[Hashable, LoadedMesh] = {}
         self._solids: dict[Hashable, Solid | None] = {}
-        self._kept: list[Any] = []
+        self._windings: dict[Hashable, Winding] = {}
+        self._keys: dict[int, tuple[Hashable, Geometry]] = {}
 
     def mesh(self, mesh: Mesh) -> LoadedMesh:
         """The triangles of a mesh, scale applied, or why there are none."""
@@ -80,10 +82,24 @@ class Solids:
             self._solids[key] = self._build(geometry)
         return self._solids[key]
 
+    def winding(self, mesh: Mesh) -> Winding:
+        """The triangles of a mesh that could be loaded, as points inside and outside see them."""
+        key, data = self.key(mesh), self.mesh(mesh).data
+        assert data is not None  # it was loaded
+        if key not in self._windings:
+            self._windings[key] = Winding(data.vertices[data.faces])
+        return self._windings[key]
+
     def key(self, geometry: Geometry) -> Hashable:
         """The same for geometries with the same triangles."""
+        known = self._keys.get(id(geometry))
+        if known is None:
+            # the geometry is kept, so that its id is not given to another one
+            known = self._keys[id(geometry)] = (self._new_key(geometry), geometry)
+        return known[0]
+
+    def _new_key(self, geometry: Geometry) -> Hashable:
         if isinstance(geometry, HeightField | Plane):
-            self._kept.append(geometry)  # so that its id is not given to another one
             return id(geometry)
         if isinstance(geometry, Mesh):
             scale = tuple(float(s) for s in geometry.scale)
@@ -146,7 +162,7 @@ def _hull(data: MeshData) -> Solid:
 def _simplified(hull: MeshData) -> MeshData:
     """The hull of the points that are farthest along many directions, those of the axes among them."""
     directions = np.concatenate([np.eye(3), -np.eye(3), _even_directions(_MOST_POINTS)])
-    farthest = [int(np.argmax(hull.vertices @ d)) for d in directions]
+    farthest = np.concatenate([np.argmax(hull.vertices @ some.T, axis=0) for some in np.array_split(directions, 16)])
     return convex_hull(MeshData(hull.vertices[np.unique(farthest)], np.zeros((0, 3), dtype=np.int64)))
 
 

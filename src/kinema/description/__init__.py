@@ -10,6 +10,9 @@ from .actuation import (
 from .assembly import (
     Assembly as Assembly,
 )
+from .base import (
+    with_base as with_base,
+)
 from .colliders import (
     colliders as colliders,
     colliding_pairs as colliding_pairs,

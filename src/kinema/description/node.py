@@ -29,6 +29,8 @@ class Node:
     """The file's own name. Links and joints always have one: see `name_is_generated`."""
     name_is_generated: bool = False
     """True where the file gives none and the reader made one up, so that a writer may leave it out again."""
+    order: int | None = None
+    """Its place among all of its kind in the file, where a world shares them out among its robots."""
     origin: Origin = NOWHERE
     extras: list[Extra] = field(default_factory=list)
     """Unknown or vendor data that belongs to this node."""

@@ -14,6 +14,8 @@ from kinema.compile import Part, all_options
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS, is_switched_on
 from kinema.foundation import Diagnostics
 
+from .bases import report_bases
+
 OF_CONSTRAINTS = (
     *("jacobian", "solver", "iterations", "tolerance", "ls_iterations", "ls_tolerance"),
     *("noslip_iterations", "noslip_tolerance", "ccd_iterations", "ccd_tolerance", "sdf_iterations", "sdf_initpoints"),
@@ -30,7 +32,7 @@ WITHOUT_MOTION = ("magnetic", "energy", "fwdinv", "invdiscrete", "sensor", "auto
 
 
 def report_options(part: Part, diagnostics: Diagnostics, *, dt: float, integrator: str) -> None:
-    """Say which settings of a file the scene does not follow.
+    """Say which settings of a file the scene does not follow, and what it takes for granted that no file says.
 
     Args:
         part: what was added.
@@ -38,6 +40,7 @@ def report_options(part: Part, diagnostics: Diagnostics, *, dt: float, integrato
         dt: the time of one step of the scene [s].
         integrator: the scene's.
     """
+    report_bases(part, diagnostics)
     options, origin = all_options(part.description), part.description.origin
     step = options.get("timestep")
     if isinstance(step, float) and not math.isclose(step, dt, rel_tol=1e-6):

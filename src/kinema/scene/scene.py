@@ -143,7 +143,7 @@ class Scene(Surroundings, Equalities):
 
         Args:
             robot: a description, or the path of a file.
-            fixed: whether its base is bolted down; None for as the file says.
+            fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
             pos: where the file's own origin is put [m].
             quat: how it is turned (w, x, y, z).
             name: what to call it; its own name, made unique, when not given.

@@ -43,6 +43,12 @@ class RigidSolver:
             return getattr(self._engine.model, name)
         raise AttributeError(f"there is no array {name!r} in the rigid solver")
 
+    def __dir__(self) -> list[str]:
+        """Also what is looked up on demand, for those who press the tab key."""
+        holders = (getattr(self._engine, "fields", None), self._engine.model)
+        found = {name for holder in holders if holder is not None for name in dir(holder) if not name.startswith("_")}
+        return sorted({*super().__dir__(), *_INFO, *found})
+
 
 class Sim:
     """What runs the scene."""

@@ -11,6 +11,8 @@ from typing import Final
 FORMAT: Final = "mjcf"
 MIMIC: Final = "kinema:mimic:"
 """What the names of constraints begin with that stand for mimics: our reader makes mimics of them again."""
+BASE_NOTE: Final = "kinema:base:"
+"""What the names of custom texts begin with that say of a body what holds it where MuJoCo has no word for that."""
 
 
 def key(name: str) -> str:
@@ -72,11 +74,15 @@ SKIN: Final = "skin"
 TEXTURE: Final = "texture"
 XBODY: Final = "xbody"
 
+ASSET_ORDER: Final = (TEXTURE, MATERIAL, MESH, HFIELD)
+"""The kinds of assets, in the order in which they are written."""
 TEXTURE_FILES: Final = ("file", "fileright", "fileleft", "fileup", "filedown", "filefront", "fileback")
 """The attributes of a texture that name files."""
 
 # -- settings of several kinds of things ------------------------------------------------------------------------------
 
+ASSETS: Final = "assets"
+"""Of the whole model: the names of its assets in their order, by kind. The word is ours."""
 CLASS: Final = "class"
 DELAY: Final = "delay"
 FILES: Final = "files"
@@ -84,6 +90,8 @@ FILES: Final = "files"
 GROUP: Final = "group"
 HISTORY: Final = "history"
 TYPE: Final = "type"
+UNUSED_RANGE: Final = "unused_range"
+"""Limits that are written down and switched off. The word is ours."""
 USER: Final = "user"
 
 # -- of bodies, joints and tendons ------------------------------------------------------------------------------------
@@ -103,6 +111,8 @@ STIFFNESSPOLY: Final = "stiffnesspoly"
 # -- of geoms, materials and pairs ------------------------------------------------------------------------------------
 
 ADHESION: Final = "adhesion"
+ASSET_NAME: Final = "asset_name"
+"""What the geom's mesh or height field is called. The word is ours."""
 CASTSHADOW: Final = "castshadow"
 FITTED_MESH: Final = "fitted_mesh"
 """The mesh that a primitive was fitted to. The word is ours."""
@@ -111,6 +121,8 @@ MESH_INERTIA: Final = "mesh_inertia"
 """How the inertia of the geom's mesh is made. The word is ours."""
 SHELLINERTIA: Final = "shellinertia"
 SURFACEVEL: Final = "surfacevel"
+UNUSED_SURFACE: Final = "unused_surface"
+"""How a geom would touch others that never does. The word is ours."""
 UNREADABLE: Final = "unreadable"
 """That a placeholder stands for the geom's mesh. The word is ours."""
 

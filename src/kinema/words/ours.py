@@ -44,6 +44,27 @@ NAME: Final = Setting("kinema:name", "string")
 NAME_IS_GENERATED: Final = Setting("kinema:nameIsGenerated", "bool")
 ORDER: Final = Setting("kinema:order", "int")
 
+PLACE: Final = Setting("kinema:place", "int")
+"""The place of a sensor or the like among all of its kind, over all robots."""
+ATTRIBUTES: Final = Setting("kinema:attributes", "string")
+"""What only the format that a node was read from has a word for, as JSON."""
+SETTINGS: Final = Setting("kinema:settings", "string")
+"""The same of the settings of an actuator, camera or light."""
+
+# -- what USD has no prim for -----------------------------------------------------------------------------------------
+
+RECORD: Final = Setting("kinema:record", "token")
+"""What a prim stands for that USD has no type for: the next three."""
+RECORD_CONSTRAINT: Final = "constraint"
+RECORD_KEYFRAME: Final = "keyframe"
+RECORD_SENSOR: Final = "sensor"
+
+
+def field(record: str, name: str) -> str:
+    """The attribute for a field of a record."""
+    return f"{NAMESPACE}{record}:{name}"
+
+
 # -- robots and links -------------------------------------------------------------------------------------------------
 
 BASE: Final = Setting("kinema:base", "token")
@@ -90,6 +111,7 @@ FREE_JOINT_ROTATIONS: Final = tuple(Setting(f"kinema:freeJoint:localRot{side}", 
 
 CONSTRAINT: Final = Setting("kinema:constraint", "token")
 MIMIC_IS_CONSTRAINT: Final = Setting("kinema:mimicIsConstraint", "string")
+MIMIC_NAME_IS_GENERATED: Final = Setting("kinema:mimicNameIsGenerated", "bool")
 
 
 def axis(field: str) -> Setting:
@@ -106,6 +128,9 @@ def limit(token: str) -> Setting:
 
 IS_SELF_COLLISION: Final = Setting("kinema:isSelfCollision", "bool")
 NO_MARKER: Final = Setting("kinema:noMarker", "bool")
+
+UNSEEN: Final = Setting("kinema:unseen", "bool")
+"""That a shape is neither seen nor touched, such as one that tendons wrap around."""
 
 SOLID: Final = Setting("kinema:solid", "token")
 """What a mesh or a slab stands for; the next three."""

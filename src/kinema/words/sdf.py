@@ -45,6 +45,8 @@ AXES: Final = ("axis", "axis2")
 INITIAL_POSITION: Final = "initial_position"
 OWN_INITIAL_POSITION: Final = "kinema:initial_position"
 """Where a joint starts: SDFormat 1.9 took the element of that name away, and nobody ever put it to use."""
+OWN_BASE: Final = "kinema:base"
+"""Of a model: that nothing is said of what holds it."""
 OWN_NAMESPACE: Final = {"xmlns:kinema": "urn:kinema"}
 LIMIT_SETTINGS: Final = ("stiffness", "dissipation")
 TYPE: Final = "type"

@@ -3,6 +3,7 @@
 from kinema.foundation import make_callable
 
 from .api import FORMATS as FORMATS, format_of as format_of, write as write
-from .report import Loss as Loss, LossReport as LossReport
+from .matters import Matter as Matter
+from .report import Action as Action, Loss as Loss, LossReport as LossReport
 
 make_callable(__name__, write)

@@ -10,7 +10,11 @@ from pathlib import Path
 from kinema.description import Robot, World
 from kinema.foundation import KinemaError, WriteError
 
+from .bases import decided
+from .files import protecting
+from .made_actuators import with_actuators
 from .report import LossReport
+from .sources import sources_of
 
 FORMATS = {"usd": (".usda", ".usdc", ".usd", ".usdz"), "mjcf": (".xml", ".mjcf"), "urdf": (".urdf",), "sdf": (".sdf",)}
 """What can be written, and the suffixes of its files."""
@@ -38,6 +42,11 @@ class _Settings:
         return "copy" if self.meshes == "embed" else self.meshes
 
     @property
+    def urdf_meshes(self) -> str:
+        """The same for URDF, whose references to packages stay unless something else is asked for."""
+        return "keep" if self.meshes == "embed" else self.meshes
+
+    @property
     def triangles(self) -> str:
         """What becomes of meshes in USD, which cannot refer to mesh files of other formats."""
         return "reference" if self.meshes == "reference" else "embed"
@@ -60,7 +69,7 @@ def _write_urdf(described: Robot | World, file: Path, report: LossReport, settin
     from .urdf import UrdfOptions, write_urdf
 
     options = UrdfOptions(
-        settings.mesh_files, settings.robot, settings.base, settings.frames, settings.package, settings.version
+        settings.urdf_meshes, settings.robot, settings.base, settings.frames, settings.package, settings.version
     )
     write_urdf(described, file, report, options)
 
@@ -109,6 +118,8 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     base: str = "auto",
     frames: bool = False,
     package: str = "",
+    actuators: str = "",
+    force: bool = True,
 ) -> LossReport:
     """Write a robot or a world to a file.
 
@@ -122,16 +133,22 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
         meshes: what becomes of meshes. In USD, triangles are in the file; `reference` puts them into a file of their
             own beside it. Other formats refer to mesh files: `copy` (and `embed`) puts them beside the file as they
             are where they can be read, `bake` makes new ones with their scale applied, `reference` refers to them
-            where they are.
+            where they are. From URDF to URDF, `embed` leaves `package://` references as they are, unless `package`
+            names another one.
         layered: make a small main file that loads geometry and physics from files of their own (USD).
         exact: also keep in double precision what the format stores in single precision.
         version: the version of the format; the one that most programs read when not given (URDF: 1.0 to 1.2,
             SDFormat: 1.9 to 1.12).
         robot: the robot of a world to write, where the format can hold one only (URDF).
-        base: `world` hangs the robot on a link `world`, `auto` only where its base cannot be said otherwise (URDF);
-            `world` fixes a base of which nothing is said (SDFormat, USD).
+        base: what holds the bases of robots that no joint with freedom holds to the world: `fixed`, `free` or
+            `unspecified`; `auto` for what the description says. Where that is nothing, the file says nothing either,
+            and the report tells what its format takes that for. In URDF `fixed` and `world` hang the robot on a link
+            `world`; elsewhere `world` fixes a base of which nothing is said.
         frames: write named frames as links without mass (URDF).
         package: the ROS package that meshes are referred to in; relative to the file when not given (URDF).
+        actuators: `position`, `velocity` or `effort`: make actuators of that kind for joints that have none, by the
+            transmissions, `ros2_control` blocks or limits of effort of a URDF file (`kinema.write.made_actuators`).
+        force: whether files may be replaced that the description was made of.
 
     Returns:
         What the format cannot say, element by element; empty where nothing was lost.
@@ -146,10 +163,14 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
         raise WriteError(f"{file}: meshes are {meshes!r}; they can be {', '.join(map(repr, MESHES))}")
     chosen = format_of(file, format)
     report = LossReport(chosen, str(file))
+    described = decided(described, base)
+    if actuators:
+        described = with_actuators(described, actuators, report)
+    base = "world" if base in ("fixed", "world") else "auto"
+    settings = _Settings(layout, meshes, layered, exact, version, robot, base, frames, package)
     try:
-        _WRITERS[chosen](
-            described, file, report, _Settings(layout, meshes, layered, exact, version, robot, base, frames, package)
-        )
+        with protecting(frozenset() if force else sources_of(described)):
+            _WRITERS[chosen](described, file, report, settings)
     except KinemaError:
         raise
     except Exception as error:  # a defect of ours must still not be a traceback in a user's face

@@ -7,9 +7,22 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from kinema.foundation import WriteError
+
+_PROTECTED: ContextVar[frozenset[Path]] = ContextVar("files that may not be replaced", default=frozenset())
+
+
+@contextmanager
+def protecting(files: frozenset[Path]) -> Iterator[None]:
+    """Refuse meanwhile to replace any of these files by something else."""
+    token = _PROTECTED.set(files)
+    try:
+        yield
+    finally:
+        _PROTECTED.reset(token)
 
 
 @contextmanager
@@ -27,6 +40,8 @@ def staging(target: Path) -> Iterator[Path]:
         raise WriteError(f"{target}: there is no folder {folder}; make it first")
     if target.is_dir():
         raise WriteError(f"{target}: this is a folder, not a file")
+    if target.resolve() in _PROTECTED.get():
+        raise WriteError(f"{target}: {_REFUSED}")
     try:
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
     except OSError as error:
@@ -38,6 +53,9 @@ def staging(target: Path) -> Iterator[Path]:
         raise WriteError(f"{target}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+_REFUSED = "this is one of the files that the robot is made of; it is replaced with force (--force) only"
 
 
 @contextmanager
@@ -55,8 +73,11 @@ def _move(draft: Path, target: Path) -> None:
     made.sort(key=lambda p: p == draft / target.name)  # the main file last: until then, the old one holds
     if draft / target.name not in made:
         raise WriteError(f"{target}: nothing was written")
-    for source in made:
-        place = target.parent / source.relative_to(draft)
+    places = [target.parent / source.relative_to(draft) for source in made]
+    for source, place in zip(made, places, strict=True):
+        if place.resolve() in _PROTECTED.get() and place.read_bytes() != source.read_bytes():
+            raise WriteError(f"{place}: {_REFUSED}")
+    for source, place in zip(made, places, strict=True):
         place.parent.mkdir(parents=True, exist_ok=True)
         source.chmod(_mode(place))
         os.replace(source, place)  # noqa: PTH105  the name says that an old file is replaced, in one step

@@ -10,6 +10,8 @@ from typing import overload
 
 from kinema.foundation import NOWHERE, Origin
 
+from .matters import Matter, matter_of
+
 
 class Action(enum.StrEnum):
     """What was done with something that the format has no word for."""
@@ -20,6 +22,14 @@ class Action(enum.StrEnum):
     """The file says something close to it."""
     EXTENSION = "extension"
     """It is in the file, in settings that only some readers know; for the others it is not there."""
+
+
+_MATTERS, _ACTIONS = list(Matter), list(Action)
+_WORDS = {
+    Matter.MOTION: "that change motion",
+    Matter.LOOKS: "that change looks",
+    Matter.BOOKKEEPING: "of bookkeeping",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,11 @@ class Loss:
     origin: Origin = NOWHERE
     """Where the element stands in the file it was read from."""
 
+    @property
+    def matter(self) -> Matter:
+        """What changes by it: motion, looks, or neither."""
+        return matter_of(self.kind, self.what)
+
     def __str__(self) -> str:
         place = f"{self.origin}: " if str(self.origin) else ""
         how = f": {self.how}" if self.how else ""
@@ -47,6 +62,7 @@ class Loss:
         """The loss as plain JSON values."""
         return {
             "action": self.action.value,
+            "matter": self.matter.value,
             "kind": self.kind,
             "name": self.name,
             "what": self.what,
@@ -91,13 +107,33 @@ class LossReport(Sequence[Loss]):
         """What only some readers of the file will understand."""
         return self.of(Action.EXTENSION)
 
+    def folded(self) -> list[tuple[Loss, list[Loss]]]:
+        """Losses that say the same of several elements, together: the first, and all; what matters most comes first."""
+        groups: dict[tuple[str, str, str, str], list[Loss]] = {}
+        for loss in sorted(self.items, key=lambda x: (_MATTERS.index(x.matter), _ACTIONS.index(x.action))):
+            groups.setdefault((loss.action, loss.kind, loss.what, loss.how), []).append(loss)
+        return [(members[0], members) for members in groups.values()]
+
+    def summary(self) -> str:
+        """One line: what changes motion, then looks, then bookkeeping, and what only some readers know."""
+        if not self.items:
+            return "nothing lost"
+        known_to_all = [x for x in self.items if x.action is not Action.EXTENSION]
+        counts = Counter(x.matter for x in known_to_all)
+        words = [f"{counts[m]} {_WORDS[m]}" for m in Matter if counts[m]]
+        if len(known_to_all) < len(self.items):
+            words.append(f"{len(self.items) - len(known_to_all)} in extensions")
+        return ", ".join(words)
+
     def to_json(self) -> dict[str, object]:
         """The report as plain JSON values: counts, then every loss."""
-        counts = Counter(x.action for x in self.items)
+        counts, matters = Counter(x.action for x in self.items), Counter(x.matter for x in self.items)
         return {
             "format": self.format,
             "path": self.path,
+            "summary": self.summary(),
             "counts": {action.value: counts[action] for action in Action},
+            "matters": {matter.value: matters[matter] for matter in Matter},
             "losses": [x.to_json() for x in self.items],
         }
 

@@ -54,7 +54,7 @@ def _package(folder: Path, name: str = "pack") -> Path:
 
 @needs_xacro
 def test_macros_properties_and_conditions(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
-    """The expansion is read like any other file; places are lines of it."""
+    """The expansion is read like any other file; places are those before it."""
     inside = """
       <xacro:property name="mass" value="2.0"/>
       <xacro:macro name="body" params="name m:=1 *pose">
@@ -69,9 +69,29 @@ def test_macros_properties_and_conditions(tmp_path: Path, diagnostics: ClaimedDi
     inertial = robot.links[0].inertial
     assert inertial is not None
     assert (inertial.mass, inertial.center[1]) == (6.0, 1.0)
-    assert robot.links[0].origin.file.endswith("bot.urdf.xacro (expanded)")
+    lines = (tmp_path / "bot.urdf.xacro").read_text().splitlines()
+    for link, written in zip(robot.links, ("${name}_link", "light"), strict=True):
+        assert link.origin.file.endswith("bot.urdf.xacro")
+        assert f'<link name="{written}"' in lines[(link.origin.line or 0) - 1]
     assert robot.source.endswith("bot.urdf.xacro")
     diagnostics.claim("urdf.xacro-expanded")
+
+
+@needs_xacro
+def test_places_of_what_is_included(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    """A problem is where its author can mend it: in the file that has the macro, not in the expansion."""
+    (tmp_path / "parts.xacro").write_text(
+        '<robot xmlns:xacro="http://ros.org/wiki/xacro">\n\n<xacro:macro name="wheel" params="name">\n'
+        '<link name="${name}">\n<inertial><mass value="heavy"/></inertial>\n</link>\n</xacro:macro></robot>'
+    )
+    inside = '<xacro:include filename="parts.xacro"/><xacro:wheel name="left"/><link name="odd" extra="1"/>'
+    robot = _read(tmp_path, inside, diagnostics)
+    assert (robot.links[0].origin.file, robot.links[0].origin.line) == (str(tmp_path / "parts.xacro"), 4)
+    bad = [d for d in diagnostics if d.code == "urdf.not-a-number"]
+    assert {(d.origin.file, d.origin.line) for d in bad} == {(str(tmp_path / "parts.xacro"), 5)}
+    assert not any("kinema-line" in extra.text for link in robot.links for extra in link.extras)
+    for code in {d.code for d in diagnostics}:
+        diagnostics.claim_all(code)
 
 
 @needs_xacro

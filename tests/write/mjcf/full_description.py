@@ -87,7 +87,7 @@ def full_world() -> World:
             )
         ],
         extras=[Extra("sdf", "plugin", "<plugin/>")],
-        attributes={"sdf:version": "1.9"},
+        attributes={"sdf:physics_type": "ode"},
     )
     world.collision.pairs.append(CollisionPair(a="hand", b="cart", name="apart"))
     return world

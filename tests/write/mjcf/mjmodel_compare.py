@@ -1,7 +1,7 @@
 """Two compiled models, field by field.
 
 Every field of `MjModel` is compared unless it is named here with a reason. Objects are matched by their order, which
-writing keeps; assets are compared by what they look like on the geoms that use them.
+writing keeps, those of assets by what they look like on the geoms that use them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NOT_COMPARED = {
     "name": "addresses of names; the names themselves are compared",
     "path": "paths of files",
     "bvh": "search trees over shapes, which follow from them",
-    "mesh_": "assets in another order; geoms are compared with their vertices in place",
-    "mat_": "assets in another order; geoms are compared with the look they have",
-    "tex_": "assets in another order",
-    "hfield_": "assets in another order; geoms are compared with their heights",
+    "mesh_": "geoms are compared with their vertices in place",
+    "mat_": "geoms are compared with the look they have",
+    "tex_": "for the eye only",
+    "hfield_data": "geoms are compared with their heights",
+    "hfield_pathadr": "paths of files",
     "skin_": "for the eye only",
-    "light_texid": "assets in another order",
     "signature": "a checksum of sizes and names",
     "npaths": "paths of files",
     "nnames": "names that the file does not need",
@@ -41,11 +41,7 @@ NOT_COMPARED = {
     "site_sameframe": "likewise",
     "body_iquat": "the inertia is compared as a tensor",
     "body_inertia": "the inertia is compared as a tensor",
-    "geom_dataid": "assets in another order",
-    "geom_matid": "assets in another order",
-    "site_matid": "assets in another order",
     "site_dataid": "assets in another order",
-    "tendon_matid": "assets in another order",
     "geom_size": "compared as far as the type has sizes",
     "site_size": "compared as far as the type has sizes",
     "geom_pos": "of a mesh: compared with its vertices in place",
@@ -53,8 +49,6 @@ NOT_COMPARED = {
     "geom_rgba": "compared with the material",
     "dof_length": "follows from the boxes around meshes, whose axes may be any where the mesh is symmetric",
 }
-TOUCH = ("condim", "priority", "friction", "solmix", "solref", "solimp", "margin", "gap")
-"""How a geom touches others: of no meaning for one that never does."""
 SINGLE = 2e-6
 """Relative: a field that MuJoCo keeps in single precision."""
 
@@ -85,13 +79,6 @@ def _array(model: Any, field: str, one: np.ndarray, other: np.ndarray, tolerance
         return
     if one.dtype.kind not in "fiub" or not one.size:
         return
-    kind = field.partition("_")[2]
-    if field.startswith("geom_") and kind in TOUCH:
-        touching = _touching(model)
-        one, other = one[touching], other[touching]
-    if field in _LIMITED:
-        limited = getattr(model, _LIMITED[field]).astype(bool)
-        one, other = one[limited], other[limited]
     if field.endswith("quat") and one.ndim == 2 and one.shape[1] == 4:
         other = other * np.where((one * other).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
     limit = SINGLE if one.dtype == np.float32 else tolerance
@@ -105,25 +92,10 @@ def _array(model: Any, field: str, one: np.ndarray, other: np.ndarray, tolerance
         yield f"{field}{list(where)}: {x[where]!r} and {y[where]!r} ({int(wrong.sum())} differ)"
 
 
-_LIMITED = {
-    "jnt_range": "jnt_limited",
-    "jnt_actfrcrange": "jnt_actfrclimited",
-    "tendon_range": "tendon_limited",
-    "tendon_actfrcrange": "tendon_actfrclimited",
-    "actuator_ctrlrange": "actuator_ctrllimited",
-    "actuator_forcerange": "actuator_forcelimited",
-    "actuator_actrange": "actuator_actlimited",
-}
-"""A range is of no meaning where it is not asked for."""
-
-
-def _touching(model: Any) -> np.ndarray:
-    paired = {int(g) for g in [*model.pair_geom1, *model.pair_geom2]}
-    masks = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
-    return np.array([bool(m) or i in paired for i, m in enumerate(masks)], dtype=bool)
-
-
-_OBJECTS = ("body", "joint", "geom", "site", "camera", "light", "tendon", "equality", "actuator", "sensor", "key")
+_OBJECTS = (
+    *("body", "joint", "geom", "site", "camera", "light", "tendon", "equality", "actuator", "sensor", "key"),
+    *("mesh", "hfield", "texture", "material"),
+)
 
 
 def _names(a: Any, b: Any) -> Iterator[str]:
@@ -159,6 +131,10 @@ _COUNTS = {
     "actuator": "nactuator",
     "sensor": "nsensor",
     "key": "nkey",
+    "mesh": "nmesh",
+    "hfield": "nhfield",
+    "texture": "ntex",
+    "material": "nmat",
 }
 
 

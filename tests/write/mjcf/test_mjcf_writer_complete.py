@@ -289,7 +289,7 @@ def test_the_walk_can_fail(tmp_path: Path) -> None:
 
 UNSET = {
     # what is said elsewhere, or cannot be said together with the rest
-    *("Node.origin", "Node.name_is_generated", "Extra.origin"),
+    *("Node.origin", "Node.name_is_generated", "Node.order", "Extra.origin"),
     *("Assembly.format", "Assembly.source", "Assembly.diagnostics"),
     *("Link.nested_in", "Joint.stacked", "Robot.static", "Keyframe.kinematic_poses", "Actuator.length_range"),
     *("Mesh.uri", "Mesh.path", "Mesh.submesh", "Mesh.center_submesh", "HeightField.path", "Mimic.axis"),

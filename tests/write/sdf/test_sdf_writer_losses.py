@@ -96,7 +96,7 @@ WHERE: dict[type, tuple[str, Callable[[Robot], Any]]] = {
 """For each kind of part its name and where it is in a robot."""
 
 _EXTRA = [Extra("mjcf", "custom", "<custom/>")]
-_NODE = {"extras": _EXTRA, "attributes": {"mjcf:class": "arm"}}
+_NODE = {"extras": _EXTRA, "attributes": {"mjcf:user": (1.0,)}}
 VALUES: dict[type, dict[str, Any]] = {
     Robot: {
         **_NODE,
@@ -255,7 +255,7 @@ VALUES: dict[type, dict[str, Any]] = {
 ELSEWHERE = {
     "Robot": {"links", "joints", "collision"},
     "Assembly": {"format", "source", "diagnostics"},
-    "Node": {"name", "name_is_generated", "origin"},
+    "Node": {"name", "name_is_generated", "origin", "order"},
     "Link": {"shapes", "pose", "nested_in"},
     "Shape": {"collision", "visual", "surface"},
     "VisualMaterial": {"texture"},

@@ -16,6 +16,7 @@ from kinema.backend import find_device, synchronise
 from kinema.foundation import KinemaError
 
 from .diagnostics_table import output_console
+from .reading import report_error
 
 
 def bench(
@@ -35,8 +36,7 @@ def bench(
         found = find_device(device)
         results, starts, singles = _measure(console, files, envs, found.name, seconds, startup=startup, free=free)
     except KinemaError as error:
-        console.print(f"[red]error[/red] {error}", highlight=False)
-        return 2
+        return report_error(error, json)
     synchronise(found)
     if plot is not None:
         plot.write_text(chart(results, f"Environment-steps a second on {found.name}"), encoding="utf-8")

@@ -42,3 +42,19 @@ class Meshes(enum.StrEnum):
     COPY = "copy"
     BAKE = "bake"
     REFERENCE = "reference"
+
+
+class BaseName(enum.StrEnum):
+    """What holds a robot's base."""
+
+    FIXED = "fixed"
+    FREE = "free"
+    UNSPECIFIED = "unspecified"
+
+
+class Drives(enum.StrEnum):
+    """What actuators that are made for joints follow."""
+
+    POSITION = "position"
+    VELOCITY = "velocity"
+    EFFORT = "effort"

@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from .choices import Driving, IntegratorName, Layout, Meshes, Precision
+from .choices import BaseName, Driving, IntegratorName, Layout, Meshes, Precision
+from .options import (
+    Command,
+    File,
+    Format,
+    Group,
+    Json,
+    OfActuators,
+    OfBase,
+    OfLayout,
+    OfMeshes,
+    SearchPath,
+    To,
+    Variant,
+    XacroArguments,
+)
 
 app = typer.Typer(
     name="kinema",
@@ -17,36 +32,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # which lets paragraphs flow
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    cls=Group,
 )
-
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd, .usdz, a CAD snapshot or .step.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-Format = Annotated[
-    str | None, typer.Option("--format", help="urdf, sdf, mjcf or usd; found out from the file when not given.")
-]
-SearchPath = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--package-path",
-        "-p",
-        metavar="DIR",
-        help="A folder that is, or holds, packages or models the file refers to. May be given several times.",
-    ),
-]
-Variant = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--variant",
-        metavar="/PRIM:SET=VARIANT",
-        help="Choose a variant of a USD stage instead of the one it selects. May be given several times.",
-    ),
-]
 
 
 def _some_time(value: float) -> float:
@@ -56,91 +43,118 @@ def _some_time(value: float) -> float:
     return value
 
 
-@app.command()
+@app.command(cls=Command)
 def info(
-    file: File, json: Json = False, format: Format = None, package_path: SearchPath = None, variant: Variant = None
+    file: File,
+    arguments: XacroArguments = None,
+    json: Json = False,
+    format: Format = None,
+    search_path: SearchPath = None,
+    variant: Variant = None,
+    base: OfBase = None,
 ) -> None:
     """Show what is in a robot file: a tree of links and joints with masses, limits and shapes.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
     from .info import run
+    from .reading import settings
 
-    raise typer.Exit(run(file, json=json, format=format, search_paths=package_path or [], variants=variant or []))
+    raise typer.Exit(run(file, settings(format, search_path, variant, arguments, base), json=json))
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     file: File,
+    arguments: XacroArguments = None,
     json: Json = False,
     format: Format = None,
-    package_path: SearchPath = None,
+    search_path: SearchPath = None,
     openusd: Annotated[
         bool, typer.Option("--openusd", help="Also run OpenUSD's own physics validators on a USD stage.")
     ] = False,
     variant: Variant = None,
+    base: OfBase = None,
 ) -> None:
     """Check a robot file and list every problem with its place and how to repair it.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
     from .check import run
+    from .reading import settings
 
-    paths, variants = package_path or [], variant or []
-    raise typer.Exit(run(file, json=json, format=format, search_paths=paths, openusd=openusd, variants=variants))
+    how = settings(format, search_path, variant, arguments, base)
+    raise typer.Exit(run(file, how, json=json, openusd=openusd))
 
 
-@app.command()
+@app.command(cls=Command)
 def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="The robot to read, in any format; or a folder of them.")
+        Path,
+        typer.Argument(
+            metavar="IN", help="The robot to read, in any format; - for the standard input; or a folder of robots."
+        ),
     ],
     target: Annotated[
         Path,
         typer.Argument(
             metavar="OUT",
-            help="The file to write: .usda, .usdc, .usd, .usdz, .urdf, .sdf or MJCF .xml. A folder where IN is one, or "
-            "where several formats are written.",
+            help="The file to write: .usda, .usdc, .usd, .usdz, .urdf, .sdf or MJCF .xml; - for the standard output. "
+            "Or a folder, with --to.",
         ),
     ],
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="FORMAT,...",
-            help="What to write: usda, usdc, usdz, urdf, sdf, mjcf; several with commas between, or all. By the suffix "
-            "of OUT when not given.",
-        ),
-    ] = None,
-    layout: Annotated[
-        Layout,
-        typer.Option("--layout", help="Of USD: every link inside the link that carries it, or all side by side."),
-    ] = Layout.NESTED,
-    meshes: Annotated[
-        Meshes,
-        typer.Option(
-            "--meshes",
-            help="copy: mesh files beside the output, as they are. bake: new OBJ files beside it, scale applied. "
-            "reference: the files where they lie; of USD, a file of triangles beside it. embed: inside the USD file, "
-            "else copied.",
-        ),
-    ] = Meshes.EMBED,
+    arguments: XacroArguments = None,
+    to: To = None,
+    layout: OfLayout = Layout.NESTED,
+    meshes: OfMeshes = Meshes.EMBED,
     layered: Annotated[
         bool, typer.Option("--layered", help="Of USD: a small file that loads geometry and physics from others.")
     ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact/--no-exact", help="Of USD: keep in full what single precision would cut off.")
+    ] = True,
+    base: OfBase = None,
+    actuators: OfActuators = None,
+    frames: Annotated[bool, typer.Option("--frames", help="Of URDF: frames become links without mass.")] = False,
+    package: Annotated[
+        str,
+        typer.Option(
+            "--package",
+            metavar="NAME",
+            help="Of URDF: the ROS package that meshes are referred to in; relative to the file when not given.",
+        ),
+    ] = "",
+    format_version: Annotated[
+        str,
+        typer.Option("--format-version", metavar="VERSION", help="Of URDF: 1.0 to 1.2; of SDFormat: 1.9 to 1.12."),
+    ] = "",
     robot: Annotated[
         str,
         typer.Option("--robot", metavar="NAME", help="Of URDF, which holds one robot: the one of several to write."),
     ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace even the file that is read, or one that it is made of.")
+    ] = False,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write all that was lost to this file, as JSON.")
+        Path | None,
+        typer.Option(
+            "--report", metavar="FILE", help="Write all that was lost to this file, as JSON.", show_default=False
+        ),
     ] = None,
+    json: Json = False,
     format: Format = None,
-    package_path: SearchPath = None,
+    search_path: SearchPath = None,
     variant: Variant = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=1, help="How many files of a folder to convert at once; else one per CPU."),
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            metavar="N",
+            help="How many files of a folder to convert at once; else one per CPU.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Convert a robot file to another format or layout, and list what could not be carried over.
@@ -151,46 +165,71 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     Exit status: 0 fine, also where something was lost, 1 the input has errors (all listed; the output was written), 2
     it could not be read or the output not be written.
     """
-    from . import convert as single, convert_batch as batch
+    from . import convert as single, convert_batch as batch, reading
 
-    settings = single.WriteSettings(layout.value, meshes.value, layered, robot)
-    how = single.ReadSettings(format, tuple(package_path or ()), tuple(variant or ()))
+    written = single.WriteSettings(
+        layout=layout.value,
+        meshes=meshes.value,
+        layered=layered,
+        robot=robot,
+        exact=exact,
+        version=format_version,
+        base="auto" if base is None else base.value,
+        frames=frames,
+        package=package,
+        actuators="" if actuators is None else actuators.value,
+        force=force,
+    )
+    how = reading.settings(format, search_path, variant, arguments)
+    showing = single.Showing(report, json)
     if source.is_dir() or (to is not None and ("," in to or to.strip().lower() == single.ALL)):
-        raise typer.Exit(batch.run(source, target, batch.Options(to, jobs, how, report, settings)))
-    raise typer.Exit(single.run(source, target, how, report=report, settings=settings, to=to))
+        raise typer.Exit(batch.run(source, target, batch.Options(to, jobs, how, showing, written)))
+    raise typer.Exit(single.run(source, target, how, settings=written, to=to, showing=showing))
 
 
-@app.command()
+@app.command(cls=Command)
 def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
     file: File,
-    envs: Annotated[int, typer.Option("--envs", "-n", min=1, help="How many copies to simulate at once.")] = 1,
-    steps: Annotated[int, typer.Option("--steps", "-s", min=1, help="How many steps to take.")] = 1000,
-    dt: Annotated[float, typer.Option("--dt", help="Time of a step [s].")] = 0.002,
+    arguments: XacroArguments = None,
+    envs: Annotated[
+        int, typer.Option("--envs", "-n", min=1, metavar="N", help="How many copies to simulate at once.")
+    ] = 1,
+    steps: Annotated[int, typer.Option("--steps", "-s", min=1, metavar="N", help="How many steps to take.")] = 1000,
+    dt: Annotated[float, typer.Option("--dt", metavar="SECONDS", help="Time of a step.")] = 0.002,
     device: Annotated[
-        str, typer.Option("--device", "-d", help="cpu, cuda:0, ..., or auto: a GPU where there is one.")
+        str,
+        typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto: a GPU where there is one."),
     ] = "cpu",
     integrator: Annotated[
         IntegratorName,
         typer.Option(
             "--integrator",
+            metavar="NAME",
             help="implicitfast: implicit in velocity. euler: semi-implicit. rk4: Runge and Kutta's, of fourth order.",
         ),
     ] = IntegratorName.IMPLICIT,
     precision: Annotated[
-        Precision, typer.Option("--precision", help="Numbers of 32 (single) or 64 (double) bits.")
+        Precision, typer.Option("--precision", metavar="NAME", help="Numbers of 32 (single) or 64 (double) bits.")
     ] = Precision.SINGLE,
     control: Annotated[
         Driving,
         typer.Option(
             "--control",
+            metavar="HOW",
             help="zero: no forces in joints, so that the robot falls or swings. hold: every joint stays where it "
             "starts. random: new targets within the limits every half second, different ones in each copy.",
         ),
     ] = Driving.ZERO,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random targets; the same seed, the same run.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Of the random targets; the same seed, the same run.")
+    ] = 0,
+    contacts: Annotated[bool, typer.Option("--contacts/--no-contacts", help="Whether shapes touch.")] = True,
+    limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Whether joints keep their limits.")] = True,
+    base: OfBase = None,
+    fixed: Annotated[bool, typer.Option("--fixed", help="Bolt the base down: the same as --base fixed.")] = False,
     json: Json = False,
     format: Format = None,
-    package_path: SearchPath = None,
+    search_path: SearchPath = None,
     variant: Variant = None,
 ) -> None:
     """Simulate many copies of a robot, and show how fast that was and where the joints ended up.
@@ -200,8 +239,11 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
     Exit status: 0 fine, 1 the file has errors (all listed), it cannot be simulated, or a copy went wrong, 2 it could
     not be read at all, or the device is not there.
     """
+    from .reading import settings
     from .simulate import Options, run
 
+    if fixed and base not in (None, BaseName.FIXED):
+        raise typer.BadParameter(f"--fixed and --base {base.value} contradict each other", param_hint="--fixed")
     options = Options(
         envs=envs,
         steps=steps,
@@ -211,13 +253,15 @@ def simulate(  # noqa: PLR0913, PLR0917  one for each option of the command
         precision=precision.value,
         control=control.value,
         seed=seed,
+        contacts=contacts,
+        limits=limits,
         json=json,
     )
-    paths, variants = package_path or [], variant or []
-    raise typer.Exit(run(file, options, format=format, search_paths=paths, variants=variants))
+    how = settings(format, search_path, variant, arguments, BaseName.FIXED if fixed else base)
+    raise typer.Exit(run(file, options, how))
 
 
-@app.command()
+@app.command(cls=Command)
 def doctor(json: Json = False) -> None:
     """Look at this machine: Python, packages, devices, the cache; test each device; say what is missing.
 
@@ -228,14 +272,20 @@ def doctor(json: Json = False) -> None:
     raise typer.Exit(run(json=json))
 
 
-@app.command()
+@app.command(cls=Command)
 def bench(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Robots to measure with, of any format.")],
-    envs: Annotated[str, typer.Option(help="Numbers of environments, separated by commas.")] = "4096",
-    device: Annotated[str, typer.Option(help="cpu, cuda:0, or auto for a GPU where there is one.")] = "auto",
-    seconds: Annotated[float, typer.Option(callback=_some_time, help="How long each measurement takes.")] = 1.0,
+    envs: Annotated[str, typer.Option(metavar="N,...", help="Numbers of environments, separated by commas.")] = "4096",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="cpu, cuda:0, or auto for a GPU where there is one.")
+    ] = "auto",
+    seconds: Annotated[
+        float, typer.Option(callback=_some_time, metavar="SECONDS", help="How long each measurement takes.")
+    ] = 1.0,
     json: Json = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw a chart.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Also draw a chart.", show_default=False)
+    ] = None,
     startup: Annotated[bool, typer.Option(help="Also measure the first step of a new process.")] = True,
     free: Annotated[bool, typer.Option("--free", help="Without limits, dry friction, mimics and loops.")] = False,
 ) -> None:
@@ -265,12 +315,12 @@ def _counts(envs: str) -> list[int]:
     return counts
 
 
-@app.command()
-def rules() -> None:
+@app.command(cls=Command)
+def rules(json: Json = False) -> None:
     """List the rules that `kinema check` applies, with their codes."""
     from .check import list_rules
 
-    raise typer.Exit(list_rules())
+    raise typer.Exit(list_rules(json=json))
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections import Counter
+import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table
 from rich.text import Text
 
 from kinema.description import Robot, World
-from kinema.foundation import KinemaError, ReadError, WriteError
-from kinema.write import FORMATS, Loss, LossReport, format_of, write
+from kinema.foundation import KinemaError, WriteError
+from kinema.write import FORMATS, LossReport, format_of, write
 
 from .choices import Layout, Meshes
 from .diagnostics_table import output_console, print_diagnostics
-from .reading import UNREADABLE, read_file, report_unreadable, status
+from .loss_table import print_losses
+from .reading import STANDARD, ReadSettings, named_input, print_json, read_file, report_error, status
 
-_STYLE = {"dropped": "bold red", "approximated": "yellow", "extension": "cyan"}
-_MEANING = {
-    "dropped": "not in the file",
-    "approximated": "close to what was meant",
-    "extension": "in the file, for readers that know it",
-}
-_MANY = 12
-"""How many losses of a kind are listed one by one; the report file has all of them."""
+ALL = "all"
+"""What `--to` calls every format there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +36,29 @@ class WriteSettings:
     layered: bool = False
     robot: str = ""
     """Which one of several, for URDF."""
+    exact: bool = True
+    version: str = ""
+    base: str = "auto"
+    frames: bool = False
+    package: str = ""
+    actuators: str = ""
+    force: bool = False
 
     def write(self, described: Robot | World, target: Path, format: str, robot: str = "") -> LossReport:
         """Write a description so; `robot` overrules the settings' own."""
-        one = robot or (self.robot if format == "urdf" else "")
-        how = {"layout": self.layout, "meshes": self.meshes, "layered": self.layered, "robot": one}
+        how = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        how["robot"] = robot or (self.robot if format == "urdf" else "")
+        how["version"] = self.version if format in ("urdf", "sdf") else ""
         return write(described, target, format=format, **how)
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """How the input is read; see `kinema.read`."""
+class Showing:
+    """What the user is shown."""
 
-    format: str | None = None
-    search_paths: Sequence[Path] = ()
-    variants: Sequence[str] = ()
-
-
-ALL = "all"
-"""What `--to` calls every format there is."""
+    report: Path | None = None
+    """The file for all losses."""
+    json: bool = False
 
 
 def formats_named(to: str) -> dict[str, tuple[str, str]]:
@@ -84,74 +84,85 @@ def run(
     target: Path,
     how: ReadSettings,
     *,
-    report: Path | None,
     settings: WriteSettings,
     to: str | None = None,
+    showing: Showing | None = None,
 ) -> int:
     """Convert a file; the exit status."""
-    console = output_console()
+    showing = showing or Showing()
     try:
-        chosen = format_of(target) if to is None else format_named(to)[0]
-        with Status("reading", console=Console(stderr=True)) as progress:
-            described = read_file(source, how.format, how.search_paths, how.variants)
+        file, chosen = _target(source, target, to)
+        with named_input(source, how) as (name, reading), Status("reading", console=Console(stderr=True)) as progress:
+            described = read_file(name, reading)
             progress.update("writing")
-            losses = settings.write(described, target, chosen)
-        if report is not None:
-            _save(losses, report)
-    except ReadError as error:
-        return report_unreadable(error, as_json=False)
+            if target == STANDARD:
+                losses = _to_standard_output(described, file, chosen, settings)
+            else:
+                losses = settings.write(described, file, chosen)
+        if showing.report is not None:
+            save(losses.to_json(), showing.report)
     except KinemaError as error:
-        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
-        return UNREADABLE
-    print_diagnostics(console, described.diagnostics.items, brief=True)
-    print_losses(console, losses)
-    n_links, n_joints = len(described.links), len(described.joints)
-    console.print(Text.assemble(("✓ ", "bold green"), f"{target}: {n_links} links, {n_joints} joints, {_sum(losses)}"))
+        return report_error(error, showing.json)
+    if showing.json:
+        _print_json(source, target if target == STANDARD else file, described, losses)
+    else:
+        console = Console(stderr=True, highlight=False) if target == STANDARD else output_console()
+        _print(console, str(file) if target != STANDARD else "standard output", described, losses)
     return status(described.diagnostics.items)
 
 
-def _save(losses: LossReport, report: Path) -> None:
+def _target(source: Path, target: Path, to: str | None) -> tuple[Path, str]:
+    """The file to write and its format; in a folder it is called as the source is."""
+    if target == STANDARD:
+        if to is None:
+            raise WriteError("-: say what to write to the standard output, as in --to urdf")
+        format, suffix = format_named(to)
+        return Path(f"robot{suffix}"), format
+    if not target.is_dir() and not str(target).endswith(("/", "\\")):
+        return target, format_of(target) if to is None else format_named(to)[0]
+    if to is None:
+        raise WriteError(f"{target}: this is a folder; say what to write into it, as in --to usda")
+    format, suffix = format_named(to)
+    stem = "robot" if source == STANDARD else source.name.removesuffix(source.suffix).removesuffix(".urdf")
+    return target / f"{stem}{suffix}", format
+
+
+def _to_standard_output(described: Robot | World, name: Path, format: str, settings: WriteSettings) -> LossReport:
+    """One file to the standard output; meshes stay where they lie, as nothing can be put beside it."""
+    if format != "usd" and settings.meshes == Meshes.EMBED.value:
+        settings = dataclasses.replace(settings, meshes=Meshes.REFERENCE.value)
+    with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
+        file = Path(folder) / name
+        losses = settings.write(described, file, format)
+        beside = sorted(str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file() and p != file)
+        if beside:
+            raise WriteError(
+                f"-: {beside[0]} would have to lie beside it, which the standard output cannot have; write to a file, "
+                "or what holds everything (--to usdz)"
+            )
+        sys.stdout.flush()
+        sys.stdout.buffer.write(file.read_bytes())
+        sys.stdout.buffer.flush()
+    losses.path = str(STANDARD)
+    return losses
+
+
+def save(report: object, file: Path) -> None:
+    """Write a report as JSON."""
     try:
-        report.write_text(json.dumps(losses.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise WriteError(f"{report}: {error.strerror or error}") from None
+        raise WriteError(f"{file}: {error.strerror or error}") from None
 
 
-def _sum(losses: LossReport) -> str:
-    if not losses:
-        return "nothing lost"
-    counts = Counter(loss.action.value for loss in losses)
-    return ", ".join(f"{counts[action]} {action}" for action in _STYLE if counts[action])
+def _print_json(source: Path, target: Path, described: Robot | World, losses: LossReport) -> None:
+    diagnostics: Sequence[object] = [d.to_json() for d in described.diagnostics]
+    print_json({"file": str(source), "output": str(target), "report": losses.to_json(), "diagnostics": diagnostics})
 
 
-def print_losses(console: Console, losses: LossReport) -> None:
-    """A table for each kind of loss; what many elements have in common is one row."""
-    for action, style in _STYLE.items():
-        found = [loss for loss in losses if loss.action.value == action]
-        if found:
-            console.print(_table(action, style, found))
-
-
-def _table(action: str, style: str, found: Sequence[Loss]) -> Table:
-    title = f"{len(found)} {action} ({_MEANING[action]})"
-    table = Table(title=title, title_justify="left", title_style=style, box=None, padding=(0, 2, 0, 0))
-    table.add_column("of", overflow="fold", max_width=44)
-    table.add_column("what", overflow="fold", ratio=1)
-    groups: dict[tuple[str, str, str], list[Loss]] = {}
-    for loss in found:
-        groups.setdefault((loss.kind, loss.what, loss.how), []).append(loss)
-    for (kind, what, how), members in groups.items():
-        text = Text(what)
-        if how:
-            text.append(f"\n→ {how}", style="italic dim")
-        table.add_row(Text(_names(kind, members)), text)
-    return table
-
-
-def _names(kind: str, members: Sequence[Loss]) -> str:
-    named = [loss.name for loss in members if loss.name]
-    noun = kind if len(members) == 1 else f"{len(members)} {kind}s"
-    if not named:
-        return noun
-    more = f" and {len(named) - _MANY} more" if len(named) > _MANY else ""
-    return f"{noun} {', '.join(named[:_MANY])}{more}"
+def _print(console: Console, target: str, described: Robot | World, losses: LossReport) -> None:
+    print_diagnostics(console, described.diagnostics.items, brief=True)
+    print_losses(console, losses)
+    n_links, n_joints = len(described.links), len(described.joints)
+    words = f"{target}: {n_links} links, {n_joints} joints, {losses.summary()}"
+    console.print(Text.assemble(("✓ ", "bold green"), words))

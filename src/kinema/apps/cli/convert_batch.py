@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -18,11 +17,11 @@ from kinema.description import Robot, World
 from kinema.foundation import KinemaError, Severity, WriteError, clean_name, unique_name
 from kinema.write import LossReport
 
-from .convert import ReadSettings, WriteSettings, formats_named
+from .convert import Showing, WriteSettings, formats_named, save
 from .diagnostics_table import output_console
 from .find_robots import find_robots
 from .processes import Outcome, default_jobs, work_on_all
-from .reading import FINE, HAS_ERRORS, UNREADABLE, read_file
+from .reading import FINE, HAS_ERRORS, UNREADABLE, ReadSettings, print_json, read_file, report_error
 
 MOST_SECONDS = 600.0
 """How long one file may take."""
@@ -72,7 +71,7 @@ class Options:
     """What to write, as formats or suffixes with commas between."""
     jobs: int | None = None
     reading: ReadSettings = field(default_factory=ReadSettings)
-    report: Path | None = None
+    showing: Showing = field(default_factory=Showing)
     settings: WriteSettings = field(default_factory=WriteSettings)
 
 
@@ -81,12 +80,15 @@ def run(source: Path, out: Path, options: Options) -> int:
     folder = source if source.is_dir() else source.parent
     try:
         outcomes = _convert_all(plan(source, out, options), options.jobs or default_jobs())
-        if options.report is not None:
-            _save(outcomes, folder, options.report)
+        entries = _entries(outcomes, folder)
+        if options.showing.report is not None:
+            save(entries, options.showing.report)
     except KinemaError as error:
-        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
-        return UNREADABLE
-    print_outcomes(output_console(), outcomes, folder, out)
+        return report_error(error, options.showing.json)
+    if options.showing.json:
+        print_json({"file": str(source), "output": str(out), "conversions": entries})
+    else:
+        print_outcomes(output_console(), outcomes, folder, out)
     return max(map(_status, outcomes), default=FINE)
 
 
@@ -107,8 +109,10 @@ def plan(source: Path, out: Path, options: Options) -> list[Job]:
         place = out if len(formats) == 1 else out / to
         targets = target_names([f.relative_to(folder) for f in files], suffix, apart=format != "usd")
         for file, target in zip(files, targets, strict=True):
-            if (place / target).resolve() in sources:
-                raise WriteError(f"{place / target}: this would be written over a file that is to be read")
+            if (place / target).resolve() in sources and not options.settings.force:
+                raise WriteError(
+                    f"{place / target}: this would be written over a file that is to be read; --force does so"
+                )
             work.append(Job(file, place / target, to, format, options.reading, options.settings))
     work.sort(key=lambda job: files.index(job.source))
     return work
@@ -141,8 +145,7 @@ def target_names(files: Sequence[Path], suffix: str, *, apart: bool) -> list[Pat
 def convert_one(job: Job) -> Converted:
     """Convert one file, in a process of its own."""
     begin = time.perf_counter()
-    how = job.reading
-    described = read_file(job.source, how.format, how.search_paths, how.variants)
+    described = read_file(job.source, job.reading)
     job.target.parent.mkdir(parents=True, exist_ok=True)
     reports = [
         (target, job.settings.write(described, target, job.format, robot)) for target, robot in _outputs(job, described)
@@ -255,8 +258,9 @@ def _why(outcome: Outcome[Job, Converted]) -> str:
     return why
 
 
-def _save(outcomes: Sequence[Outcome[Job, Converted]], folder: Path, report: Path) -> None:
-    entries = [
+def _entries(outcomes: Sequence[Outcome[Job, Converted]], folder: Path) -> list[dict[str, object]]:
+    """All that is known of each conversion, as JSON values."""
+    return [
         {
             "file": _name(o, folder),
             "to": o.task.to,
@@ -267,7 +271,3 @@ def _save(outcomes: Sequence[Outcome[Job, Converted]], folder: Path, report: Pat
         }
         for o in outcomes
     ]
-    try:
-        report.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise WriteError(f"{report}: {error.strerror or error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +24,9 @@ _FILE_WIDTH = 180
 def output_console() -> Console:
     """Where results are printed."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_FILE_WIDTH)
+    if console.is_terminal or os.environ.get("COLUMNS", "").isdigit():
+        return console  # which knows its width
+    return Console(highlight=False, width=_FILE_WIDTH)
 
 
 def speaker(diagnostic: Diagnostic) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -15,23 +14,22 @@ from rich.text import Text
 from rich.tree import Tree
 
 from kinema.description import Axis, AxisMotion, Joint, KinematicTree, Link, Robot, Shape, TreeEdge, World
-from kinema.foundation import ReadError
+from kinema.foundation import KinemaError
 
 from .diagnostics_table import output_console, print_diagnostics
 from .info_json import describe
-from .reading import read_file, report_unreadable, status
+from .reading import ReadSettings, named_input, print_json, read_file, report_error, status
 
 
-def run(
-    file: Path, *, json: bool, format: str | None, search_paths: Sequence[Path], variants: Sequence[str] = ()
-) -> int:
+def run(file: Path, how: ReadSettings, *, json: bool) -> int:
     """Print the file's contents; the exit status."""
     try:
-        described = read_file(file, format, search_paths, variants)
-    except ReadError as error:
-        return report_unreadable(error, json)
+        with named_input(file, how) as (name, reading):
+            described = read_file(name, reading)
+    except KinemaError as error:
+        return report_error(error, json)
     if json:
-        print(json_module.dumps(describe(described), ensure_ascii=False))  # noqa: T201
+        print_json(describe(described))
     else:
         _print(described)
     return status(described.diagnostics.items)

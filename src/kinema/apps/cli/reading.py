@@ -3,31 +3,90 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kinema.description import Robot, World
-from kinema.foundation import Diagnostic, ReadError, Severity, collect
+from kinema.description import Base, Robot, World, with_base
+from kinema.foundation import Diagnostic, KinemaError, ReadError, Severity, collect
 from kinema.read import read
 
 FINE, HAS_ERRORS, UNREADABLE = 0, 1, 2
 """Exit status."""
+STANDARD = Path("-")
+"""What the standard input and output are called."""
+_MOST_BYTES = 512 * 2**20
+_BEGINNINGS = {
+    b"#usda": ".usda",
+    b"PXR-USDC": ".usdc",
+    b"PK\x03\x04": ".usdz",
+    b"ISO-10303-21": ".step",
+    b"{": ".json",
+}
 
 
-def read_file(
-    file: Path, format: str | None, search_paths: Sequence[Path], variants: Sequence[str] = ()
-) -> Robot | World:
-    """The description; diagnostics are collected, to be shown by the command.
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """How the input is read; see `kinema.read`."""
 
-    Args:
-        file: what to read.
-        format: its format; None to find out.
-        search_paths: folders of packages and models.
-        variants: choices of a USD stage, as `chosen_variants` takes them.
+    format: str | None = None
+    search_paths: Sequence[Path] = ()
+    variants: Sequence[str] = ()
+    """Choices of a USD stage, as `chosen_variants` takes them."""
+    arguments: Sequence[str] = ()
+    """Of a xacro file, as `chosen_arguments` takes them."""
+    base: str = ""
+    """What holds the base; empty for what the file says."""
+
+
+def settings(
+    format: str | None,
+    search_paths: Sequence[Path] | None,
+    variants: Sequence[str] | None,
+    arguments: Sequence[str] | None,
+    base: str | None = None,
+) -> ReadSettings:
+    """What the command line asks for; options that are not given are None."""
+    return ReadSettings(format, tuple(search_paths or ()), tuple(variants or ()), tuple(arguments or ()), base or "")
+
+
+def read_file(file: Path, how: ReadSettings) -> Robot | World:
+    """The description; diagnostics are collected, to be shown by the command."""
+    options: dict[str, Any] = {}
+    if how.variants:
+        options["variants"] = chosen_variants(how.variants)
+    if how.arguments:
+        options["arguments"] = chosen_arguments(how.arguments)
+    described = read(file, format=how.format, search_paths=list(how.search_paths), policy=collect, **options)
+    return with_base(described, Base(how.base)) if how.base else described
+
+
+@contextmanager
+def named_input(file: Path, how: ReadSettings) -> Iterator[tuple[Path, ReadSettings]]:
+    """The file to read and how; the standard input as a file that lasts as long as it is needed.
+
+    What it refers to is looked for in the current folder.
     """
-    options: dict[str, Any] = {"variants": chosen_variants(variants)} if variants else {}
-    return read(file, format=format, search_paths=list(search_paths), policy=collect, **options)
+    if file != STANDARD:
+        yield file, how
+        return
+    data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ReadError(f"the standard input has more than {_MOST_BYTES} bytes, which are not read")
+    if not data.strip():
+        raise ReadError("the standard input is empty")
+    begin = data.lstrip()
+    suffix = next((s for word, s in _BEGINNINGS.items() if begin.startswith(word)), ".xml")
+    if suffix == ".xml" and b"xacro:" in data:
+        suffix = ".xacro"
+    with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
+        copy = Path(folder) / f"stdin{suffix}"
+        copy.write_bytes(data)
+        yield copy, replace(how, search_paths=[*how.search_paths, Path.cwd()])
 
 
 def chosen_variants(words: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -42,16 +101,35 @@ def chosen_variants(words: Sequence[str]) -> dict[str, dict[str, str]]:
     return result
 
 
-def report_unreadable(error: ReadError, as_json: bool) -> int:
+def chosen_arguments(words: Sequence[str]) -> dict[str, str]:
+    """Values by name, from words like `wheels:=4`."""
+    result: dict[str, str] = {}
+    for word in words:
+        name, given, value = word.partition(":=")
+        if not (name and given):
+            raise ReadError(
+                f"{word}: this is not of the form name:=value, which is how xacro files are given arguments"
+            )
+        result[name] = value
+    return result
+
+
+def report_error(error: KinemaError, as_json: bool) -> int:
     """Say in one line why there is nothing to show."""
     from rich.console import Console
     from rich.text import Text
 
     if as_json:
-        print(json.dumps({"error": str(error), "diagnostics": [d.to_json() for d in error.diagnostics]}))  # noqa: T201
+        found = [d.to_json() for d in error.diagnostics]
+        print_json({"error": str(error), "diagnostics": found})
     else:
         Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
     return UNREADABLE
+
+
+def print_json(value: object) -> None:
+    """One object on the standard output."""
+    print(json.dumps(value, ensure_ascii=False))  # noqa: T201
 
 
 def status(diagnostics: Sequence[Diagnostic]) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_module
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +16,21 @@ from rich.table import Table
 from rich.text import Text
 
 from kinema.backend import synchronise
-from kinema.description import Robot, World
+from kinema.description import Base, JointKind, Robot, World
 from kinema.foundation import Diagnostic, KinemaError, ReadError
 from kinema.scene import Entity, Scene
 
 from .diagnostics_table import output_console, print_diagnostics
-from .reading import HAS_ERRORS, UNREADABLE, read_file, report_unreadable, status
+from .reading import (
+    HAS_ERRORS,
+    UNREADABLE,
+    ReadSettings,
+    named_input,
+    print_json,
+    read_file,
+    report_error,
+    status,
+)
 
 REDRAW = 0.5
 """Seconds between random targets."""
@@ -45,6 +52,8 @@ class Options:
     precision: str
     control: str
     seed: int
+    contacts: bool
+    limits: bool
     json: bool
 
 
@@ -66,9 +75,7 @@ class Result:
         return [*self.entity.description.diagnostics.items, *self.scene.diagnostics.items]
 
 
-def run(
-    file: Path, options: Options, *, format: str | None, search_paths: Sequence[Path], variants: Sequence[str] = ()
-) -> int:
+def run(file: Path, options: Options, how: ReadSettings) -> int:
     """Simulate a file and print a summary; the exit status."""
     try:
         scene = Scene(
@@ -76,19 +83,21 @@ def run(
             device=options.device,
             precision=options.precision,
             integrator=options.integrator,
+            contacts=options.contacts,
+            limits=options.limits,
             quiet=options.json,
         )
         began = time.perf_counter()
-        with Status("reading", console=Console(stderr=True)):
-            described = read_file(file, format, search_paths, variants)
+        with named_input(file, how) as (name, reading), Status("reading", console=Console(stderr=True)):
+            described = read_file(name, reading)
         result = _simulate(scene, described, options, time.perf_counter() - began)
     except ReadError as error:
-        return report_unreadable(error, options.json)
+        return report_error(error, options.json)
     except KinemaError as error:
         return _report_refusal(error, options.json)
     broken = np.flatnonzero(result.scene.get_error_envs_mask())
     if options.json:
-        print(json_module.dumps(_summary(file, options, result, broken), ensure_ascii=False))  # noqa: T201
+        print_json(_summary(file, options, result, broken))
     else:
         _print(file, options, result, broken)
     return HAS_ERRORS if len(broken) else status(result.diagnostics)
@@ -96,12 +105,9 @@ def run(
 
 def _report_refusal(error: KinemaError, as_json: bool) -> int:
     """A model that cannot be simulated is the file's fault; anything else, the command's."""
-    if as_json:
-        found = [d.to_json() for d in error.diagnostics]
-        print(json_module.dumps({"error": str(error), "diagnostics": found}, ensure_ascii=False))  # noqa: T201
-    else:
+    if not as_json:
         print_diagnostics(output_console(), error.diagnostics)
-        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
+    report_error(error, as_json)
     return HAS_ERRORS if error.diagnostics else UNREADABLE
 
 
@@ -201,6 +207,7 @@ def _summary(file: Path, options: Options, result: Result, broken: np.ndarray) -
         "dt": options.dt,
         "integrator": options.integrator,
         "precision": options.precision,
+        "base": base_of(entity.description),
         "control": options.control,
         "device": scene.running.engine.device.name,
         "sim_time": scene.time,
@@ -227,6 +234,29 @@ def _summary(file: Path, options: Options, result: Result, broken: np.ndarray) -
     }
 
 
+def base_of(described: Robot | World) -> dict[str, str]:
+    """What holds each robot that can move: `fixed`, `free`, `joints` of its own, or `assumed fixed`."""
+    robots = described.robots if isinstance(described, World) else [described]
+    return {robot.name: _held(robot) for robot in robots if not robot.static}
+
+
+def _held(robot: Robot) -> str:
+    tree = robot.tree()
+    to_world = [joint for edge in tree.edges if edge.parent is None for joint in edge.joints]
+    if not tree.roots:
+        if any(joint.kind is JointKind.FREE for joint in to_world):
+            return "free"
+        return "joints" if any(joint.n_dofs for joint in to_world) else "fixed"
+    return "assumed fixed" if robot.base is Base.UNSPECIFIED else robot.base.value
+
+
+def _base_words(bases: dict[str, str]) -> str:
+    words = sorted(set(bases.values()))
+    text = ", ".join(words) or "nothing moves"
+    unsaid = "assumed fixed" in words
+    return f"{text}: the file does not say; --base fixed or free decides" if unsaid else text
+
+
 def _finite(values: np.ndarray | tuple[float, ...]) -> list[float | None]:
     """JSON has no NaN."""
     return [float(x) if np.isfinite(x) else None for x in values]
@@ -240,6 +270,7 @@ def _print(file: Path, options: Options, result: Result, broken: np.ndarray) -> 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     rows = {
         "robot": f"{data['robot']}: {data['n_links']} links, {data['n_dofs']} degrees of freedom",
+        "base": _base_words(data["base"]),
         "environments": f"{options.envs:,} on {data['device']}, {options.precision} precision",
         "steps": f"{options.steps:,} of {options.dt:g} s ({options.integrator}), control: {options.control}",
         "simulated": f"{data['sim_time']:.4g} s in each environment",

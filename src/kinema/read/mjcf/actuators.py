@@ -97,12 +97,14 @@ def _first_output(model: Any, number: int) -> int:
 def _settings(reading: Reading, number: int, actuator: Actuator) -> None:
     """Everything else that MuJoCo has."""
     model = reading.model
+    control = first_control(model, number)
     element = reading.element("actuators", number)
     samples = tuple(int(n) for n in model.actuator_history[number]) if hasattr(model, "actuator_history") else ()
     actuator.settings = given(
         {
             mjcf.SHORTCUT: "" if element is None else element.tag,
             mjcf.GROUP: int(model.actuator_group[number]),
+            mjcf.UNUSED_RANGE: () if model.actuator_ctrllimited[control] else floats(model.actuator_ctrlrange[control]),
             mjcf.ACTEARLY: bool(model.actuator_actearly[number]),
             mjcf.N_ACTIVATIONS: int(model.actuator_actnum[number]),
             mjcf.N_CONTROLS: n_controls(model, number) if n_controls(model, number) > 1 else 0,

@@ -10,6 +10,7 @@ from kinema.foundation import Diagnostics, unique_name
 from kinema.words import mjcf
 
 from .actuators import actuators
+from .bases import let_go, loose_bodies
 from .bodies import link_of
 from .components import WORLD_BODY, Components, components
 from .constraints import constraints
@@ -53,9 +54,11 @@ def describe(compiled: Compiled, diagnostics: Diagnostics) -> Robot | World:
 
 def _robot(reading: Reading, geoms: Geoms, bodies: list[int], joint_names: set[str]) -> Robot:
     """The links and joints of one mechanism."""
+    links = [link_of(reading, body, geoms.shapes_of(body)) for body in bodies]
+    joints = [joint for body in bodies for joint in joints_of(reading, body, joint_names)]
     return Robot(
-        links=[link_of(reading, body, geoms.shapes_of(body)) for body in bodies],
-        joints=[joint for body in bodies for joint in joints_of(reading, body, joint_names)],
+        links=links,
+        joints=let_go(links, joints, loose_bodies(reading)),
         origin=reading.origin("bodies", bodies[0]),
         collision=_rules(reading),
     )
@@ -86,7 +89,8 @@ def _fill(reading: Reading, whole: Robot | World, homes: list[Assembly], parts: 
     """Everything else goes to the robot that it is about, and to the world where it is about several or none."""
 
     def share(items: Iterable[tuple[set[int], Any]], place: str) -> None:
-        for bodies, item in items:
+        for number, (bodies, item) in enumerate(items):
+            item.order = number if isinstance(whole, World) else None
             owner = parts.owner(bodies)
             home = whole if owner is None else homes[owner]
             getattr(home, place).append(item)
@@ -124,6 +128,11 @@ def _finish(reading: Reading, whole: Robot | World) -> None:
     whole.gravity = gravity(reading.model)
     whole.options = options(reading.model)
     whole.extras += leftovers(reading)
+    whole.attributes[mjcf.key(mjcf.ASSETS)] = {
+        kind: ["" if name.generated else name.text for name in reading.names[kind]]
+        for kind in mjcf.ASSET_ORDER
+        if reading.names[kind]
+    }
     paths = reading.compiled.prepared.paths
     kept = {uri: path for uri, path in paths.items() if any(uri in extra.text for extra in whole.extras)}
     if kept:

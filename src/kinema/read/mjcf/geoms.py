@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Geometry, Mesh, Plane, Shape, Sphere
+from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Shape, Sphere
 from kinema.foundation import Pose
 from kinema.words import mjcf
 
 from .engine import mujoco
 from .joints import class_of
 from .leftovers import plugins_of
-from .materials import surface_of, visual_material
+from .materials import differs_from_default, surface_of, visual_material
 from .meshes import MeshAssets, collision_mesh, height_field
 from .reading import Reading, floats, pose_of, set_given
 
@@ -130,8 +130,13 @@ class Geoms:
                 mjcf.MESH_INERTIA: self._mesh_inertia(shape.geometry, geom),
                 mjcf.FITTED_MESH: "" if isinstance(shape.geometry, Mesh) or spec is None else spec.meshname,
                 mjcf.CLASS: class_of(self.reading, "geoms", geom),
+                mjcf.ASSET_NAME: self._asset_name(shape.geometry, geom),
             },
         )
+        if not shape.collision:
+            surface = surface_of(model, geom)
+            if differs_from_default(surface):
+                shape.attributes[mjcf.key(mjcf.UNUSED_SURFACE)] = surface
         if hasattr(model, "geom_castshadow") and not model.geom_castshadow[geom]:
             shape.attributes[mjcf.key(mjcf.CASTSHADOW)] = False
         if not shape.attributes.keys().isdisjoint((mjcf.key(mjcf.SURFACEVEL), mjcf.key(mjcf.ADHESION))):
@@ -139,6 +144,14 @@ class Geoms:
             self.reading.warning("contact-feature", message, shape.origin)
         if isinstance(shape.geometry, Plane) and floats(model.geom_size[geom]) != (0.0, 0.0, 1.0):
             shape.attributes[mjcf.key(mjcf.SIZE)] = floats(model.geom_size[geom])
+        if isinstance(shape.geometry, HeightField) and not shape.geometry.heights.any():
+            # the heights do not tell how high they could be
+            shape.attributes[mjcf.key(mjcf.SIZE)] = floats(model.hfield_size[int(model.geom_dataid[geom])])
+
+    def _asset_name(self, geometry: Geometry, geom: int) -> str:
+        kind = {Mesh: mjcf.MESH, HeightField: mjcf.HFIELD}.get(type(geometry), "")
+        number = int(self.reading.model.geom_dataid[geom])
+        return self.reading.names[kind][number].text if kind and number >= 0 else ""
 
     def _mesh_inertia(self, geometry: Geometry, geom: int) -> str:
         """How MuJoCo makes a mesh's inertia, where that is not its default way."""

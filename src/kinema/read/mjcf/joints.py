@@ -117,6 +117,7 @@ def _settings(reading: Reading, number: int, joint: Joint) -> None:
         joint.attributes,
         {
             mjcf.GROUP: int(model.jnt_group[number]),
+            mjcf.UNUSED_RANGE: () if model.jnt_limited[number] else floats(model.jnt_range[number]),
             mjcf.ACTUATORFRCRANGE: force_range,
             mjcf.ACTUATORGRAVCOMP: bool(model.jnt_actgravcomp[number]),
             mjcf.STIFFNESSPOLY: polynomial(model, "jnt_stiffnesspoly", number),

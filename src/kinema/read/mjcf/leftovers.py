@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from kinema.description import Extra
 from kinema.read.xml_text import XmlElement
 from kinema.words import mjcf
 
-from .reading import Reading
+from .bases import is_note
+from .reading import Reading, floats
 
 _LOUD = {
     mjcf.FLEXCOMP: ("deformable", "the deformable body is kept as text; only the bodies that carry it are read"),
@@ -22,7 +25,7 @@ def leftovers(reading: Reading) -> list[Extra]:
     kept: list[Extra] = []
     for document in reading.compiled.prepared.document.all_documents():
         for section in document.root.children:
-            if section.tag in mjcf.KEPT_SECTIONS and (section.children or section.attributes):
+            if section.tag in mjcf.KEPT_SECTIONS and not _says_nothing(section):
                 kept.append(_extra(section))
             elif section.tag == mjcf.ASSET:
                 kept += [_extra(e) for e in section.children if e.tag in (mjcf.TEXTURE, mjcf.SKIN)]
@@ -30,7 +33,12 @@ def leftovers(reading: Reading) -> list[Extra]:
             if element.tag == mjcf.FLEXCOMP:
                 kept.append(_extra(element))
         _say(reading, document.root)
-    return kept + [_extra(e) for e in _unused_assets(reading)]
+    return kept + list(_unused_assets(reading))
+
+
+def _says_nothing(section: XmlElement) -> bool:
+    """Whether a section is empty, but for notes of our own that were read."""
+    return not section.attributes and all(is_note(child) for child in section.children)
 
 
 def plugins_of(reading: Reading, kind: str, number: int) -> list[Extra]:
@@ -55,7 +63,7 @@ def _say(reading: Reading, root: XmlElement) -> None:
             reading.warning(code, f'<{element.tag}> "{name}": {message}', element.origin)
 
 
-def _unused_assets(reading: Reading) -> Iterator[XmlElement]:
+def _unused_assets(reading: Reading) -> Iterator[Extra]:
     """Materials, meshes and height fields that no geom or site shows."""
     model = reading.model
     used_materials = {int(m) for table in (model.geom_matid, model.site_matid, model.tendon_matid) for m in table}
@@ -73,7 +81,16 @@ def _unused_assets(reading: Reading) -> Iterator[XmlElement]:
         for number in set(range(count)) - used:
             element = reading.element(kind, number)
             if element is not None:
-                yield element
+                yield _with_scale(_extra(element), element, reading.spec(kind, number))
+
+
+def _with_scale(extra: Extra, element: XmlElement, spec: Any) -> Extra:
+    """A mesh with the scale that its class gives it; the text alone does not tell."""
+    scale = floats(spec.scale) if element.tag == mjcf.MESH and spec is not None else ()
+    if "scale" in element.attributes or not scale or scale == (1.0, 1.0, 1.0):
+        return extra
+    given = " ".join(map(repr, scale))
+    return dataclasses.replace(extra, text=extra.text.replace("<mesh", f'<mesh scale="{given}"', 1))
 
 
 def _extra(element: XmlElement) -> Extra:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from kinema.description import PhysicsMaterial, VisualMaterial
@@ -12,6 +13,8 @@ from .reading import Reading, floats, rgba, set_given, short_floats, solver_para
 from .textures import add_textures
 
 _DEFAULT_COLOR = (0.5, 0.5, 0.5, 1.0)
+_DEFAULT_SOLREF = (0.02, 1.0)
+_DEFAULT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)
 _GAP_BEYOND_MARGIN = (3, 9)
 """Since this version of MuJoCo the gap lies beyond the margin; before, it was its outer part."""
 
@@ -66,6 +69,19 @@ def surface_of(model: Any, geom: int) -> PhysicsMaterial:
         solmix=float(model.geom_solmix[geom]),
         solver=solver_parameters(model.geom_solref[geom], model.geom_solimp[geom], margin),
     )
+
+
+def differs_from_default(surface: PhysicsMaterial) -> bool:
+    """Whether a geom's surface is not the one that MuJoCo gives by itself."""
+    plain = PhysicsMaterial(
+        static_friction=1.0,
+        dynamic_friction=1.0,
+        torsional_friction=0.005,
+        rolling_friction=0.0001,
+        contact_dimension=3,
+        solver=solver_parameters(_DEFAULT_SOLREF, _DEFAULT_SOLIMP, 0.0),
+    )
+    return any(getattr(surface, f.name) != getattr(plain, f.name) for f in dataclasses.fields(surface))
 
 
 def pair_surface(model: Any, pair: int) -> PhysicsMaterial:

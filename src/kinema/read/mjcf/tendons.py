@@ -45,6 +45,7 @@ def _tendon(reading: Reading, number: int) -> Tendon:
         {
             mjcf.MATERIAL: look.name,
             mjcf.GROUP: int(model.tendon_group[number]),
+            mjcf.UNUSED_RANGE: () if model.tendon_limited[number] else floats(model.tendon_range[number]),
             mjcf.STIFFNESSPOLY: polynomial(model, "tendon_stiffnesspoly", number),
             mjcf.DAMPINGPOLY: polynomial(model, "tendon_dampingpoly", number),
             mjcf.SPRINGYIELD: float(getattr(model, "tendon_springyield", (0.0,) * model.ntendon)[number]),

@@ -70,6 +70,9 @@ def verbatim(cursor: Cursor) -> Extra:
 
 def finish(cursor: Cursor) -> list[Extra]:
     """Everything that was not asked for, kept verbatim: custom elements with a note, unknown ones with a warning."""
+    for name, meaning in sdf.OWN_NAMESPACE.items():
+        if cursor.element.attributes.get(name) == meaning:
+            cursor.seen.add(f"@{name}")  # what is in it was read
     custom = [c.tag for c in cursor.element.children if ":" in c.tag and c.tag not in cursor.seen]
     custom += [f"@{a}" for a in cursor.element.attributes if ":" in a]
     for tag in dict.fromkeys(c for c in custom if not c.startswith("@xmlns")):

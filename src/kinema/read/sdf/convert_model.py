@@ -271,7 +271,9 @@ class RobotBuilder:
         if robot.static:
             robot.base = Base.FIXED
         else:
-            robot.base = Base.FREE if robot.tree().roots else Base.FIXED
+            unsaid = _model(model).base == Base.UNSPECIFIED.value
+            free = Base.UNSPECIFIED if unsaid else Base.FREE
+            robot.base = free if robot.tree().roots else Base.FIXED
 
     def _error(self, code: str, problem: str, element: JointElement, hint: str = "") -> None:
         self.diagnostics.error(f"{sdf.FORMAT}.{code}", problem, hint=hint, origin=element.origin)

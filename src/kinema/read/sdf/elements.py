@@ -282,6 +282,8 @@ class ModelElement(Element):
     placement_frame: str = ""
     static: bool = False
     self_collide: bool = False
+    base: str = ""
+    """Kinema's own: `unspecified` where nothing is said of what holds it."""
     merged: bool = False
     """Whether its members belong to the model or world around it (`<include merge="true">`)."""
     members: list[Member] = field(default_factory=list)

@@ -75,6 +75,7 @@ def parse_model(cursor: Cursor, context: Context) -> ModelElement | None:
         placement_frame=(cursor.text_of("placement_frame") or "").strip(),
         static=cursor.child_flag("static", False),
         self_collide=cursor.child_flag("self_collide", False),
+        base=cursor.child_text(sdf.OWN_BASE).strip(),
         settings=read_settings(cursor, flags=sdf.MODEL_FLAGS),
     )
     namespace = cursor.text_of("namespace")

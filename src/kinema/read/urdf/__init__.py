@@ -30,8 +30,8 @@ def read_urdf(
 
     Args:
         source: the file. Xacro (the suffix `.xacro`, or `xacro:` elements in it) is expanded first; see
-            `kinema.read.urdf.xacro_expand` for what such a file can and cannot do. Places in diagnostics are then
-            lines of the expansion, and their file is called `<file> (expanded)`.
+            `kinema.read.urdf.xacro_expand` for what such a file can and cannot do. Places in diagnostics are those
+            before the expansion: what a macro makes stands where the macro says it.
         diagnostics: where to report; `robot.diagnostics` is this collector.
         resolve: finds packages, meshes and textures.
         arguments: values for xacro's `$(arg name)`.

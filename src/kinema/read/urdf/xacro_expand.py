@@ -44,6 +44,8 @@ from kinema.read.resolve import Resolver
 from kinema.read.source import read_bytes
 from kinema.read.xml_text import XmlElement, parse_xml
 
+from .xacro_lines import marked, placed
+
 SECONDS = 10.0
 """How long an expansion may take."""
 MEMORY = 400 * 2**20
@@ -81,7 +83,7 @@ def expand(
     request = {
         "paths": _library_paths(file),
         "file": str(session.main),
-        "text": _without_declaration(root.source.decode("utf-8", "replace")),
+        "text": _without_declaration(marked(root, 0)),
         "arguments": {str(k): str(v) for k, v in arguments.items()},
         "seconds": SECONDS,
         "memory": MEMORY,
@@ -92,10 +94,9 @@ def expand(
         raise ReadError(f"{file}: xacro: {_one_line(answer['failed'])}")
     for warning in answer.get("warnings", [])[:_MAX_WARNINGS]:
         diagnostics.warning("urdf.xacro-warning", f"xacro: {_one_line(warning)}", origin=Origin(str(file)))
-    label = f"{file} (expanded)"
-    message = f"{file} was expanded with xacro; places are lines of the expansion"
+    message = f"{file} was expanded with xacro; places are those before the expansion"
     diagnostics.note("urdf.xacro-expanded", message, origin=Origin(str(file)))
-    return Expanded(parse_xml(str(answer["done"]).encode(), label), session.packages)
+    return Expanded(placed(str(answer["done"]), session.files, f"{file} (expanded)"), session.packages)
 
 
 def _library_paths(file: Path) -> list[str]:
@@ -201,12 +202,15 @@ class _Session:
     main: Path = field(init=False)
     given: set[str] = field(init=False)
     """The files whose text the worker has."""
+    files: list[str] = field(init=False)
+    """The files whose elements are in the expansion."""
     left: int = 4 * MAX_TEXT
     requests: int = 0
 
     def __post_init__(self) -> None:
         self.main = Path(os.path.realpath(self.file))
         self.given = {str(self.main)}
+        self.files = [str(self.file)]
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         self.requests += 1
@@ -250,7 +254,7 @@ class _Session:
             return {"error": f"{path}: {reason}"}
         try:
             data = read_bytes(path, limit=min(MAX_TEXT, self.left))
-            text = parse_xml(data, str(path)).source.decode() if is_xml else data.decode("utf-8-sig")
+            text = self._marked(parse_xml(data, str(path)), path) if is_xml else data.decode("utf-8-sig")
         except ReadError as error:
             return {"error": str(error)}
         except UnicodeError:
@@ -258,6 +262,10 @@ class _Session:
         self.left -= len(data)
         self.given.add(str(path))
         return {"text": _without_declaration(text) if is_xml else text}
+
+    def _marked(self, root: XmlElement, path: Path) -> str:
+        self.files.append(str(path))
+        return marked(root, len(self.files) - 1)
 
     def _glob(self, pattern: Path, asker: Path) -> dict[str, Any]:
         """The files that match; wildcards only in the last part of the path."""

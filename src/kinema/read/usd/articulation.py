@@ -34,6 +34,16 @@ def declared_roots(index: StageIndex, joints: Sequence[Joint]) -> list[str]:
     return roots
 
 
+def articulation_names(index: StageIndex) -> dict[str, str]:
+    """Link -> what its robot is called: the prim around its bodies that carries the articulation root."""
+    if index.values.stamp is not None:
+        return {}  # where robots have names of their own
+    around = [p for p in index.articulations if not index.values.facts(p).kind.is_joint]
+    paths = [path for path in (index.values.facts(prim).path for prim in around) if path not in index.bodies]
+    below = bodies_below(index, paths)
+    return {index.bodies[body].name: path.rpartition("/")[2] for path in paths for body in below[path]}
+
+
 def bodies_below(index: StageIndex, paths: Sequence[str]) -> dict[str, list[str]]:
     """For each path the bodies under it; each body climbs, so that the time does not grow with their product."""
     below: dict[str, list[str]] = {path: [] for path in paths}

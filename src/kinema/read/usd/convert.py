@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kinema.description import Base, CollisionRules, Joint, Link, Robot, World
+from kinema.description import Base, CollisionRules, Constraint, Joint, Keyframe, Link, Robot, Sensor, World
 from kinema.foundation import Diagnostics, Origin
 from kinema.words import ours, physics, usd
 
 from ..resolve import Resolver
 from . import pxr
-from .articulation import apply_self_collision, declared_roots
+from .articulation import apply_self_collision, articulation_names, declared_roots
 from .components import connected_components
 from .filters import read_filtered_pairs, read_groups
 from .joints import read_joints
@@ -22,7 +22,8 @@ from .masses import body_density, body_inertial
 from .mimic import apply_mimic
 from .mjc import MjcParts, read_mjc
 from .names import unique_names
-from .own_names import mark_generated, own_names, own_order, restore_link
+from .own_names import kept_attributes, mark_generated, own_names, own_order, restore_link
+from .own_records import read_records
 from .own_robots import OwnRobots
 from .own_settings import own
 from .own_worlds import restore_self_collision, restore_shape_names, restore_world, static_robots
@@ -188,17 +189,24 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     described: Robot | World
     if len(robots) == 1 and not scenery and not index.values.says_world:
         described = robots[0]
-        described.name = name or described.name
+        carried = {link.name for link in described.links} & articulation_names(index).keys()
+        described.name = described.name if carried else name or described.name
     else:
         described = World(name=name, robots=robots, shapes=scenery)
         _name_robots(robots)
     described.collision = rules
     described.constraints = parts.robots.constraints
+    records = read_records(index)
+    described.sensors = [record for record in records if isinstance(record, Sensor)]
+    described.keyframes = [record for record in records if isinstance(record, Keyframe)]
+    described.constraints += [record for record in records if isinstance(record, Constraint)]
+    described.constraints.sort(key=lambda c: -1 if c.order is None else c.order)
     described.cameras, described.lights = read_cameras(index), read_lights(index)
     described.gravity, described.options = gravity, read_options(index)
     _put_mjc(described, parts.mjc)
     for scene in index.scenes:
         keep_vendor_data(index, scene, described, OPTION_SETTINGS)
+        described.attributes |= kept_attributes(index, scene)
     for prim in index.articulations:
         facts = index.values.facts(prim)
         if facts.path not in index.bodies and not facts.kind.is_joint:
@@ -231,9 +239,12 @@ def _robots(index: StageIndex, parts: _Parts, roots: Sequence[str]) -> list[Robo
     root_of: dict[int, str] = {}
     for root in roots:
         root_of.setdefault(component_of[root], root)
+    called = articulation_names(index)
     robots = [
         _robot(index, [parts.links[n] for n in names], joints[i], root_of.get(i)) for i, names in enumerate(components)
     ]
+    for robot, names in zip(robots, components, strict=True):
+        robot.name = next((called[n] for n in names if n in called), robot.name)
     for robot, names in zip(robots, components, strict=True):
         parts.robots.restore(robot, paths[names[0]])
     return robots

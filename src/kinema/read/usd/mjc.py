@@ -13,7 +13,8 @@ from kinema.words import mjc, ours, usd
 from . import pxr
 from .geometry import GeometryError, place_geometry
 from .names import unique_names
-from .own_names import own_names, own_order
+from .own_kinds import fitting
+from .own_names import kept_table, mark_generated, own_names, own_order
 from .own_settings import own
 from .polar import rigid
 from .shapes_on_links import SITE_SCHEMAS, into_link
@@ -67,6 +68,8 @@ def read_mjc(index: StageIndex, joints: list[Joint], shapes: Mapping[str, str]) 
         actuator = _actuator(index, prim, actuators[_path(index, prim)], names)
         if actuator is not None:
             parts.actuators.append(actuator)
+    for in_order in (parts.tendons, parts.actuators):
+        in_order.sort(key=lambda node: -1 if node.order is None else node.order)
     parts.extras = [_as_text(index, p) for p in index.others if index.values.facts(p).kind.type not in _READ]
     if (parts.tendons or parts.actuators) and (index.units.length != 1 or index.units.mass != 1):
         message = "MuJoCo's tendons and actuators are read as if the stage were in metres and kilograms"
@@ -109,6 +112,7 @@ def _frame(index: StageIndex, prim: pxr.Prim, name: str) -> Frame:
         r, g, b = (float(c) for c in colors[0])
         frame.color = (r, g, b, float(opacities[0]) if opacities else 1.0)
     keep_vendor_data(index, prim, frame, ())
+    mark_generated(index, prim, frame)
     return frame
 
 
@@ -141,6 +145,7 @@ def _tendon(index: StageIndex, prim: pxr.Prim, names: Names) -> Tendon:
     if color is not None:
         r, g, b, a = (float(c) for c in color)
         tendon.color = (r, g, b, a)
+    mark_generated(index, prim, tendon)
     return tendon
 
 
@@ -242,6 +247,7 @@ def _actuator(index: StageIndex, prim: pxr.Prim, name: str, names: Names) -> Act
     )
     low, high = (float(index.authored(prim, end) or 0.0) for end in mjc.ends(mjc.LENGTH_RANGE))
     actuator.length_range = (low, high)
+    mark_generated(index, prim, actuator)
     return actuator
 
 
@@ -276,7 +282,7 @@ def _other_settings(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
         value = index.authored(prim, attribute)
         if value is not None:
             result[name] = value
-    return result
+    return result | fitting(kept_table(index, prim, ours.SETTINGS))
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------------

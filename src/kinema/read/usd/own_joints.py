@@ -24,6 +24,7 @@ from kinema.words import ours, physics, usd
 
 from . import pxr
 from .own_names import mark_generated
+from .own_records import kept_fields
 from .own_settings import own
 from .stage_index import Body, StageIndex
 
@@ -202,7 +203,7 @@ def as_constraint(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Constraint
     token = own(index, prim, ours.CONSTRAINT)
     if token is None or str(token) not in {k.value for k in ConstraintKind}:
         return None
-    return Constraint(
+    constraint = Constraint(
         name=joint.name,
         name_is_generated=joint.name_is_generated,
         origin=joint.origin,
@@ -213,7 +214,17 @@ def as_constraint(index: StageIndex, prim: pxr.Prim, joint: Joint) -> Constraint
         pose_b=joint.child_pose,
         distance=joint.distance[0],
         active=joint.enabled,
+        attributes=joint.attributes,
+        order=joint.order,
     )
+    _fill(index, prim, constraint)
+    return constraint
+
+
+def _fill(index: StageIndex, prim: pxr.Prim, constraint: Constraint) -> None:
+    """What neither a joint nor mimicry says of a constraint."""
+    for field, value in kept_fields(index, prim, ours.RECORD_CONSTRAINT).items():
+        setattr(constraint, field, value)
 
 
 def following(index: StageIndex, prim: pxr.Prim, joint: Joint) -> list[Constraint]:
@@ -224,5 +235,11 @@ def following(index: StageIndex, prim: pxr.Prim, joint: Joint) -> list[Constrain
         return []
     joint.axes[0].mimic = None
     line = (mimic.offset, mimic.multiplier, 0.0, 0.0, 0.0)
-    kind = ConstraintKind.JOINT
-    return [Constraint(name=str(name), origin=joint.origin, kind=kind, a=joint.name, b=mimic.joint, polynomial=line)]
+    kind, joint.order = ConstraintKind.JOINT, None
+    constraint = Constraint(
+        name=str(name), origin=joint.origin, kind=kind, a=joint.name, b=mimic.joint, polynomial=line
+    )
+    constraint.order = own(index, prim, ours.PLACE)
+    constraint.name_is_generated = bool(own(index, prim, ours.MIMIC_NAME_IS_GENERATED))
+    _fill(index, prim, constraint)
+    return [constraint]

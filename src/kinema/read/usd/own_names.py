@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kinema.description import Inertial, Link, Node
 from kinema.foundation import vector
-from kinema.words import ours
+from kinema.words import mjcf, ours
 
 from . import pxr
+from .own_kinds import fitting
 from .own_settings import own
+from .own_values import BadValueError, plain_table
 from .stage_index import StageIndex
 
 T = TypeVar("T")
@@ -44,8 +46,28 @@ def own_order(index: StageIndex, items: Sequence[T], prims: Sequence[pxr.Prim]) 
 
 
 def mark_generated(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
-    """Whether the name was made up by a reader."""
+    """Whether the name was made up by a reader; and what the format that it came from said besides."""
     node.name_is_generated = bool(own(index, prim, ours.NAME_IS_GENERATED))
+    node.order = own(index, prim, ours.PLACE)
+    node.attributes |= kept_attributes(index, prim)
+
+
+def kept_attributes(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
+    """What the format that a node came from said besides."""
+    return fitting(kept_table(index, prim, ours.ATTRIBUTES), mjcf.key(""))
+
+
+def kept_table(index: StageIndex, prim: pxr.Prim, setting: ours.Setting) -> dict[str, Any]:
+    """Settings of other formats that a prim keeps."""
+    text = own(index, prim, setting)
+    if text is None:
+        return {}
+    try:
+        return plain_table(text)
+    except BadValueError:
+        message = f"{setting.name} of {prim.GetName()!r} is not what it should be; it is left out"
+        index.diagnostics.warning("usd.own-record", message, origin=index.origin(prim))
+        return {}
 
 
 def restore_link(index: StageIndex, prim: pxr.Prim, link: Link) -> None:

@@ -12,6 +12,7 @@ from kinema.words import ours
 
 from . import pxr
 from .own_joints import as_constraint, following, free_joint
+from .own_names import kept_attributes
 from .own_settings import own
 from .polar import rigid
 from .stage_index import StageIndex
@@ -82,6 +83,7 @@ class OwnRobots:
         if not prim:
             return
         robot.name = str(own(self.index, prim, ours.ROBOT))
+        robot.attributes |= kept_attributes(self.index, prim)
         if str(own(self.index, prim, ours.BASE) or "") == Base.UNSPECIFIED.value:
             robot.base = Base.UNSPECIFIED
         roots = [self.index.bodies.get(str(t)) for t in self.index.targets(prim, ours.ROOT)]

@@ -64,6 +64,19 @@ def restore_world(index: StageIndex, world: World, robots: OwnRobots) -> None:
     world.robots.sort(key=lambda r: place.get(robots.marker(r.links[0].origin.path), len(place)))
     _share_rules(world)
     _rename(index, world)
+    _share_parts(world, robots)
+
+
+def _share_parts(world: World, robots: OwnRobots) -> None:
+    """What stands in the prim of a robot belongs to that robot."""
+    home = {robots.marker(robot.links[0].origin.path): robot for robot in world.robots if robot.links}
+    home.pop("", None)
+    for kind in ("constraints", "frames", "tendons", "actuators", "sensors", "keyframes", "cameras", "lights"):
+        left = []
+        for node in getattr(world, kind):
+            owner = home.get(robots.marker(node.origin.path))
+            (left if owner is None else getattr(owner, kind)).append(node)
+        setattr(world, kind, left)
 
 
 def _share_rules(world: World) -> None:

@@ -9,7 +9,8 @@ from kinema.description import Camera, Light
 from kinema.words import mjc, newton, ours, usd
 
 from . import pxr
-from .own_names import own_order
+from .own_kinds import fitting_options
+from .own_names import kept_table, own_order
 from .own_settings import own
 from .polar import rigid
 from .scenes import GRAVITY_SWITCHES
@@ -42,6 +43,7 @@ def read_options(index: StageIndex) -> dict[str, Any]:
             # -1 asks the solver to choose, and a frequency of zero says nothing
             if value is not None and not (name in ("iterations", "timestep") and value <= 0):
                 options[name] = convert(value)
+        options |= fitting_options(kept_table(index, scene, ours.SETTINGS))
     return options
 
 
@@ -53,6 +55,7 @@ def read_cameras(index: StageIndex) -> list[Camera]:
         body = index.owner(prim)
         pose = rigid(index.world(prim))
         near, far = camera.clippingRange.min, camera.clippingRange.max
+        says_clip = index.authored(prim, usd.CLIPPING_RANGE) is not None
         resolution = own(index, prim, ours.RESOLUTION)
         result.append(
             Camera(
@@ -62,7 +65,8 @@ def read_cameras(index: StageIndex) -> list[Camera]:
                 pose=pose if body is None else body.pose.inverse() @ pose,
                 vertical_fov=_field_of_view(index, prim, camera),
                 resolution=None if resolution is None else (round(resolution[0]), round(resolution[1])),
-                clip=(near * index.units.length, far * index.units.length),
+                clip=(near * index.units.length, far * index.units.length) if says_clip else None,
+                settings=kept_table(index, prim, ours.SETTINGS),
             )
         )
     return result
@@ -83,11 +87,11 @@ def read_lights(index: StageIndex) -> list[Light]:
         pose = rigid(index.world(prim))
         color = index.value(prim, usd.LIGHT_COLOR)
         kind = str(prim.GetTypeName())
-        settings = {usd.KEPT_TYPE: kind}
+        settings: dict[str, Any] = {usd.KEPT_TYPE: kind, **kept_table(index, prim, ours.SETTINGS)}
         for name in usd.LIGHT_INPUTS:
             value = index.authored(prim, usd.input_of(name))
             if value is not None:
-                settings[usd.KEPT + name] = float(value)  # type: ignore[assignment]
+                settings[usd.KEPT + name] = float(value)
         result.append(
             Light(
                 name=own(index, prim, ours.NAME) or prim.GetName(),

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kinema.description import Geometry, Mesh, Plane, Shape, VisualMaterial
-from kinema.words import mjc, newton, physics, usd
+from kinema.words import mjc, newton, ours, physics, usd
 
 from . import pxr
 from .geometry import GeometryError, Placed, approximation, place_geometry
 from .materials import Materials, check_bindings
 from .mesh_looks import MeshLooks
+from .own_settings import own
 from .polar import Affine, is_singular
 from .stage_index import Body, StageIndex
 from .vendor import apply_shape_settings
@@ -64,7 +65,7 @@ def read_shape(
     schemas = index.schemas(prim)
     is_collider = physics.COLLISION_API in schemas
     seen = _is_seen(index, prim)
-    if (not is_collider and not seen) or schemas & SITE_SCHEMAS:
+    if schemas & SITE_SCHEMAS or not (is_collider or seen or _is_used(index, prim)):
         return None
     placed = _place(index, prim, into_link, is_collider)
     if placed is None:
@@ -159,6 +160,11 @@ def _place(index: StageIndex, prim: pxr.Prim, into_link: Affine, is_collider: bo
 
 def _complain(index: StageIndex, prim: pxr.Prim, code: str, message: str) -> None:
     index.diagnostics.error(code, message, origin=index.origin(prim))
+
+
+def _is_used(index: StageIndex, prim: pxr.Prim) -> bool:
+    """Whether something that is neither seen nor touched is there for a purpose: a tendon that wraps around it."""
+    return bool(own(index, prim, ours.UNSEEN)) or index.values.facts(prim).path in index.wrapped
 
 
 def _is_seen(index: StageIndex, prim: pxr.Prim) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kinema.description import Mesh
 from kinema.foundation import Array, Diagnostics, Origin, Pose
-from kinema.words import mjc, newton, physics, usd
+from kinema.words import mjc, newton, ours, physics, usd
 
 from ..resolve import Resolver
 from . import pxr
@@ -68,6 +68,10 @@ class StageIndex:
     lights: list[pxr.Prim] = field(default_factory=list)
     others: list[pxr.Prim] = field(default_factory=list)
     """Typed prims of vendor schemas (actuators, tendons, ...)."""
+    wrapped: set[str] = field(default_factory=set)
+    """Paths of what MuJoCo's tendons go by."""
+    records: list[pxr.Prim] = field(default_factory=list)
+    """Prims of Kinema's own that stand for what USD has no type for."""
     bound: list[pxr.Prim] = field(default_factory=list)
     """Prims that bind materials to themselves and what is below them."""
     copies: Copies = field(init=False)
@@ -256,6 +260,10 @@ def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
         index.lights.append(prim)
     elif type_name.startswith((mjc.SCHEMAS, newton.SCHEMAS)):
         index.others.append(prim)
+        if type_name == mjc.TENDON:
+            index.wrapped.update(map(str, index.targets(prim, mjc.PATH)))
+    elif type_name == usd.SCOPE and ours.RECORD.name in facts.authored:
+        index.records.append(prim)
     elif physics.COLLISION_API in schemas:
         index.diagnostics.warning(
             "usd.collider-without-shape",

@@ -11,6 +11,7 @@ from ..text import Element, number, numbers
 from .bodies import part_name
 from .extras import plugin_element
 from .joint_parts import JointPart
+from .joints import unused_range
 from .numbers import proper_range, text_or_none, trimmed
 from .writing import Writing
 
@@ -214,6 +215,7 @@ def _settings(writing: Writing, actuator: Actuator, element: Element) -> None:
             "user": None if user is None else trimmed(user),  # type: ignore[arg-type]
         }
     )
+    element.set(unused_range(take(mjcf.UNUSED_RANGE), element, "ctrl"))  # type: ignore[arg-type]
     take(mjcf.PLUGIN)
 
 

@@ -9,6 +9,7 @@ from kinema.description import Base, Joint, JointKind, KinematicTree, Link, Robo
 from kinema.foundation import Array, Pose, WriteError
 from kinema.words import mjcf
 
+from ..bases import WHAT, assumed
 from .body_plan import BodyPlan
 from .joint_parts import FreePose, JointPart, edge_parts, joint_parts, part_suffixes, runs
 from .writing import Writing
@@ -94,8 +95,8 @@ class _Plan:
             free = Joint(name=f"{link.name}_free", kind=JointKind.FREE, parent=None, child=link.name, axes=free_axes())
             body.parts = [JointPart(free, "free", 0, free_pose=FreePose(pose, Pose()))]
         elif robot.base is Base.UNSPECIFIED:
-            how = "the description does not say whether its base is held; it is written fixed to the world"
-            writing.approximate(robot, "the base", how)
+            writing.approximate(robot, WHAT, assumed("MuJoCo fixes it to the world"))
+            writing.loose_roots.append(link)
         return body
 
     # -- links that joints hold ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kinema.foundation import unique_name
 from kinema.words import mjcf
 
 from ..text import Element
@@ -52,7 +53,17 @@ def write_defaults(writing: Writing) -> None:
     kept = {child.attributes[mjcf.CLASS] for child in named.children if isinstance(child, Element)}
     _name_classes(world, kept)
     section = writing.section(mjcf.DEFAULT)
-    section.children += [*main, *named.children]
+    section.children += [*main, *named.children, *_tendon_classes(writing, set(classes))]
+
+
+def _tendon_classes(writing: Writing, taken: set[str]) -> Iterator[Element]:
+    """The classes that only say what tendons look like."""
+    for look, label in writing.tendon_classes.items():
+        own = unique_name(label, taken)
+        yield Element(mjcf.DEFAULT, {mjcf.CLASS: own}, [Element(mjcf.TENDON, dict(look))])
+        for element in writing.section(mjcf.TENDON).children:
+            if isinstance(element, Element) and element.attributes.get(mjcf.CLASS) == label:
+                element.attributes[mjcf.CLASS] = own
 
 
 def _iterate(world: Element) -> Iterator[Element]:

@@ -11,6 +11,7 @@ from kinema.description import Actuator, Assembly, Camera, Extra, Light, Mesh, N
 from kinema.foundation import clean_name, unique_name
 from kinema.words import mjcf
 
+from ..bookkeeping import missed, missed_settings
 from ..meshes import FOLDER
 from ..text import Element
 from .writing import Writing
@@ -73,7 +74,7 @@ def _texture(writing: Writing, home: Assembly, extra: Extra) -> None:
     if element is None:
         return
     given = element.attributes
-    name = given.get("name") or Path(given.get("file", "").replace("\\", "/")).stem
+    name = asset_name(element)
     for attribute in mjcf.TEXTURE_FILES:
         if attribute in given:
             file = _resolved(home, extra, given[attribute])
@@ -81,8 +82,8 @@ def _texture(writing: Writing, home: Assembly, extra: Extra) -> None:
                 return  # it is reported with the other texts that are not given back
             given[attribute] = writing.materials.files.place(str(file))
     given.pop("class", None)
-    own = writing.names.new(mjcf.TEXTURE, name)
-    element.attributes = {"name": own, **{k: v for k, v in given.items() if k != "name"}}
+    own = {"name": writing.names.new(mjcf.TEXTURE, name)} if name else {}  # a skybox needs none
+    element.attributes = {**own, **{k: v for k, v in given.items() if k != "name"}}
     writing.section(mjcf.ASSET).children.append(element)
     _given_back(writing, extra)
 
@@ -116,6 +117,12 @@ def _section(writing: Writing, extra: Extra) -> None:
         _given_back(writing, extra)
 
 
+def asset_name(element: Element) -> str:
+    """What MuJoCo calls an asset: its name, else that of its file."""
+    given = element.attributes
+    return given.get("name") or Path(given.get("file", "").replace("\\", "/")).stem
+
+
 def _asset(writing: Writing, home: Assembly, extra: Extra) -> None:
     """An asset that nothing shows."""
     element = parse_fragment(extra.text)
@@ -123,7 +130,7 @@ def _asset(writing: Writing, home: Assembly, extra: Extra) -> None:
         return
     given = element.attributes
     given.pop("class", None)
-    name = given.get("name") or Path(given.get("file", "").replace("\\", "/")).stem
+    name = asset_name(element)
     if name in writing.names.taken.get(extra.tag, ()):
         return _given_back(writing, extra)  # it is written already, for a site
     texture = given.get("texture")
@@ -168,12 +175,12 @@ def report_leftovers(writing: Writing) -> None:
                 how = f"{whose}kept as text that cannot be given back here"
                 writing.drop(node, f"<{extra.tag}>", how)
         texts = {extra.tag for extra in node.extras}
-        for name in writing.left_over(node.attributes):
+        for name in missed(writing.left_over(node.attributes)):
             if name.partition(":")[2] in texts:
                 continue  # it was kept as text as well, and is reported
             writing.drop(node, f"the setting {name!r}", "MuJoCo has none such")
         if isinstance(node, Actuator | Sensor | Camera | Light):
-            for name in writing.left_over(node.settings):
+            for name in missed_settings(writing.left_over(node.settings)):
                 writing.drop(node, f"the setting {name!r}", "MuJoCo has none such")
 
 

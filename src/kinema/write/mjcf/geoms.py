@@ -117,7 +117,8 @@ def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly)
     if attributes is None:
         return None
     if isinstance(geometry, HeightField):
-        placed = writing.meshes.height_field(geometry, shape.name or "terrain")
+        size, name = writing.take(shape, mjcf.SIZE), writing.take(shape, mjcf.ASSET_NAME)
+        placed = writing.meshes.height_field(geometry, name or shape.name or "terrain", size)
         if placed is None:
             writing.drop(shape, "the shape", "a height field of MuJoCo's has at least 2 x 2 finite heights")
             return None
@@ -125,10 +126,13 @@ def _geom(writing: Writing, shape: Shape, body: BodyPlan | None, home: Assembly)
     element.set({**attributes, **pose_attributes(pose)})
     apply_material(writing, shape.material, element, home.format)
     _group_and_class(writing, shape, home, element)
+    unused = writing.take(shape, mjcf.UNUSED_SURFACE)
     if shape.collision:
         element.set(surface_attributes(writing, shape, shape.surface))
     elif shape.surface is not None:
         writing.drop(shape, "its surface", "it does not collide")
+    elif unused is not None:
+        element.set(surface_attributes(writing, shape, unused))
     _masses(shape, element)
     _own_settings(writing, shape, element)
     element.children += plugins(writing, shape)
@@ -186,7 +190,8 @@ def primitive_attributes(geometry: Geometry) -> dict[str, str | None] | None:
 
 def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh) -> dict[str, str | None] | None:
     own = writing.take(shape, mjcf.MESH_INERTIA, "")
-    asset = writing.meshes.asset(mesh, shape.name or "mesh", collides=shape.collision, inertia=own)
+    name = writing.take(shape, mjcf.ASSET_NAME, "")
+    asset = writing.meshes.asset(mesh, shape.name or "mesh", collides=shape.collision, inertia=own, called=name)
     writing.take(shape, mjcf.UNREADABLE)
     if asset is None:
         reason = f"the file {mesh.uri!r} was not found" if mesh.uri and not mesh.path else "its triangles are unusable"

@@ -94,6 +94,13 @@ def limit_text(writing: Writing, joint: Joint, lower: float, upper: float) -> st
     return numbers(bounds)
 
 
+def unused_range(bounds: Sequence[float] | None, element: Element, what: str = "") -> dict[str, str | None]:
+    """Limits that the file has and switches off, for an element that has no others; `what` is `ctrl`, say."""
+    if not bounds or f"{what}range" in element.attributes or element.tag == mjcf.FREEJOINT:
+        return {}
+    return {f"{what}limited": "false", f"{what}range": numbers(bounds)}
+
+
 def _dynamics(axis: Axis) -> dict[str, str | None]:
     given: dict[str, str | None] = {
         attribute: text_or_none(getattr(axis, name)) for name, attribute in _DYNAMICS.items()
@@ -170,6 +177,7 @@ def _group(writing: Writing, joint: Joint) -> str | None:
 def _own_settings(writing: Writing, joint: Joint, element: Element) -> None:
     """What only MuJoCo has."""
     label = writing.take(joint, mjcf.CLASS, "")
+    element.set(unused_range(writing.take(joint, mjcf.UNUSED_RANGE), element))
     if element.tag == mjcf.FREEJOINT:
         return
     for attribute, own in (("stiffness", mjcf.STIFFNESSPOLY), ("damping", mjcf.DAMPINGPOLY)):

@@ -32,9 +32,8 @@ def write_keyframes(writing: Writing, targets: Mapping[str, float]) -> None:
         targets: controls by actuator that hold the targets of drives.
     """
     bodies = list(all_bodies(writing))
-    for home in writing.homes:
-        for keyframe in home.keyframes:
-            _keyframe(writing, home, keyframe, bodies)
+    for home, keyframe in writing.parts("keyframes"):
+        _keyframe(writing, home, keyframe, bodies)
     _initial(writing, bodies, targets)
 
 

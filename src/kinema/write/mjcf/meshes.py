@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,7 +53,9 @@ class MeshAssets:
     _data: dict[object, shapes.MeshData | None] = field(default_factory=dict)
     _last: tuple[tuple[str, str, bool], shapes.LoadedMesh | None] | None = None
 
-    def asset(self, mesh: Mesh, name: str, *, collides: bool, inertia: str = "") -> PlacedAsset | None:
+    def asset(
+        self, mesh: Mesh, name: str, *, collides: bool, inertia: str = "", called: str = ""
+    ) -> PlacedAsset | None:
         """The asset of a mesh, made when it is first asked for; None where the mesh cannot be had.
 
         Args:
@@ -60,15 +63,16 @@ class MeshAssets:
             name: what to call it, where it has no file.
             collides: whether its convex hull is needed.
             inertia: MuJoCo's way to find its inertia.
+            called: its name in the file it was read from; made up where empty.
         """
         data = self._triangles(mesh)
         if data is None:
             return None
         flat = shapes.is_flat(data)
         thickened = flat and (collides or len(np.unique(data.vertices, axis=0)) < 4)
-        key = (*_identity(mesh), mesh.max_hull_vertices, inertia, thickened)
+        key = (*_identity(mesh), mesh.max_hull_vertices, inertia, thickened, called)
         if key not in self._known:
-            self._known[key] = self._make(mesh, name, data, inertia, thickened=thickened)
+            self._known[key] = self._make(mesh, called or name, data, inertia, called, thickened=thickened)
         return self._known[key]
 
     def dressed(self, mesh: Mesh) -> shapes.LoadedMesh | None:
@@ -87,7 +91,7 @@ class MeshAssets:
         return self._data[key]
 
     def _make(
-        self, mesh: Mesh, name: str, data: shapes.MeshData, inertia: str, *, thickened: bool
+        self, mesh: Mesh, name: str, data: shapes.MeshData, inertia: str, called: str, *, thickened: bool
     ) -> PlacedAsset | None:
         if thickened:
             thicker = shapes.thickened(data)
@@ -107,7 +111,7 @@ class MeshAssets:
         if not inertia and _volume(data) < _MIN_VOLUME:
             inertia = "shell"
         stem = Path(file).stem
-        asset_name = self.names.new(mjcf.MESH, stem)
+        asset_name = self.names.new(mjcf.MESH, called or stem)
         self.section.child(
             mjcf.MESH,
             name=asset_name if asset_name != stem else None,
@@ -120,8 +124,13 @@ class MeshAssets:
 
     # -- height fields ------------------------------------------------------------------------------------------------
 
-    def height_field(self, terrain: HeightField, name: str) -> tuple[str, Pose] | None:
-        """The asset of a terrain and how far its geom is to be moved: MuJoCo counts heights from the lowest point."""
+    def height_field(
+        self, terrain: HeightField, name: str, own_size: Sequence[float] | None = None
+    ) -> tuple[str, Pose] | None:
+        """The asset of a terrain and how far its geom is to be moved: MuJoCo counts heights from the lowest point.
+
+        `own_size` is what MuJoCo says of one that is flat, so that its heights do not tell how high it may be.
+        """
         heights = np.asarray(terrain.heights, dtype=np.float64)
         if heights.ndim != 2 or min(heights.shape) < 2 or not np.isfinite(heights).all():
             return None
@@ -130,7 +139,8 @@ class MeshAssets:
         base = terrain.base + lowest
         rows = [numbers((row - lowest).tolist()) for row in heights[::-1]]  # the first row in the file is at +y
         asset_name = self.names.new(mjcf.HFIELD, name)
-        size = (terrain.size[0] / 2, terrain.size[1] / 2, highest - lowest or 1.0, base if base > 0 else 1e-3)
+        flat = own_size[2] if own_size is not None and own_size[2] > 0 else 1.0
+        size = (terrain.size[0] / 2, terrain.size[1] / 2, highest - lowest or flat, base if base > 0 else 1e-3)
         self.section.child(
             mjcf.HFIELD,
             name=asset_name,

@@ -90,7 +90,7 @@ def _site(writing: Writing, home: Assembly, frame: Frame) -> Element:
 
 
 def _camera(writing: Writing, home: Assembly, camera: Camera) -> Element:
-    settings, is_own = camera.settings, home.format == mjcf.FORMAT
+    settings, is_own = camera.settings, home.format == mjcf.FORMAT or mjcf.IPD in camera.settings
     element = Element(mjcf.CAMERA)
     element.set(pose_attributes(_placed(home, camera.link, camera.pose)))
     element.set(_mode(writing, home, settings))
@@ -148,7 +148,7 @@ def _mode(writing: Writing, home: Assembly, settings: Mapping[str, Any]) -> dict
 
 
 def _light(writing: Writing, home: Assembly, light: Light) -> Element:
-    settings, is_own = light.settings, home.format == mjcf.FORMAT
+    settings, is_own = light.settings, home.format == mjcf.FORMAT or mjcf.ACTIVE in light.settings
     pose = _placed(home, light.link, light.pose)
     element = Element(mjcf.LIGHT)
     kind = writing.take_from(settings, mjcf.TYPE, "") or light.kind

@@ -10,7 +10,7 @@ from kinema.words import mjcf
 from ..text import Element, number, numbers
 from .bodies import part_name
 from .joint_parts import JointPart
-from .joints import solver_attributes
+from .joints import solver_attributes, unused_range
 from .numbers import proper_range, text_or_none, trimmed
 from .writing import Writing
 
@@ -58,6 +58,7 @@ def _tendon(writing: Writing, home: Assembly, tendon: Tendon) -> None:
             **solver_attributes(tendon.friction_solver, "friction"),
         }
     )
+    element.set(unused_range(writing.take(tendon, mjcf.UNUSED_RANGE), element))
     _look(writing, tendon, element)
     element.children += kept
     writing.section(mjcf.TENDON).children.append(element)
@@ -122,15 +123,21 @@ def _look(writing: Writing, tendon: Tendon, element: Element) -> None:
     if material and look is None:
         writing.drop(tendon, f"its material {material!r}", "no shape has it")
     element.set({"group": str(group) if group else None, "user": None if user is None else trimmed(user)})
-    if tendon.is_fixed:
-        return
-    element.set(
-        {
-            "width": text_or_none(tendon.width, 0.003) if tendon.width > 0 else None,
-            "material": None if look is None else material,
-            "rgba": None if tendon.color in (_DEFAULT_COLOR, look) else numbers(tendon.color),
-        }
-    )
+    width = text_or_none(tendon.width, 0.003) if tendon.width > 0 else None
+    color = None if tendon.color in (_DEFAULT_COLOR, look) else numbers(tendon.color)
+    if tendon.is_fixed:  # which has a look by its class alone
+        element.set({"class": _class_of_look(writing, {"width": width, "rgba": color})})
+    else:
+        element.set({"width": width, "material": None if look is None else material, "rgba": color})
+
+
+def _class_of_look(writing: Writing, look: dict[str, str | None]) -> str | None:
+    said = tuple((name, value) for name, value in look.items() if value is not None)
+    if not said:
+        return None
+    if said not in writing.tendon_classes:
+        writing.tendon_classes[said] = f"tendon{len(writing.tendon_classes) + 1}"
+    return writing.tendon_classes[said]
 
 
 def distance_tendon(writing: Writing, name: str, sites: tuple[str, str], bounds: tuple[float, float] | None) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from kinema.description import Link, Robot, World
+from kinema.description import Base, Link, Robot, World
 from kinema.foundation import Pose
 from kinema.words import mjcf
 
@@ -22,7 +23,7 @@ from .collisions import write_collisions
 from .defaults import write_defaults
 from .drives import write_drives
 from .equalities import write_constraints
-from .extras import plugins, report_leftovers, write_extras, write_textures
+from .extras import asset_name, plugins, report_leftovers, write_extras, write_textures
 from .geoms import write_geoms
 from .inertia import comes_from_geoms, write_inertial
 from .joints import write_joints
@@ -94,7 +95,9 @@ def _fill(writing: Writing) -> None:
     write_keyframes(writing, targets)
     write_options(writing)
     write_extras(writing)
+    _note_bases(writing)
     _compiler(writing)
+    _sort_assets(writing)
     _report(writing)
     write_defaults(writing)
     writing.names.put()
@@ -111,6 +114,29 @@ def _compiler(writing: Writing) -> None:
         **({"meshdir": "meshes"} if has_files else {}),
         **element.attributes,
     }
+
+
+def _note_bases(writing: Writing) -> None:
+    """Note for our own reader which roots are fixed for want of a word for what holds them."""
+    notes = Element(mjcf.CUSTOM)
+    for link in writing.loose_roots:
+        notes.child("text", name=mjcf.BASE_NOTE + writing.names.of(mjcf.BODY, link), data=Base.UNSPECIFIED.value)
+    if notes.children:
+        writing.document.given_back.append(notes)
+
+
+def _sort_assets(writing: Writing) -> None:
+    """Assets by their kind, then as the file had them, so that MuJoCo numbers them as before."""
+    known = writing.take(writing.described, mjcf.ASSETS, {})
+    place = {(kind, name): i for kind, names in known.items() for i, name in enumerate(names)}
+
+    def key(asset: object) -> tuple[int, float]:
+        tag = asset.tag if isinstance(asset, Element) else ""
+        own = asset_name(asset) if isinstance(asset, Element) else ""
+        kinds = mjcf.ASSET_ORDER
+        return kinds.index(tag) if tag in kinds else len(kinds), place.get((tag, own), math.inf)
+
+    writing.section(mjcf.ASSET).children.sort(key=key)
 
 
 # -- bodies -----------------------------------------------------------------------------------------------------------

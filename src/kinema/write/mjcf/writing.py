@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinema.description import Assembly, Node, Robot, Shape, World
+from kinema.description import Assembly, Link, Node, Robot, Shape, World
 from kinema.words import mjcf
 
 from ..losing import Losing
@@ -17,9 +18,6 @@ from .joint_parts import JointPart
 from .material_assets import MaterialAssets
 from .meshes import MeshAssets
 from .names import Names
-
-_ASSETS = {mjcf.TEXTURE: 0, mjcf.MATERIAL: 1, mjcf.MESH: 2, mjcf.HFIELD: 3}
-"""The order of assets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,6 @@ class Document:
     def root(self, model: str) -> Element:
         """The whole document, with the sections that hold anything in the usual order."""
         root = Element(mjcf.ROOT, {"model": model} if model else {})
-        self.section(mjcf.ASSET).children.sort(key=lambda child: _ASSETS.get(getattr(child, "tag", ""), len(_ASSETS)))
         every = [*self.sections.values(), *self.given_back]
         for section in sorted(every, key=lambda s: mjcf.SECTIONS.index(s.tag)):
             if section.children or section.attributes:
@@ -71,12 +68,16 @@ class Writing(Losing):
     """`id` of a link -> its body."""
     parts_of: dict[int, list[JointPart]] = field(default_factory=dict)
     """`id` of a joint -> the joints of MuJoCo's that it became."""
+    loose_roots: list[Link] = field(default_factory=list)
+    """Links of which nothing says what holds them."""
     geoms: dict[int, Element] = field(default_factory=dict)
     """`id` of a shape -> its geom; shapes that could not be written are not in it."""
     geom_counts: dict[int, int] = field(default_factory=dict)
     """`id` of a shape -> how many geoms it became; the first of them stands for it."""
     repeated_shapes: frozenset[str] = frozenset()
     """Names that several shapes have."""
+    tendon_classes: dict[tuple[tuple[str, str], ...], str] = field(default_factory=dict)
+    """Width and colour of tendons that have them from a class alone -> its name."""
     used: set[tuple[int, str]] = field(default_factory=set)
     """Settings that were written: `id` of the node or table that holds each, and its name."""
 
@@ -100,13 +101,11 @@ class Writing(Losing):
     def parts(self, kind: str) -> list[tuple[Assembly, Any]]:
         """All `actuators`, `sensors`, ... with the robot or world that has each.
 
-        Their order is that of MuJoCo's vectors of controls and measurements, so that those of a file stay as they were.
+        Their order is that of MuJoCo's vectors of controls and measurements, so that those of a file stay as they were;
+        what was added to it comes behind.
         """
         found = [(home, item) for home in self.homes for item in getattr(home, kind)]
-        places = [item.origin for _, item in found]
-        if self.described.format == mjcf.FORMAT and len({p.file for p in places}) == 1 and all(p.line for p in places):
-            found.sort(key=lambda part: part[1].origin.line)
-        return found
+        return sorted(found, key=lambda part: math.inf if part[1].order is None else part[1].order)
 
     def section(self, tag: str) -> Element:
         """A section of the document."""

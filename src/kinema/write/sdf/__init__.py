@@ -45,7 +45,7 @@ def _document(writing: Writing, described: Robot | World) -> Element:
     writing.version = choose_version(described, writing.options, lambda: needs_new_version(lowered))
     masks = _has_masks([robot for robot, _ in models])
     root = Element(sdf.FORMAT, {"version": writing.version})
-    if any(joint.initial is not None for made in lowered for joint in made.robot.joints):
+    if any(x.base_is_unspecified or any(j.initial is not None for j in x.robot.joints) for x in lowered):
         root.set(sdf.OWN_NAMESPACE)
     if isinstance(described, World):
         add_world(writing, root, described, models, masks=masks)

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from kinema.description import Extra, Node
 from kinema.words import sdf
 
+from ..bookkeeping import missed
 from ..text import Element
 from .writing import Writing, plain_text
 
@@ -38,12 +39,14 @@ def give_back(
         for extra in node.extras
         if not (extra.format == sdf.FORMAT and (extra.tag in skip or _place(extra, element)))
     ]
+    left = []
     for key, value in node.attributes.items():
         format, _, name = key.partition(":")
         if format == sdf.FORMAT and name in simple and element is not None:
             element.child(name, plain_text(value))
         elif format != sdf.FORMAT or name not in said:
-            lost.append(key)
+            left.append(key)
+    lost += missed(left)
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
         writing.drop(node, f"settings of its own format: {shown}", "SDFormat has no place for them here")

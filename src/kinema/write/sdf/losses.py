@@ -7,6 +7,7 @@ from collections import Counter
 
 from kinema.description import Assembly, Base, CollisionRules, Joint, Robot, World, colliding_pairs
 
+from ..bookkeeping import missed_gravity, missed_options
 from ..losing import AXIS_FIELDS, JOINT_FIELDS, Fields, differing
 from .writing import Writing
 
@@ -32,10 +33,11 @@ def report_robot(writing: Writing, robot: Robot) -> None:
     for joint in robot.joints:
         if joint.enabled:
             _joint(writing, joint)
-    if robot.gravity is not None:
+    if missed_gravity(robot.gravity):
         writing.drop(robot, "gravity", "it belongs to the world")
-    if robot.options:
-        writing.drop(robot, f"the simulation settings {', '.join(robot.options)}", "they belong to the world")
+    options = missed_options(robot.options)
+    if options:
+        writing.drop(robot, f"the simulation settings {', '.join(options)}", "they belong to the world")
     report_lists(writing, robot)
 
 

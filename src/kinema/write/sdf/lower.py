@@ -23,6 +23,7 @@ from kinema.description import (
 )
 from kinema.foundation import Pose, unique_name
 
+from ..bases import WHAT, assumed
 from ..chains import NO_START, SMALL_MASS, motion_along, small_inertial
 from ..report import Action
 from .constraints import joints_of_constraints
@@ -279,9 +280,8 @@ class _Lowering:
         if source.base is Base.UNSPECIFIED and self.tree.roots:
             fixed = self.writing.options.base == "world"
             if not fixed:
-                roots = ", ".join(f'"{n}"' for n in self.tree.roots)
-                how = f"nothing holds the root link {roots} in the file; the option `base` could fix it"
-                self.writing.approximate(source, "its base", how)
+                self.writing.approximate(source, WHAT, assumed("in SDFormat nothing holds it, so that it falls"))
+                self.result.base_is_unspecified = True
         for root in self.tree.roots if fixed else ():
             name = unique_name(f"{root}_to_world", self.joint_names)
             pose = self._pose(root)

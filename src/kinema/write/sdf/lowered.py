@@ -21,5 +21,7 @@ class Lowered:
     """Joint of the description and coordinate -> what is zero in the file; only where that is not zero."""
     source_of: dict[str, Joint] = field(default_factory=dict)
     """Joint of the file -> the joint of the description that it is, or is a part of."""
+    base_is_unspecified: bool = False
+    """Whether nothing says what holds its roots."""
     said: set[int] = field(default_factory=set)
     """Ids of the constraints that are joints or mimics in the file."""

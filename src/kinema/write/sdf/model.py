@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinema.description import Cone, Robot
+from kinema.description import Base, Cone, Robot
 from kinema.foundation import WriteError, unique_name
 from kinema.words import sdf
 
@@ -40,6 +40,8 @@ def add_model(writing: Writing, holder: Element, robot: Robot, lowered: Lowered,
     if robot.static:
         model.child("static", "true")
     model.child("self_collide", flag(robot.collision.self_collide))
+    if lowered.base_is_unspecified:
+        model.child(sdf.OWN_BASE, Base.UNSPECIFIED.value)
     links = {link.name: add_link(writing, model, link, names.links[link.name], with_masks=masks) for link in made.links}
     joints = {joint.name: add_joint(writing, names, model, joint) for joint in made.joints}
     poses = {link.name: link.pose for link in made.links if link.pose is not None}

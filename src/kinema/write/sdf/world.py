@@ -6,6 +6,7 @@ from kinema.description import Link, Robot, World
 from kinema.foundation import unique_name
 from kinema.words import sdf
 
+from ..bookkeeping import missed_options
 from ..text import Element, number, numbers
 from .extras import give_back, names_of
 from .losses import report_lists
@@ -66,6 +67,7 @@ def _physics(writing: Writing, element: Element, world: World) -> None:
         physics = element.child("physics", name="default", type="ode")
         physics.child("max_step_size", number(finite(step, "the world", "time step")))
         physics.child("real_time_factor", "1")
+    options = missed_options(options)
     if options:
         writing.drop(world, f"the simulation settings {', '.join(options)}")
 

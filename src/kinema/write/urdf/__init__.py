@@ -44,7 +44,7 @@ def write_urdf(described: Robot | World, path: Path, report: LossReport, options
     with errors_of(path):
         robot = choose_robot(described, options.robot, report)
         with staging(path) as draft:
-            writing = Writing(robot, options, report, MeshStore(draft, VISUAL_SUFFIXES, options.meshes))
+            writing = Writing(robot, options, report, MeshStore(draft, VISUAL_SUFFIXES, options.files))
             text = to_xml(_robot(writing, described))
             (draft / path.name).write_text(text, encoding="utf-8")
 

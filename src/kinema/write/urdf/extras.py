@@ -7,6 +7,7 @@ import re
 from kinema.description import Extra, Node
 from kinema.words import urdf
 
+from ..bookkeeping import missed
 from ..text import Element
 from .writing import Writing
 
@@ -26,7 +27,7 @@ def give_back(writing: Writing, node: Node, element: Element | None, root: Eleme
         if not (extra.format == urdf.FORMAT and _place(extra, element, root))
     ]
     # what is kept of URDF itself is put into elements of its own
-    lost += [key for key in node.attributes if key not in urdf.KEYS]
+    lost += [key for key in missed(node.attributes) if key not in urdf.KEYS]
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
         writing.drop(node, f"settings of its own format: {shown}", "URDF has no place for them")

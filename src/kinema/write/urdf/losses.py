@@ -7,6 +7,7 @@ import numpy as np
 from kinema.description import Assembly, Axis, Joint, Link, Robot, Shape, World, coordinates, zero_coordinates
 from kinema.foundation import Array
 
+from ..bookkeeping import missed_gravity, missed_options
 from ..chains import NO_START
 from ..losing import AXIS_FIELDS, JOINT_FIELDS, Fields, differing, named_shape
 from .lower import Lowered
@@ -65,10 +66,11 @@ def report_losses(writing: Writing, lowered: Lowered, said: set[int]) -> None:
 
 def report_assembly(writing: Writing, assembly: Assembly, said: set[int]) -> None:
     """What a robot or world has beside links, joints and shapes."""
-    if assembly.gravity is not None:
+    if missed_gravity(assembly.gravity):
         writing.drop(assembly, "gravity")
-    if assembly.options:
-        writing.drop(assembly, f"the simulation settings {', '.join(assembly.options)}")
+    options = missed_options(assembly.options)
+    if options:
+        writing.drop(assembly, f"the simulation settings {', '.join(options)}")
     for constraint in assembly.constraints:
         if id(constraint) not in said:
             writing.drop(constraint, f"a {constraint.kind.value} constraint")

@@ -141,6 +141,9 @@ class ShapeWriter:
             self.writing.drop(called, "the mesh", "there is no file with its triangles, or it cannot be read")
 
     def _file(self, mesh: Mesh, name: str, use: str, shape: Shape | None = None) -> Iterator[_Part]:
+        if self.writing.keeps(mesh.uri):
+            yield _Part(mesh, file=(xml_name(mesh.uri), mesh.scale))
+            return
         suffixes = VISUAL_SUFFIXES if use == "visual" else COLLISION_SUFFIXES
         if use != "visual" and _is_text_stl(mesh):
             suffixes = ()  # MuJoCo reads the binary form only

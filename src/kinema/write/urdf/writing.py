@@ -25,7 +25,8 @@ class UrdfOptions:
     """How a URDF file is written."""
 
     meshes: str = "copy"
-    """`copy` mesh files beside the file, `bake` their scale into new ones, or `reference` them where they lie."""
+    """`copy` mesh files beside the file, `bake` their scale into new ones, `reference` them where they lie, or `keep`
+    references to packages and copy the others."""
     robot: str = ""
     """Which robot of a world; needed where it has several that move."""
     base: str = "auto"
@@ -37,6 +38,11 @@ class UrdfOptions:
     """Name of the ROS package that the file is going to lie in: meshes are `package://...` then, else relative."""
     version: str = ""
     """`1.0`, `1.1` (with capsules) or `1.2` (with limits of acceleration); that of the file that was read if empty."""
+
+    @property
+    def files(self) -> str:
+        """What becomes of mesh files that are put beside the file."""
+        return "copy" if self.meshes == "keep" else self.meshes
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +64,11 @@ class Writing(Losing):
         own = str(self.robot.attributes.get(urdf.VERSION, ""))
         return self.options.version or (own if own in VERSIONS else VERSIONS[0])
 
+    def keeps(self, uri: str) -> bool:
+        """Whether a reference to a package stays as it is."""
+        wanted = self.options.meshes == "keep" and not self.options.package and self.robot.format == urdf.FORMAT
+        return wanted and uri.startswith("package://")
+
     def reference(self, place: str) -> str:
         """How to refer to a file beside the one that is written, or to one elsewhere."""
         is_beside = not Path(place).is_absolute()
@@ -71,5 +82,5 @@ def finite(value: float, owner: str, what: str) -> float:
 
 def check_options(options: UrdfOptions, file: Path) -> None:
     """A `WriteError` that lists what is allowed where an option is not."""
-    allowed = {"meshes": ("copy", "bake", "reference"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
+    allowed = {"meshes": ("copy", "bake", "reference", "keep"), "base": ("auto", "world"), "version": ("", *VERSIONS)}
     checks.check_choices(options, allowed, file)

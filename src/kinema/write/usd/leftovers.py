@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kinema.description import Assembly, Constraint, ConstraintKind, Joint, JointKind
 from kinema.words import newton, ours, physics
 
 from ..report import Action
+from .names import author_name, give_back
 from .plan import RobotPlan
+from .records import author_fields, author_record, author_records
 from .writing import Writing
 
 _AS_JOINT = {
@@ -14,21 +18,20 @@ _AS_JOINT = {
     ConstraintKind.WELD: physics.FIXED_JOINT,
     ConstraintKind.DISTANCE: physics.DISTANCE_JOINT,
 }
+_SAID_BY_JOINT = ("kind", "a", "b", "pose_a", "pose_b", "distance", "active")
+_SAID_BY_MIMIC = ("kind", "a", "b", "polynomial", "active")
 
 
-def author_leftovers(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> None:
-    """What a robot or world has beside links, joints and shapes."""
-    for constraint in assembly.constraints:
+def author_leftovers(writing: Writing, assembly: Assembly, robots: list[RobotPlan], home: str) -> None:
+    """What a robot or world, whose prim is `home`, has beside links, joints and shapes."""
+    for number, constraint in enumerate(assembly.constraints):
+        # joints and records stand in different places: without numbers their order would be lost
+        constraint = replace(constraint, order=number) if constraint.order is None else constraint
         if constraint.kind in _AS_JOINT:
             _as_joint(writing, constraint, robots)
-        elif constraint.kind is ConstraintKind.JOINT and _as_mimic(writing, constraint, robots):
-            continue
-        else:
-            what = f"a {constraint.kind.value} constraint"
-            writing.lose(Action.DROPPED, constraint, what, "USD has no such constraint")
-    for kind in ("sensors", "keyframes"):
-        for node in getattr(assembly, kind):
-            writing.lose(Action.DROPPED, node, f"the {kind.removesuffix('s')}", "UsdPhysics has none")
+        elif not (constraint.kind is ConstraintKind.JOINT and _as_mimic(writing, constraint, robots)):
+            author_record(writing, constraint, ours.RECORD_CONSTRAINT, home)
+    author_records(writing, assembly, home)
 
 
 def _as_joint(writing: Writing, constraint: Constraint, robots: list[RobotPlan]) -> None:
@@ -57,6 +60,9 @@ def _as_joint(writing: Writing, constraint: Constraint, robots: list[RobotPlan])
         prim.number(physics.MIN_DISTANCE, "float", constraint.distance)
         prim.number(physics.MAX_DISTANCE, "float", constraint.distance)
     prim.keep(ours.CONSTRAINT, constraint.kind.value)
+    author_name(writing, prim, constraint)
+    author_fields(writing, prim, constraint, ours.RECORD_CONSTRAINT, said=_SAID_BY_JOINT)
+    give_back(writing, prim, constraint)
     how = f"it is a {_AS_JOINT[constraint.kind].removeprefix(physics.SCHEMAS)} outside the articulation, and hard"
     writing.lose(Action.APPROXIMATED, constraint, f"a {constraint.kind.value} constraint", how)
 
@@ -81,6 +87,9 @@ def _as_mimic(writing: Writing, constraint: Constraint, robots: list[RobotPlan])
             prim.number(newton.MIMIC_OFFSET, "float", offset * degrees)
         prim.number(newton.MIMIC_FACTOR, "float", factor)
         prim.keep(ours.MIMIC_IS_CONSTRAINT, constraint.name)
+        author_fields(writing, prim, constraint, ours.RECORD_CONSTRAINT, said=_SAID_BY_MIMIC)
+        if constraint.name_is_generated:
+            prim.keep(ours.MIMIC_NAME_IS_GENERATED, True)
         how = f'it is written as joint "{follower.name}" following "{leader.name}" (NewtonMimicAPI)'
         writing.lose(Action.APPROXIMATED, constraint, "a joint constraint", how)
         return True

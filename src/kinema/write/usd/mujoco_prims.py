@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 
 from kinema.description import (
+    SCOPE,
     Actuator,
     Assembly,
     Frame,
@@ -17,11 +19,12 @@ from kinema.description import (
 )
 from kinema.words import mjc, newton, ours, usd
 
+from ..bookkeeping import missed_settings
 from ..report import Action
 from .draft import PrimDraft
 from .geometry import NoGeometry, author_geometry, solid_of
 from .joint_settings import author_solver
-from .names import author_name, give_back
+from .names import author_name, give_back, keep_table, report_kept
 from .placing import place_on_link
 from .plan import RobotPlan
 from .writing import Writing
@@ -45,17 +48,30 @@ class MujocoPrims:
             for s in (*writing.plan.scenery, *(s for p in robots for link in p.robot.links for s in link.shapes))
             if s.name and id(s) in writing.plan.shapes
         }
-        self._frames: dict[str, str] = {}
-        self._tendons: dict[str, str] = {}
+        self._frames: ChainMap[str, str] = ChainMap({}, writing.frames)
+        """Own ones first: several robots may have a frame of one name."""
+        self._tendons: ChainMap[str, str] = ChainMap({}, writing.tendons)
 
-    def author(self) -> None:
-        """All of them; those that pull on something that has no prim are lost."""
+    def author_frames(self) -> None:
+        """The sites."""
         for frame in self._assembly.frames:
-            self._frames[frame.name] = self._frame(frame).path
+            self._know(self._frames, frame, self._frame(frame))
+
+    def author_tendons(self) -> None:
+        """The tendons, when all sites are there; those that go by something that has no prim are lost."""
         for tendon in self._assembly.tendons:
             self._tendon(tendon)
+
+    def author_actuators(self) -> None:
+        """The actuators, when all tendons are there; those that pull on something that has no prim are lost."""
         for actuator in self._assembly.actuators:
             self._actuator(actuator)
+
+    def _know(self, known: ChainMap[str, str], node: Frame | Tendon, prim: PrimDraft) -> None:
+        own, others = known.maps
+        own[node.name] = prim.path
+        others.setdefault(node.name, prim.path)
+        others[f"{self._assembly.name}{SCOPE}{node.name}"] = prim.path
 
     def _scope(self, name: str) -> str:
         return self._writing.draft.scope(f"{self._home}/{name}")
@@ -93,7 +109,7 @@ class MujocoPrims:
             self._writing.lose(Action.DROPPED, tendon, "the tendon", "it goes by something that is not in the file")
             return
         prim = self._new(tendon, "Tendons", mjc.TENDON)
-        self._tendons[tendon.name] = prim.path
+        self._know(self._tendons, tendon, prim)
         prim.set(mjc.TENDON_TYPE, "token", "fixed" if tendon.is_fixed else "spatial", uniform=True)
         self._path(tendon, [(item, path) for item, path in steps if path is not None], prim)
         _range(prim, mjc.RANGE, mjc.LIMITED, (tendon.lower, tendon.upper))
@@ -116,7 +132,7 @@ class MujocoPrims:
         self._writing.lose(Action.EXTENSION, tendon, "the tendon", "it is an MjcTendon, which MuJoCo knows")
 
     def _step(self, item: TendonPathItem) -> str | None:
-        known = {
+        known: dict[TendonPathKind, Mapping[str, str]] = {
             TendonPathKind.JOINT: self._joints,
             TendonPathKind.SITE: self._frames,
             TendonPathKind.WRAP: self._shapes,
@@ -144,7 +160,7 @@ class MujocoPrims:
     # -- actuators ----------------------------------------------------------------------------------------------
 
     def _actuator(self, actuator: Actuator) -> None:
-        known = {
+        known: dict[Transmission, Mapping[str, str]] = {
             Transmission.JOINT: self._joints,
             Transmission.JOINT_IN_PARENT: self._joints,
             Transmission.TENDON: self._tendons,
@@ -186,21 +202,25 @@ class MujocoPrims:
         if site is not None:
             slides = actuator.transmission is Transmission.SLIDER_CRANK
             prim.relate(mjc.SLIDER_SITE if slides else mjc.REFERENCE_SITE, [site])
+        elif actuator.reference:
+            self._writing.lose(Action.DROPPED, actuator, f"its reference {actuator.reference!r}", "it has no prim")
 
     def _settings(self, actuator: Actuator, prim: PrimDraft) -> None:
-        lost: list[str] = []
-        for name, value in actuator.settings.items():
-            if name in _SETTINGS:
-                prim.set(_SETTINGS[name][0], _SETTINGS[name][1], value, uniform=True)
-            else:
-                lost.append(name)
+        rest = {name: value for name, value in actuator.settings.items() if name not in _SETTINGS}
+        for name in actuator.settings.keys() & _SETTINGS.keys():
+            prim.set(_SETTINGS[name][0], _SETTINGS[name][1], actuator.settings[name], uniform=True)
+        kept = keep_table(prim, ours.SETTINGS, rest)
+        lost = missed_settings(name for name in rest if name not in kept)
         if lost:
             self._writing.lose(Action.DROPPED, actuator, f"settings: {', '.join(lost)}", "MjcActuator has none of them")
+        report_kept(self._writing, actuator, missed_settings(kept))
 
     def _new(self, node: Tendon | Actuator, scope: str, kind: str) -> PrimDraft:
         path = self._writing.plan.names.child(self._scope(scope), node.name, kind.lower())
         prim = self._writing.draft.prim(path, kind)
         author_name(self._writing, prim, node)
+        if node.order is not None:
+            prim.keep(ours.PLACE, node.order)
         return prim
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kinema.description import Node
 from kinema.words import mjcf, ours, usd
 
+from ..bookkeeping import missed
 from ..report import Action
 from .draft import PrimDraft
+from .record_values import as_json
 from .writing import Writing
-
-_RESOLVED = {mjcf.key(mjcf.CLASS), mjcf.key(mjcf.CHILDCLASS)}
-"""Names of defaults: what they stand for is written in full."""
 
 
 def author_name(writing: Writing, prim: PrimDraft, node: Node) -> None:
@@ -35,11 +36,33 @@ def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
                 known.add(name)
     for schema in node.attributes.get(usd.KEPT_SCHEMAS, ()):
         prim.apply(schema)
+    kept = keep_table(prim, ours.ATTRIBUTES, _of_other_formats(node.attributes))
     lost = [f"{e.format} {e.tag}" for e in node.extras if not (e.format == usd.FORMAT and e.tag in known)]
-    lost += [key for key in node.attributes if not key.startswith(usd.KEPT) and key not in _RESOLVED]
+    lost += [key for key in missed(node.attributes) if not key.startswith(usd.KEPT) and key not in kept]
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
         writing.lose(Action.DROPPED, node, f"settings of its own format: {shown}", "USD has no place for them")
+    report_kept(writing, node, missed(kept))
+
+
+def _of_other_formats(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What is worth keeping: not what the stage says anyway, nor where files lie on this machine."""
+    return {k: v for k, v in attributes.items() if not k.startswith(usd.KEPT) and k != mjcf.key(mjcf.FILES)}
+
+
+def keep_table(prim: PrimDraft, setting: ours.Setting, table: Mapping[str, Any]) -> list[str]:
+    """Keep what JSON can say of a table; the names of that."""
+    plain = {name: text for name, value in table.items() if (text := as_json(value)) is not None}
+    if plain:
+        prim.keep(setting, "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in plain.items()) + "}")
+    return list(plain)
+
+
+def report_kept(writing: Writing, node: Node, names: Sequence[str]) -> None:
+    """Say that settings are in the file for our own reader alone."""
+    if names:
+        what = f"settings of its own format: {', '.join(names)}"
+        writing.lose(Action.EXTENSION, node, what, "they are kept for Kinema alone")
 
 
 def _set_again(prim: PrimDraft, name: str, kind: Any, value: Any) -> bool:

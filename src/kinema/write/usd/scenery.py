@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from kinema.description import Assembly, Camera, Light
-from kinema.words import mjc, newton, ours, physics, usd
+from kinema.words import mjc, mjcf, newton, ours, physics, usd
 
+from ..bookkeeping import missed_options
 from ..report import Action
 from .draft import PrimDraft
-from .names import give_back
+from .names import give_back, keep_table
 from .placing import place_on_link
 from .writing import Writing
 
@@ -38,6 +40,7 @@ def author_scene(writing: Writing) -> None:
 
 
 def _options(writing: Writing, described: Assembly, prim: PrimDraft) -> None:
+    own: dict[str, Any] = {}
     for name, value in described.options.items():
         if name == "timestep" and isinstance(value, float) and value > 0:
             _time_step(prim, value)
@@ -45,10 +48,17 @@ def _options(writing: Writing, described: Assembly, prim: PrimDraft) -> None:
             prim.apply(mjc.SCENE_API)
             prim.set(mjc.option(name), mjc.OPTIONS[name], value, uniform=True)
         else:
-            writing.lose(Action.DROPPED, ("option", name), f"the value {value}", "USD has no place for it")
-            continue
-        how = "it is in a setting of Newton or MuJoCo"
-        writing.lose(Action.EXTENSION, ("option", name), f"the value {value}", how)
+            own[name] = value
+    kept = keep_table(prim, ours.SETTINGS, own)
+    for name, value in missed_options(described.options).items():
+        if name in own or name.startswith("flag "):
+            action = Action.EXTENSION if (name if name in own else mjcf.FLAGS) in kept else Action.DROPPED
+            how = "USD has no place for it" + (
+                ", and it is kept for Kinema alone" if action is Action.EXTENSION else ""
+            )
+        else:
+            action, how = Action.EXTENSION, "it is in a setting of Newton or MuJoCo"
+        writing.lose(action, ("option", name), f"the value {value}", how)
 
 
 def _time_step(prim: PrimDraft, step: float) -> None:
@@ -84,10 +94,18 @@ def _camera(writing: Writing, prim: PrimDraft, camera: Camera) -> None:
         prim.set(usd.CLIPPING_RANGE, "float2", camera.clip)
     if camera.resolution is not None:
         prim.keep(ours.RESOLUTION, camera.resolution)
-    lost = [key for key in camera.settings if not key.startswith(usd.KEPT)]
-    if lost:
-        writing.lose(Action.DROPPED, camera, f"settings: {', '.join(lost)}", "USD's camera has none of them")
+    _keep_settings(writing, prim, camera, "USD's camera has none of them")
     give_back(writing, prim, camera)
+
+
+def _keep_settings(writing: Writing, prim: PrimDraft, node: Camera | Light, why: str) -> None:
+    own = {key: value for key, value in node.settings.items() if not key.startswith(usd.KEPT)}
+    kept = keep_table(prim, ours.SETTINGS, own)
+    lost = [key for key in own if key not in kept]
+    if lost:
+        writing.lose(Action.DROPPED, node, f"settings: {', '.join(lost)}", why)
+    if kept:
+        writing.lose(Action.EXTENSION, node, f"settings: {', '.join(kept)}", f"{why}; they are kept for Kinema alone")
 
 
 def _light(writing: Writing, prim: PrimDraft, light: Light) -> None:
@@ -99,7 +117,5 @@ def _light(writing: Writing, prim: PrimDraft, light: Light) -> None:
     if not light.casts_shadow:
         prim.apply(usd.SHADOW_API)
         prim.set(usd.SHADOW_ENABLE, "bool", False)
-    lost = [key for key in light.settings if not key.startswith(usd.KEPT)]
-    if lost:
-        writing.lose(Action.DROPPED, light, f"settings: {', '.join(lost)}", "USD's lights have none of them")
+    _keep_settings(writing, prim, light, "USD's lights have none of them")
     give_back(writing, prim, light)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kinema.description import Shape
 from kinema.foundation import Pose
-from kinema.words import mjc, physics, usd
+from kinema.words import mjc, ours, physics, usd
 
 from ..report import Action
 from .draft import PrimDraft
@@ -22,9 +22,6 @@ def author_shape(writing: Writing, parent: str, shape: Shape, *, moves: bool) ->
         shape: the shape.
         moves: whether it is on a body.
     """
-    if not (shape.visual or shape.collision):
-        writing.lose(Action.DROPPED, shape, "the shape", "it is neither seen nor does it collide")
-        return None
     try:
         solid = solid_of(writing, shape, moves=moves)
     except NoGeometry as error:
@@ -55,6 +52,11 @@ def _role(shape: Shape) -> str:
 
 def _collision(writing: Writing, shape: Shape, prim: PrimDraft) -> None:
     if not shape.collision:
+        if not shape.visual:  # a tendon may wrap around it
+            prim.set(usd.PURPOSE, "token", "guide", uniform=True)
+            prim.keep(ours.UNSEEN, True)
+            how = "it is a guide, which others may leave out"
+            writing.lose(Action.EXTENSION, shape, "that it is there although it is neither seen nor touched", how)
         return
     prim.apply(physics.COLLISION_API)
     if not shape.visual:

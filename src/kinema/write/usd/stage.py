@@ -8,6 +8,7 @@ from pathlib import Path
 from kinema.description import Assembly, Base, Link, Robot, World
 from kinema.words import newton, ours, physics, usd
 
+from ..bases import WHAT, assumed
 from ..report import Action, LossReport
 from . import pxr
 from .collisions import author_collisions
@@ -92,23 +93,29 @@ def _declare(writing: Writing) -> None:
 def _author(writing: Writing) -> None:
     described = writing.described
     author_scene(writing)
-    for parts in writing.plan.robots:
-        _robot(writing, parts)
+    pulling = [_robot(writing, parts) for parts in writing.plan.robots]
     if isinstance(described, World):
         _scenery(writing, described)
-        _rest(writing, described, writing.plan.robots)
+        pulling.append(_rest(writing, described, writing.plan.robots))
+    for prims in pulling:
+        prims.author_tendons()
+    for prims in pulling:
+        prims.author_actuators()
     author_collisions(writing)
     keep_order(writing)
 
 
-def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> None:
-    author_onlookers(writing, assembly)
-    author_leftovers(writing, assembly, robots)
+def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> MujocoPrims:
+    """What a robot or world has beside links and joints; what pulls on them comes when all of it is there."""
     path = robots[0].path if isinstance(assembly, Robot) else writing.plan.root
-    MujocoPrims(writing, assembly, robots, path).author()
+    author_onlookers(writing, assembly)
+    author_leftovers(writing, assembly, robots, path)
+    prims = MujocoPrims(writing, assembly, robots, path)
+    prims.author_frames()
     home = writing.draft.prims[path]
     # what a stage says of all its robots together was said on its scene
     give_back(writing, writing.scene or home if assembly is writing.described else home, assembly)
+    return prims
 
 
 def _scenery(writing: Writing, world: World) -> None:
@@ -123,7 +130,7 @@ def _scenery(writing: Writing, world: World) -> None:
 # -- robots -----------------------------------------------------------------------------------------------------------
 
 
-def _robot(writing: Writing, parts: RobotPlan) -> None:
+def _robot(writing: Writing, parts: RobotPlan) -> MujocoPrims:
     robot = parts.robot
     prim = writing.draft.prims.get(parts.path) or writing.draft.prim(parts.path, usd.XFORM)
     prim.tell(kind="component")
@@ -131,13 +138,12 @@ def _robot(writing: Writing, parts: RobotPlan) -> None:
     prim.keep(ours.ROBOT, robot.name)
     if robot.base is Base.UNSPECIFIED and parts.tree.roots and not robot.static and not _is_fixed(writing, robot):
         prim.keep(ours.BASE, Base.UNSPECIFIED.value)
-        how = "it is free to fall in USD, as its file does not say that it is fixed"
-        writing.lose(Action.APPROXIMATED, robot, "what holds its base", how)
+        writing.lose(Action.APPROXIMATED, robot, WHAT, assumed("in USD nothing holds it, so that it falls"))
     if robot.static:
         how = "nothing of it moves, so that its links are plain shapes without joints"
         writing.lose(Action.APPROXIMATED, robot, "that it has links", how)
     _links(writing, parts)
-    _rest(writing, robot, [parts])
+    return _rest(writing, robot, [parts])
 
 
 def _links(writing: Writing, parts: RobotPlan) -> None:

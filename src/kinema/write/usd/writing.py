@@ -46,6 +46,10 @@ class Writing:
     """Bodies that a free joint, which has no prim, keeps from colliding."""
     placed: Counter[str] = field(default_factory=Counter)
     """How many cameras, lights and frames there are already."""
+    frames: dict[str, str] = field(default_factory=dict)
+    """Frame, by its own and its scoped name -> its prim, of all robots."""
+    tendons: dict[str, str] = field(default_factory=dict)
+    """The same of tendons."""
     scene: PrimDraft | None = None
     """The physics scene, where there is one."""
     filtered: dict[str, list[str]] = field(default_factory=dict)

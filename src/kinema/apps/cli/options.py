@@ -1,0 +1,125 @@
+"""The options that several commands share, and how commands are shown in the help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from .choices import BaseName, Drives, Layout, Meshes
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd, .usdz, a CAD snapshot or .step; - "
+        "for the standard input.",
+    ),
+]
+XacroArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME:=VALUE]", help="Arguments of a xacro file.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="urdf, sdf, mjcf, usd, cad or step; found out from the file when not given.",
+        show_default=False,
+    ),
+]
+SearchPath = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--search-path",
+        "--package-path",
+        "-p",
+        metavar="DIR",
+        help="A folder that is, or holds, packages or models the file refers to. May be given several times.",
+        show_default=False,
+    ),
+]
+Variant = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="/PRIM:SET=VARIANT",
+        help="Choose a variant of a USD stage instead of the one it selects. May be given several times.",
+        show_default=False,
+    ),
+]
+OfBase = Annotated[
+    BaseName | None,
+    typer.Option(
+        "--base",
+        metavar="HOLD",
+        help="What holds the robot's base: fixed, free or unspecified; as the file says when not given.",
+        show_default=False,
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="FORMAT,...",
+        help="What to write: usda, usdc, usdz, urdf, sdf, mjcf; several with commas between, or all. By the suffix of "
+        "OUT when not given.",
+        show_default=False,
+    ),
+]
+OfLayout = Annotated[
+    Layout,
+    typer.Option(
+        "--layout",
+        metavar="LAYOUT",
+        help="Of USD: every link inside the link that carries it (nested), or all side by side (flat).",
+    ),
+]
+OfMeshes = Annotated[
+    Meshes,
+    typer.Option(
+        "--meshes",
+        metavar="HOW",
+        help="copy: mesh files beside the output, as they are. bake: new OBJ files beside it, scale applied. "
+        "reference: the files where they lie; of USD, a file of triangles beside it. embed: inside the USD file, "
+        "else copied; package:// references of URDF stay in URDF.",
+    ),
+]
+OfActuators = Annotated[
+    Drives | None,
+    typer.Option(
+        "--actuators",
+        metavar="KIND",
+        help="Of MJCF and USD: make actuators for joints that have none, by the transmissions, ros2_control blocks or "
+        "limits of effort of a URDF file: position, velocity or effort.",
+        show_default=False,
+    ),
+]
+
+
+def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
+    """A flag takes no value, so that the help is to name no type of one."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
+
+
+class Command(TyperCommand):
+    """A command whose help names no types of flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options and arguments."""
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The command of commands, likewise."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All options and arguments."""
+        return _without_types_of_flags(super().get_params(ctx))

@@ -1,0 +1,67 @@
+"""What a scene makes of a base of which nothing is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kinema.foundation import Severity
+from kinema.scene import Scene
+from kit.assets import EXAMPLES
+
+INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+
+
+def _limb(name: str, place: str, kind: str, axis: str = "0 1 0") -> str:
+    limit = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
+    return (
+        f'<link name="{name}">{INERTIAL}</link><joint name="{name}_joint" type="{kind}"><parent link="base"/>'
+        f'<child link="{name}"/><origin xyz="{place}"/><axis xyz="{axis}"/>{limit}</joint>'
+    )
+
+
+MOBILE = {
+    "by name": _limb("left_wheel", "0 .2 0", "revolute") + _limb("right_wheel", "0 -.2 0", "revolute"),
+    "wheels": _limb("a", "0 .2 0", "continuous") + _limb("b", "0 -.2 0", "continuous"),
+    "legs": _limb("a", "0 .2 -.5", "revolute") + _limb("b", "0 -.2 -.5", "revolute") + _limb("c", "0 0 .4", "revolute"),
+}
+STANDING = {
+    "an arm": _limb("a", "0 0 .3", "continuous", "0 0 1"),
+    "a hand": _limb("a", "0 .1 .1", "revolute") + _limb("b", "0 -.1 .1", "revolute"),
+}
+
+
+def _scene(limbs: str, folder: Path, fixed: bool | None = None) -> Scene:
+    file = folder / "robot.urdf"
+    file.write_text(f'<robot name="robot"><link name="base">{INERTIAL}</link>{limbs}</robot>', encoding="utf-8")
+    scene = Scene(quiet=True)
+    scene.add(file, fixed=fixed)
+    scene.build()
+    return scene
+
+
+def _said(scene: Scene) -> list[Severity]:
+    return [d.severity for d in scene.diagnostics if d.code == "sim.base-held"]
+
+
+@pytest.mark.parametrize("limbs", MOBILE.values(), ids=MOBILE)
+def test_a_mobile_robot_that_is_bolted_down_deserves_a_warning(limbs: str, tmp_path: Path) -> None:
+    assert _said(_scene(limbs, tmp_path)) == [Severity.WARNING]
+
+
+@pytest.mark.parametrize("limbs", STANDING.values(), ids=STANDING)
+def test_others_are_bolted_down_with_a_note(limbs: str, tmp_path: Path) -> None:
+    assert _said(_scene(limbs, tmp_path)) == [Severity.NOTE]
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_who_decides_hears_nothing(fixed: bool, tmp_path: Path) -> None:
+    assert _said(_scene(MOBILE["wheels"], tmp_path, fixed=fixed)) == []
+
+
+def test_nor_does_a_file_that_says_it() -> None:
+    scene = Scene(quiet=True)
+    scene.add(EXAMPLES / "quadruped" / "quadruped.xml")
+    scene.build()
+    assert _said(scene) == []
