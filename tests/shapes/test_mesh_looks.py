@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import trimesh
+import trimesh as trimesh_module
 from scipy.spatial.transform import Rotation
 
 from kinema.shapes import (
@@ -42,6 +42,8 @@ from kit.dressed_meshes import (
 )
 
 from . import mesh_writers as write
+
+trimesh: Any = trimesh_module  # its types know less than it does
 
 mujoco: Any = importlib.import_module("mujoco")
 collada: Any = importlib.import_module("collada")

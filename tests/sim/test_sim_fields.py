@@ -89,7 +89,9 @@ def test_nothing_is_compiled_unasked(running: Running) -> None:
     assert not running.compiled
 
 
-@pytest.mark.parametrize("group", sorted(set(GROUPS) - {"ties", "couplings", "contacts"}))  # of which this robot has none
+@pytest.mark.parametrize(
+    "group", sorted(set(GROUPS) - {"ties", "couplings", "contacts"})
+)  # of which this robot has none
 def test_fields_of_a_group(running: Running, group: str) -> None:
     """Compiled, each is what the interpreter computes, now and after the state has changed."""
     held = {}

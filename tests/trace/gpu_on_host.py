@@ -18,7 +18,7 @@ import numpy as np
 
 from kinema.backend.host_code import compile_host
 from kinema.trace.emit_llvm import POINTERS
-from kinema.trace.llvm_blocks import WARP, WIDE
+from kinema.trace.llvm_memory import WARP, WIDE
 
 _REGISTERS = ("tid", "ctaid", "ntid")
 _HERE = {

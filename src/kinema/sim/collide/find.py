@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
@@ -127,7 +129,7 @@ def _sphere_of(s: Sweeps, touch: TouchSet, frame: int) -> tuple[list[float], flo
     geoms, pairs = s.model.geoms, s.model.pairs
     own = {int(g) for p in touch.plan.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
     centers = {g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in own}
-    middle = sum(centers.values()) / len(centers)
+    middle = np.mean(list(centers.values()), axis=0)
     radius = max(float(geoms.radius[g]) + float(((centers[g] - middle) ** 2).sum() ** 0.5) for g in own)
     return middle.tolist(), radius
 
