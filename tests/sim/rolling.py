@@ -124,7 +124,7 @@ class Both:
             arrays[name][:] = generator.uniform(-1, 1, arrays[name].shape)
         if settings.drive is Drive.MIXED:
             arrays["ctrl_mode"][:] = generator.integers(0, 3, arrays["ctrl_mode"].shape)
-        for name in sorted({"kp", "kv", *settings.per_env} - {"gravity"}):
+        for name in sorted(({"kp", "kv", *settings.per_env} - {"gravity"}).intersection(arrays)):
             arrays[name][:] = generator.uniform(0.01, 0.1, arrays[name].shape)
         told = np.array([mode is not Control.ACTUATOR for mode in modes], dtype=float)
         for name in GAINS:

@@ -30,6 +30,7 @@ SHORTER = {
     ("agility_cassie", Integrator.RK4): 4,
     ("franka_emika_panda", Integrator.EULER): 2,
     ("franka_emika_panda", Integrator.RK4): 2,
+    ("gripper", Integrator.RK4): 16,
     ("kuka_iiwa_14", Integrator.EULER): 256,
     ("kuka_iiwa_14", Integrator.RK4): 256,
     ("pal_talos", Integrator.EULER): 4,

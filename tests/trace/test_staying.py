@@ -62,7 +62,7 @@ def test_loops_within_rows(rows_of: list[list[int]]) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_any_loop_may_stay(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step with constraints, some of whose loops stay and some of which are written out: the same numbers."""
-    model = compile_model([Part(name="g", description=read(EXAMPLES / "gripper" / "gripper.sdf"))])
+    model = compile_model([Part(name="q", description=read(EXAMPLES / "quadruped" / "quadruped.xml"))])
     settings = Settings(limits=True, constraints=True)
     chosen, record = random.Random(seed), sweeps_loops.record_loop
 

@@ -77,8 +77,9 @@ class Engine:
             roles = 1 if alone else best_roles(grow(model))
         if roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
-        tolerance = settings.tolerance if precision == "double" else max(settings.tolerance, COARSE)
-        self.settings = settings = replace(settings, roles=roles, tolerance=tolerance)
+        self.settings = settings = replace(settings, roles=roles)
+        if precision == "single" and (settings.limits or settings.constraints or settings.contacts):
+            self.settings = settings = replace(settings, tolerance=max(settings.tolerance, COARSE))
         self.time = 0
         """Steps taken."""
         self.seconds = 0.0
