@@ -8,15 +8,12 @@ import numpy as np
 
 from kinema.description import Collider, colliders, colliding_pairs
 from kinema.foundation import Array, Pose
-from kinema.model import GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_hulls
+from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_hulls
 
 from .draft import Body, Draft
 from .options import switches_of
 from .solids import Piece, pieces_of
 from .surfaces import Surface, mixed, of_pair, of_shape
-
-ORDER = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
-"""Kinds in the order in which they stand in a pair."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +98,7 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
                 geoms.append(geom)
     rows = []
     for a, b, surface in pairs:
-        first, second = sorted((a, b), key=lambda g: (ORDER.index(g.piece.kind), g.index))
+        first, second = sorted((a, b), key=lambda g: (SHAPE_KINDS.index(g.piece.kind), g.index))
         rows.append((first, second, surface))
     rows.sort(key=lambda r: (sorted((r[0].frame, r[1].frame)), r[2].dimension, r[0].index, r[1].index))
     surfaces = [s for _, _, s in rows]

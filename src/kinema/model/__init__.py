@@ -11,6 +11,7 @@ from .bodies import (
 from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
 from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .geoms import (
+    SHAPE_KINDS as SHAPE_KINDS,
     GeomsInfo as GeomsInfo,
     PairsInfo as PairsInfo,
     no_geoms as no_geoms,

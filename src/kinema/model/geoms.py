@@ -10,6 +10,9 @@ from kinema.foundation import Array
 
 from .bodies import Ints
 
+SHAPE_KINDS = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
+"""Kinds of shapes, in the order in which they stand in a pair."""
+
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class GeomsInfo:
@@ -17,7 +20,7 @@ class GeomsInfo:
 
     names: list[str]
     kinds: list[str]
-    """`plane`, `height field`, `sphere`, `capsule`, `ellipsoid`, `cylinder`, `cone`, `box` or `mesh`."""
+    """One of `SHAPE_KINDS` each."""
     link_idx: Ints
     """-1 for the world."""
     frame_idx: Ints

@@ -226,8 +226,9 @@ class Step:
         mass, known, _ = None if self.articulated else self.mass, self.known, self.forces
         result: Quantity[list[Value]] = s.quantity("constraint forces")
         s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
-        if touches is not None and s.keeps("n_contacts"):
-            s.write("n_contacts", None, [touches.number()])
+        found = None if touches is None else touches.number()
+        if touches is not None and found is not None and s.keeps("n_contacts"):
+            s.write("n_contacts", None, [found])
             s.write("n_lost_contacts", None, [s.recorder.read(SCRATCH, touches.lost.row)])
             s.write("n_iterations", None, [0.0])
 
@@ -243,14 +244,14 @@ class Step:
             factors = inertia.factorised()
             free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
             self.contacts = None if touches is None else Contacts(s, touches, self.where, self.near_frames)
-            found = Newton(s, rows, self.contacts, inertia, factors, free).solve()
-            s.each_frame("constraint forces found", lambda node: result.put(node.here, found[node.here]))
+            pushed = Newton(s, rows, self.contacts, inertia, factors, free).solve()
+            s.each_frame("constraint forces found", lambda node: result.put(node.here, pushed[node.here]))
             return rows, factors
 
         breaks = any(block.holder >= 0 for block in blocks)
         if all(kind.near is not None for kind, own in kinds if own) and not breaks:
             counts = [kind.near(known, own) for kind, own in kinds if own and kind.near is not None]
-            counts += [] if touches is None else [touches.number()]
+            counts += [] if found is None else [found]
             s.where("constraints", _sum(counts), solve)
         else:
             self.rows = solve()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from kinema.model import SHAPE_KINDS
+
 from . import height_field, manifold, plane_mesh
 from .convex import emit_one, meet
 from .features import FEATURES
 from .near_part import near_part
-from .solid import KINDS, PairKind, Solid, Work
+from .solid import PairKind, Solid, Work
 from .support import CORES
 
 
@@ -30,7 +32,7 @@ def touch_convex(work: Work, a: Solid, b: Solid, *, kinds: tuple[str, str], seve
 
 
 def convex_pairs(*, several: bool) -> dict[tuple[str, str], PairKind]:
-    """By their kinds, in the order of `KINDS`.
+    """By their kinds, in the order of `SHAPE_KINDS`.
 
     Several points are made where both shapes have faces or edges, if that is wanted, as MuJoCo does with `multiccd`.
     """
@@ -38,7 +40,7 @@ def convex_pairs(*, several: bool) -> dict[tuple[str, str], PairKind]:
     for kind in CORES:
         touch_field = partial(height_field.touch_field, kind=kind)
         pairs["height field", kind] = PairKind(touch_field, height_field.MOST_POINTS)
-    convex = [kind for kind in KINDS if kind in CORES]
+    convex = [kind for kind in SHAPE_KINDS if kind in CORES]
     for i, first in enumerate(convex):
         for second in convex[i:]:
             if (first, second) in ROUND:

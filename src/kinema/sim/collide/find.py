@@ -48,6 +48,8 @@ class LookKind:
     """Whether friction has a law of its own."""
     full: bool
     """Whether there may be more points than there is room."""
+    safe: bool
+    """Whether no contact is stiffer than a step can carry."""
 
 
 def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
@@ -147,6 +149,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             whole_power(pairs.solimp[p].tolist()),
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
             touch.plan.capacity < touch.plan.n_points,
+            options.refsafe,
         )
         friction = pairs.friction[p]
         bound = float(friction[0]) / options.impratio**0.5
@@ -262,10 +265,10 @@ def _record(
     solimp, bound = code.numbers("solimp"), code.number("bound")
     off = distance - code.number("force margin")
     hard = impedance(solimp, kind.power, off)
-    spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"))
-    sliding = (
-        reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"))[1] if kind.own_sliding else damper
-    )
+    spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"), safe=kind.safe)
+    sliding = damper
+    if kind.own_sliding:
+        _, sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"), safe=kind.safe)
     first = bound if kind.elliptic else 1.0
     stiffness = trace.select(off, 0.0, hard / ((1.0 - hard) * code.number("weight")), 0.0)
     friction = code.numbers("friction") if kind.dimension > 1 else []

@@ -29,7 +29,7 @@ FORMULAS: dict[tuple[str, str], PairKind] = {
     ("capsule", "box"): PairKind(capsule_box, 2),
     ("box", "box"): PairKind(box_box, 8),
 }
-"""By their kinds, in the order of `KINDS`."""
+"""By their kinds, in the order of `SHAPE_KINDS`."""
 
 PAIRS = {**CONVEX_PAIRS, **FORMULAS}
 """Likewise, with the general search where there is no formula."""

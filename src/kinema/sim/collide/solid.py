@@ -83,7 +83,7 @@ class Work:
 
 
 Pair = Callable[[Work, Solid, Solid], None]
-"""Says where two solids touch; the kind of the first comes first in `KINDS`."""
+"""Says where two solids touch; the kind of the first comes first in `SHAPE_KINDS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,3 @@ class PairKind:
     """Says where they touch."""
     most: int
     """Points at most."""
-
-
-KINDS = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
-"""Kinds of shapes, in the order in which they stand in a pair."""

@@ -30,6 +30,8 @@ class Plan:
 
 
 EMISSIONS = ("auto", "rolled", "unrolled")
+LARGEST_TOUCHING = 10_000
+"""Operations beyond which straight lines take too long where things touch: the solver comes on top of them."""
 WORTH_COPYING = 1_000
 """Operations that loops over copies have to save, where nothing else asks for loops."""
 
@@ -44,7 +46,8 @@ def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, c
         raise KinemaError(f"there is no emission {emission!r}; there are: {', '.join(EMISSIONS)}")
     if emission != "auto":
         return emission == "rolled"
-    if estimated_operations(model) > LARGEST_UNROLLED or any(is_deep(model, part) for part in components(model)):
+    most = LARGEST_TOUCHING if settings.contacts and touching(model) else LARGEST_UNROLLED
+    if estimated_operations(model) > most or any(is_deep(model, part) for part in components(model)):
         return True
     return copies and _saved_by_copying(model, settings) > WORTH_COPYING
 
