@@ -28,6 +28,8 @@ _HERE = {
     " addrspace(3)": "",
     WIDE: "@test_wide",
     "@llvm.nvvm.barrier0": "@test_meet",
+    "@llvm.nvvm.bar.warp.sync": "@test_wait",
+    "@llvm.nvvm.shfl.sync.bfly.i32": "@test_pass",
     **{f"@llvm.nvvm.read.ptx.sreg.{register}.x": f"@test_{register}" for register in _REGISTERS},
 }
 _WIDE_HERE = """
@@ -48,11 +50,48 @@ def _callbacks() -> list[Any]:
     number, meeting = ctypes.CFUNCTYPE(ctypes.c_int32), ctypes.CFUNCTYPE(None)
     made: dict[str, Any] = {r: number(lambda r=r: getattr(_thread, r)) for r in _REGISTERS}
     made["meet"] = meeting(lambda: _thread.barrier.wait(60) and None)
+    made["wait"] = ctypes.CFUNCTYPE(None, ctypes.c_int32)(lambda _: _thread.barrier.wait(60) and None)
+    made["pass"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_pass)
     for name, callback in made.items():
         address = ctypes.cast(callback, ctypes.c_void_p).value
         assert address is not None
         llvm.add_symbol(f"test_{name}", address)
     return list(made.values())
+
+
+def _pass(_mask: int, value: int, offset: int, _edge: int) -> int:
+    """What the thread has whose place in the team differs by an offset."""
+    _thread.passed[_thread.lane] = value
+    _thread.barrier.wait(60)
+    found = _thread.passed[_thread.lane ^ offset]
+    _thread.barrier.wait(60)
+    return found
+
+
+def run_team_on_host(
+    text: str, arrays: Mapping[str, np.ndarray], numbers: tuple[int, int, int, int], size: int
+) -> None:
+    """Every thread of the team of every environment, and of one more that there is not."""
+    function = _compiled(text)
+    pointers = [arrays[name].ctypes.data for name in (*POINTERS, "memory")]
+
+    def one(env: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
+        _thread.ctaid, _thread.ntid, _thread.tid = 0, WARP, env * size + lane
+        _thread.lane, _thread.passed, _thread.barrier = lane, passed, barrier
+        function(*pointers, *numbers, 0, 0)
+
+    with ThreadPoolExecutor(size) as pool:
+        for env in range(numbers[3] + 1):
+            barrier, passed = threading.Barrier(size), [0] * size
+            for done in [pool.submit(one, env, lane, passed, barrier) for lane in range(size)]:
+                done.result()
+
+
+def _compiled(text: str) -> Any:
+    for gpu, host in _HERE.items():
+        text = text.replace(gpu, host)
+    _callbacks()
+    return compile_host(text + _WIDE_HERE)
 
 
 def run_on_host(
@@ -63,10 +102,7 @@ def run_on_host(
     shape: tuple[int, int],
 ) -> None:
     """Every thread of every block: of so many roles, and of so many environments (or of some of a warp)."""
-    for gpu, host in _HERE.items():
-        text = text.replace(gpu, host)
-    _callbacks()
-    function = compile_host(text + _WIDE_HERE)
+    function = _compiled(text)
     pointers = [arrays[name].ctypes.data for name in POINTERS]
     roles, width = shape
 

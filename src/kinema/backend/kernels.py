@@ -5,14 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from kinema.trace import Place, Program, Slot, Target, emit_gpu, emit_llvm, lines, n_exchanged, optimise, split
+from kinema.trace import (
+    Part,
+    Place,
+    Program,
+    Slot,
+    Target,
+    cut,
+    emit_gpu,
+    emit_llvm,
+    emit_team,
+    in_rounds,
+    lines,
+    n_exchanged,
+    optimise,
+    split,
+    team_tables,
+)
 
 from .arrays import Arena
 from .devices import Device, numpy_type, warp
@@ -24,6 +40,8 @@ WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
 WARP = 32
+TEAM, TEAM_BLOCK_DIM = 32, 128
+"""Threads of a team, and of a block of teams."""
 MOST_VALUES = 120
 """That fit into half the registers."""
 SHARED_BYTES = 48 * 1024
@@ -54,6 +72,20 @@ class Arguments:
     """At most so many on a CPU; None for as many as there are cores."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """A launch of a GPU."""
+
+    code: GpuFunction
+    source: str
+    tables: tuple[Any, Any]
+    n_operations: int
+    envs_per_block: int
+    roles: int = 1
+    n_memory: int = 0
+    """Numbers that a team works in; 0 where each thread works by itself."""
+
+
 class Kernel:
     """A program, compiled for a device: with its tables, and memory to work in.
 
@@ -77,46 +109,78 @@ class Kernel:
         self.lanes = lanes or device.lanes(precision)
         self.n_scratch = program.n_scratch
         self._precision = precision
-        parts = self._parts(program, roles)
-        self.roles = len(parts)
-        self.n_operations = sum(part.n_operations for part in parts)
-        ints, floats = program.tables()
-        self._ints = device.array(ints)
-        with np.errstate(over="ignore"):  # beyond the largest number is infinite
-            self._floats = device.array(floats.astype(numpy_type(precision)))
-        self._scratch: dict[int, Any] = {}
+        self._scratch: dict[object, Any] = {}
         self._earlier: list[Any] = []
         """Narrower memory that earlier launches work in."""
+        self._runs_per_step = runs_per_step
+        self.roles = 1
         if device.is_cpu:
+            program = optimise(program)
+            self.n_operations = program.n_operations
+            self._ints, self._floats = self._tables(program.tables())
             target = Target(precision, self.lanes, fused=has_fused_multiply_add())
-            self.source = emit_llvm(parts[0], places, target, runs_per_step)
+            self.source = emit_llvm(program, places, target, runs_per_step)
             self._code: Any = compile_host(self.source)
-        else:
-            self.source = emit_gpu(parts, places, Target(precision, gpu=True), runs_per_step)
-            self._code = GpuFunction(self.source, device, self._block_dim, self._n_blocks(parts, n_envs))
+            return
+        parts = cut(program) if program.has_team else [Part(program)]
+        self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
+        with ThreadPoolExecutor(len(parts)) as pool:
+            ways = [self._team if part.is_team else self._plain(roles, n_envs, whole=len(parts) == 1) for part in parts]
+            waiting = [pool.submit(way, part, places) for way, part in zip(ways, parts, strict=True)]
+            self._pieces = [future.result() for future in waiting]
+        self.roles = self._pieces[0].roles
+        self.source = "\n".join(piece.source for piece in self._pieces)
+        self.n_operations = sum(piece.n_operations for piece in self._pieces)
+
+    def _tables(self, tables: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
+        """Integers and numbers, there."""
+        ints, floats = tables
+        with np.errstate(over="ignore"):  # beyond the largest number is infinite
+            return self.device.array(ints), self.device.array(floats.astype(numpy_type(self._precision)))
+
+    def _plain(self, roles: Roles | None, n_envs: int, *, whole: bool) -> Callable[[Part, Mapping[str, Place]], _Piece]:
+        """How what a thread does by itself is compiled for a GPU; all steps in one launch, if it is the `whole`."""
+
+        def make(part: Part, places: Mapping[str, Place]) -> _Piece:
+            programs = self._parts(part.program, roles)
+            target = Target(self._precision, gpu=True)
+            source = emit_gpu(programs, places, target, self._runs_per_step if whole else 1)
+            block_dim = BLOCK_DIM if len(programs) == 1 else WARP * len(programs)
+            code = GpuFunction(source, self.device, block_dim, self._n_blocks(programs, n_envs))
+            tables = self._tables(part.program.tables())
+            operations = sum(program.n_operations for program in programs)
+            return _Piece(code, source, tables, operations, block_dim // len(programs), len(programs))
+
+        return make
+
+    def _team(self, part: Part, places: Mapping[str, Place]) -> _Piece:
+        """What a team does."""
+        own = replace(part, program=optimise(in_rounds(part.program, TEAM)))
+        source = emit_team(own, places, Target(self._precision, gpu=True), TEAM)
+        code = GpuFunction(source, self.device, TEAM_BLOCK_DIM)
+        tables = self._tables(team_tables(own, TEAM))
+        return _Piece(
+            code, source, tables, own.program.n_operations, TEAM_BLOCK_DIM // TEAM, 1, max(own.program.n_scratch, 1)
+        )
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
-        if roles is not None and roles.count > 1 and program.is_straight and not self.device.is_cpu:
+        if roles is not None and roles.count > 1 and program.is_straight:
             divided = split(program.line, roles.of, roles.count)
             if n_exchanged(divided) * WARP * np.dtype(numpy_type(self._precision)).itemsize <= SHARED_BYTES:
                 return divided
         return (optimise(program),)
 
-    def _n_blocks(self, parts: tuple[Program, ...], n_envs: int) -> int | None:
+    def _n_blocks(self, programs: tuple[Program, ...], n_envs: int) -> int | None:
         """How many blocks a multiprocessor of a GPU has to have room for; None leaves that to the assembler.
 
         Where there are so many environments that they would wait for each other, and a line with few values at a time,
         twice as many with half the registers each are a fifth faster; with fewer environments they are slower.
         """
-        few_values = max((line.max_live() for part in parts for line in lines(part.blocks)), default=0) < MOST_VALUES
-        crowded = n_envs * self.roles > BLOCKS * BLOCK_DIM * self.device.n_multiprocessors
+        found = (line.max_live() for program in programs for line in lines(program.blocks))
+        few_values = max(found, default=0) < MOST_VALUES
+        crowded = n_envs * len(programs) > BLOCKS * BLOCK_DIM * self.device.n_multiprocessors
         return 2 * BLOCKS if crowded and few_values and self._precision == "single" else None
-
-    @property
-    def _block_dim(self) -> int:
-        """Threads of a block; where there are roles, one warp of environments, and as many warps as roles."""
-        return BLOCK_DIM if self.roles == 1 else WARP * self.roles
 
     def record(self, arguments: Arguments) -> Callable[[], None]:
         """A launch that can be repeated without looking at its arguments again; on a CPU it is done when it returns."""
@@ -147,11 +211,40 @@ class Kernel:
         return launch
 
     def _on_gpu(self, arguments: Arguments) -> Callable[[], None]:
+        if len(self._pieces) == 1 and not self._pieces[0].n_memory:
+            return self._launch(self._pieces[0], arguments, arguments.told, arguments.steps)
+        launches = []
+        for step in range(arguments.steps if arguments.advance else 1):
+            told = arguments.told
+            if arguments.advance:
+                told = told[step * arguments.advance : (step + 1) * arguments.advance]
+            run = [self._launch(piece, arguments, told, 1) for piece in self._pieces]
+            launches += run * self._runs_per_step
+        again = 1 if arguments.advance else arguments.steps
+
+        def launch() -> None:
+            for _ in range(again):
+                for one in launches:
+                    one()
+
+        return launch
+
+    def _launch(self, piece: _Piece, arguments: Arguments, told: Any, steps: int) -> Callable[[], None]:
+        """A launch of one piece."""
         state = arguments.state
-        arrays = [state.data, arguments.told, arguments.out.data, arguments.uniform.data]
-        arrays += [self._memory(0, state.stride), self._ints, self._floats]
-        n_blocks = -(-state.n_envs // (self._block_dim // self.roles))
-        return self._code.record(n_blocks, arrays, (state.stride, arguments.steps, arguments.advance, state.n_envs))
+        arrays = [state.data, told, arguments.out.data, arguments.uniform.data]
+        arrays += [self._memory(0, state.stride), *piece.tables]
+        arrays += [self._memory_of_teams(piece, state.stride)] if piece.n_memory else []
+        n_blocks = -(-state.n_envs // piece.envs_per_block)
+        return piece.code.record(n_blocks, arrays, (state.stride, steps, arguments.advance, state.n_envs))
+
+    def _memory_of_teams(self, piece: _Piece, count: int) -> Any:
+        """What the teams of a piece work in: each in a row of its own."""
+        if piece not in self._scratch or len(self._scratch[piece]) < count:
+            self._earlier += [self._scratch[piece]] if piece in self._scratch else []
+            shape = (count, piece.n_memory)
+            self._scratch[piece] = self.device.zeros(shape, self._precision, f"{count} environments, to work in")
+        return self._scratch[piece]
 
     def _memory(self, shard: int, stride: int) -> Any:
         """What a thread works in on a CPU, or all threads on a GPU."""

@@ -74,6 +74,8 @@ class Settings:
     """Whether forces on links are inputs."""
     roles: int = 1
     """How many threads share an environment."""
+    team: bool = False
+    """Whether a team of threads finds the contacts of an environment and the forces of its constraints."""
 
     def __post_init__(self) -> None:
         unknown = sorted(self.per_env - set(PARAMETERS))

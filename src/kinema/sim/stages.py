@@ -41,8 +41,8 @@ def constrain(step: Step) -> None:
 
 def let_go(step: Step) -> None:
     """Ties that bear more than they can are broken from now on."""
-    if step.rows is not None:
-        note_broken(step.s, step.rows[0])
+    if step.always_held is not None:
+        note_broken(step.s, step.always_held.rows)
 
 
 def accelerate(step: Step) -> None:

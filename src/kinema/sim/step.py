@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kinema.trace import SCRATCH, Value
+from kinema.trace import Value
 
 from .collide.find import find_contacts
-from .collide.touches import Touches, anything_touches
-from .constrain.contacts import Contacts
-from .constrain.kinds import CONSTRAINTS
-from .constrain.rows import Known, Rows
+from .collide.touches import Touches, anything_touches, planned_sets
+from .constrain.contacts import Contacts, axes_of
+from .constrain.rows import Known
 from .force import cords, joints
 from .force.fluid import add_drag, fluid_forces, has_medium, lone_drag
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
@@ -33,7 +32,7 @@ from .rigid.kinematics import (
 )
 from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
-from .solve.newton import Newton
+from .solve.held import Kinds, Ready, filled, hold, kinds_of
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
 from .sweeps.maths import scale
@@ -58,8 +57,8 @@ class Step:
     """What stages of others leave for each other."""
     contacts: Contacts | None = None
     """What touches, once the forces of constraints are asked for."""
-    rows: tuple[Rows, Factors] | None = None
-    """The constraints, where they always act, and the factors of the inertia."""
+    always_held: Ready | None = None
+    """The constraints, where they always act, and what their forces are computed from."""
     qacc: Quantity[list[Value]] | None = None
     """The accelerations that the step is taken with."""
 
@@ -212,50 +211,28 @@ class Step:
 
     @cached_property
     def constraint_force(self) -> Quantity[list[Value]] | None:
-        """What constraints do to the joints; None where there are none.
-
-        Where all of them are far from acting, nothing more is computed than that.
-        """
-        s = self.s
-        kinds = [(kind, kind.blocks(s.model, s.nodes)) for kind in CONSTRAINTS if kind.applies(s.settings)]
-        blocks = [block for _, own in kinds for block in own]
-        touches = self.touches
-        if not blocks and touches is None:
+        """What constraints do to the joints; None where there are none."""
+        s, kinds = self.s, kinds_of(self.s)
+        touching = anything_touches(s.model, s.settings) and bool(planned_sets(s.model, [n.index for n in s.nodes]))
+        if not kinds and not touching:
             return None
-        force = None if self.articulated else self.force
-        mass, known, _ = None if self.articulated else self.mass, self.known, self.forces
-        result: Quantity[list[Value]] = s.quantity("constraint forces")
-        s.each_frame("no constraint forces", lambda node: result.put(node.here, _none(node)))
-        found = None if touches is None else touches.number()
-        if touches is not None and found is not None and s.keeps("n_contacts"):
-            s.write("n_contacts", None, [found])
-            s.write("n_lost_contacts", None, [s.recorder.read(SCRATCH, touches.lost.row)])
-            s.write("n_iterations", None, [0.0])
+        known, _ = self.known, self.forces
+        _ = None if self.articulated else (self.force, self.mass)
+        near = self.near_frames if touching else None
+        before = self._ready(kinds, known, near) if s.settings.team and not self.articulated else None
+        with s.team("constraints"):
+            held = hold(s, kinds, known, self.touches, lambda: before or self._ready(kinds, known, near))
+        self.contacts, self.always_held = held.contacts, held.always
+        return held.force
 
-        def solve() -> tuple[
-            Rows, Factors
-        ]:  # what is computed in here is known elsewhere only where it is always computed
-            rows = Rows(s, blocks)
-            for kind, own in kinds:
-                if own:
-                    kind.fill(known, rows)
-            rows.set_targets()
-            inertia = mass_with_rotors(self) if mass is None else mass
-            factors = inertia.factorised()
-            free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
-            self.contacts = None if touches is None else Contacts(s, touches, self.where, self.near_frames)
-            pushed = Newton(s, rows, self.contacts, inertia, factors, free).solve()
-            s.each_frame("constraint forces found", lambda node: result.put(node.here, pushed[node.here]))
-            return rows, factors
-
-        breaks = any(block.holder >= 0 for block in blocks)
-        if all(kind.near is not None for kind, own in kinds if own) and not breaks:
-            counts = [kind.near(known, own) for kind, own in kinds if own and kind.near is not None]
-            counts += [] if found is None else [found]
-            s.where("constraints", _sum(counts), solve)
-        else:
-            self.rows = solve()
-        return result
+    def _ready(self, kinds: Kinds, known: Known, near: Quantity[Pose] | None) -> Ready:
+        """What the forces of constraints are computed from; `near` are the frames of what may touch."""
+        s = self.s
+        rows = filled(s, kinds, known)
+        inertia = mass_with_rotors(self) if self.articulated else self.mass
+        factors = inertia.factorised()
+        free = self._articulated(_none, None) if self.articulated else factors.solve("free accelerations", self.force)
+        return Ready(rows, inertia, factors, free, None if near is None else axes_of(s, self.where, near))
 
     @cached_property
     def acceleration(self) -> Quantity[list[Value]]:
@@ -306,10 +283,10 @@ class Step:
         if fast and has_medium(s.model):
             add_drag(self, implicit)
         hard, least = None, None
-        if self.rows is not None:
-            hard = self.rows[0].hard()
-        if hard is not None and self.rows is not None:
-            least = self.rows[1]
+        if self.always_held is not None:
+            hard = self.always_held.rows.hard()
+        if hard is not None and self.always_held is not None:
+            least = self.always_held.factors
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
             force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")

@@ -14,7 +14,13 @@ from .blocks import (
     lines as lines,
 )
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
-from .emit_llvm import ENTRY as ENTRY, emit_gpu as emit_gpu, emit_llvm as emit_llvm
+from .emit_llvm import (
+    ENTRY as ENTRY,
+    emit_gpu as emit_gpu,
+    emit_llvm as emit_llvm,
+    emit_team as emit_team,
+    team_tables as team_tables,
+)
 from .functions import (
     absolute as absolute,
     clamp as clamp,
@@ -29,9 +35,11 @@ from .functions import (
 from .interpret import interpret as interpret, interpret_in as interpret_in
 from .loops import Row as Row, RowCode as RowCode, record_loop as record_loop
 from .lowering import UNIFORM as UNIFORM, Target as Target
+from .parts import Part as Part, cut as cut
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
 from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
+from .rounds import in_rounds as in_rounds
 from .split import EXCHANGE as EXCHANGE, n_exchanged as n_exchanged, split as split
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value
 from .unroll import unroll as unroll

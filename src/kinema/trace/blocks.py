@@ -149,14 +149,14 @@ class Loop:
     ints: npt.NDArray[np.int32]
     """(rows, columns); the first column says which case, if there are several."""
     floats: npt.NDArray[np.float64]
-    independent: bool = False
-    """Whether no row reads what another one writes: then they may run side by side."""
-    sums: tuple[str, ...] = ()
-    """Arrays that independent rows only add to."""
     stays: bool = False
     """Whether it is a loop also in what is a straight line otherwise."""
     within: str = ""
     """Of a loop in the code of rows: under which name these say which of its rows are theirs; else all are."""
+    rounds: tuple[tuple[int, int, int], ...] = ()
+    """Of a loop that a team shares: the case, the first row and the number of rows that run side by side, in order."""
+    sums: tuple[tuple[Slot, Slot], ...] = ()
+    """Likewise: numbers that each thread adds to by itself, and what their sums are added to in the end."""
 
     def case_of_row(self) -> npt.NDArray[np.int32]:
         """Which case each row is."""
@@ -172,8 +172,6 @@ class Count:
     body: Blocks
     uniform: bool = False
     """Whether all environments have the same number."""
-    independent: bool = False
-    sums: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,8 +193,19 @@ class If:
     body: Blocks
 
 
-Block = Line | Loop | Count | Repeat | If
-Blocks = tuple["Line | Loop | Count | Repeat | If", ...]
+@dataclass(frozen=True, slots=True, eq=False)
+class Team:
+    """What several threads of a GPU do together for one environment: they share the rows of its loops.
+
+    It is a part of a program by itself: it sees nothing of the lines around it but what lies in arenas.
+    """
+
+    name: str
+    body: Blocks
+
+
+Block = Line | Loop | Count | Repeat | If | Team
+Blocks = tuple["Line | Loop | Count | Repeat | If | Team", ...]
 
 
 def inner(block: Block) -> list[Blocks]:

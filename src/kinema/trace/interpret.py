@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import FIRST, MANY, SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Repeat, Slot
+from .blocks import FIRST, MANY, SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Repeat, Slot, Team
 from .program import Program
 
 _RUN: dict[str, Callable[..., Any]] = {
@@ -73,6 +73,8 @@ class _Run:
                     self.count(block)
                 case Repeat():
                     self.repeat(block)
+                case Team():
+                    self.run(block.body)
                 case If():
                     before = self.active
                     if self._narrow(self.get(block.flag) > 0.5):
@@ -81,11 +83,15 @@ class _Run:
 
     def loop(self, loop: Loop) -> None:
         kinds = loop.case_of_row()
+        for own, _ in loop.sums:
+            self.put(own, np.zeros(self.n_envs), {})
         for i in self._rows(loop):
             case = loop.cases[int(kinds[i])]
             self.rows.append((case, loop.ints[i], loop.floats[i]))
             self.run(case.blocks)
             self.rows.pop()
+        for own, total in loop.sums:
+            self.put(total, self.get(total) + self.get(own), {})
 
     def _rows(self, loop: Loop) -> range:
         """Those of a loop that run: within the code of a row, its own."""

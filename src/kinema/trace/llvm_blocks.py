@@ -5,7 +5,7 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .blocks import (
     FIRST,
@@ -19,6 +19,8 @@ from .blocks import (
     Operand,
     Repeat,
     Slot,
+    Store,
+    Team,
 )
 from .llvm_memory import LlvmMemory, Names
 from .lowering import uniform_values
@@ -43,6 +45,8 @@ class LlvmBlocks(LlvmMemory):
                     self._repeat(block)
                 case If():
                     self._condition(block)
+                case Team():
+                    self.blocks(block.body)
 
     def _loop(self, loop: Loop) -> None:
         number, at = self.addresses.number_of(loop), self.addresses.header(loop)
@@ -163,7 +167,11 @@ class LlvmBlocks(LlvmMemory):
     # ----------------------------------------------------------------------------------------------------- lines
 
     def _line(self, line: Line) -> None:
-        """Instructions, then stores; sine and cosine of one angle are computed together."""
+        """Instructions, then stores."""
+        self.stores(line.stores, self.instructions(line))
+
+    def instructions(self, line: Line) -> Names:
+        """What the values of a line are called, once computed; sine and cosine of one angle are so together."""
         self.made_by = {i.target: i for i in line.instructions}
         self.uniform = uniform_values(line.instructions, self.addresses)
         names: dict[int, str] = {}
@@ -171,7 +179,11 @@ class LlvmBlocks(LlvmMemory):
         for instruction in line.instructions:
             if instruction.target not in names:
                 names.update(self._instruction(instruction, names, pairs))
-        for store in line.stores:
+        return names
+
+    def stores(self, stores: Sequence[Store], names: Names) -> None:
+        """What a line stores."""
+        for store in stores:
             self.store(store.slot, self._operand(store.value, names), names)
 
     def _instruction(

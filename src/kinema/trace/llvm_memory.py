@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from .blocks import SCRATCH, Blocks, Count, Instruction, Operand, Place, Slot, inner
 from .llvm_words import LlvmWords
-from .lowering import UNIFORM, Addresses, Target
+from .lowering import UNIFORM, Address, Addresses, Target
 from .program import Program
 from .split import EXCHANGE
 
@@ -50,6 +50,8 @@ class LlvmMemory(LlvmWords):
         """What is read only has a cache of its own on a GPU."""
         self.columns: dict[tuple[int, int], str] = {}
         """Row numbers of the tables' rows that the text is in."""
+        self.pitches: dict[int, int] = {}
+        """Of tables that are laid out by columns: how far apart these are."""
 
     def allocate(self, program: Program) -> dict[str, str]:
         """Memory for the local arrays of a program: what they are called. It has to be at a function's start."""
@@ -147,12 +149,7 @@ class LlvmMemory(LlvmWords):
         if not address.arena:  # a constant of a row
             assert address.column is not None
             return self._at(self.pointer, self.n, f"%number{address.column[0]}", str(address.column[1]))
-        terms = [str(address.row)] if address.row else []
-        terms += [self.columns[address.column]] if address.column is not None else []
-        terms += [index] if index is not None else []
-        row = terms.pop(0) if terms else "0"
-        for term in terms:
-            row = self.set(f"add {self.i} {term}, {row}")
+        row = self.row_of(address, index)
         if self.addresses.is_local(address):
             return self._at("ptr", self.kn, self.locals[address.arena], row)
         if address.arena == EXCHANGE:
@@ -162,6 +159,16 @@ class LlvmMemory(LlvmWords):
         if address.arena == SCRATCH and not self.target.gpu:
             return self._at("ptr", self.kn, "%scratch", row)
         return f"{self.pointer} {self.below(f'%{address.arena}_e', row)}"
+
+    def row_of(self, address: Address, index: str | None) -> str:
+        """Which row of its arena an item is in."""
+        terms = [str(address.row)] if address.row else []
+        terms += [self.columns[address.column]] if address.column is not None else []
+        terms += [index] if index is not None else []
+        row = terms.pop(0) if terms else "0"
+        for term in terms:
+            row = self.set(f"add {self.i} {term}, {row}")
+        return row
 
     def _at(self, pointer: str, kind: str, base: str, index: str) -> str:
         return f"{pointer} {self.set(f'getelementptr {kind}, {pointer} {base}, {self.i} {index}')}"

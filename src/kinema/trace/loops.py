@@ -93,12 +93,10 @@ def record_loop(
     rows: Sequence[Row],
     body: Body,
     *,
-    independent: bool = False,
-    sums: tuple[str, ...] = (),
     stays: bool = False,
 ) -> None:
     """Trace the code of each kind of rows, pack the rows, and add the loop to what is recorded."""
-    _record(recorder, name, rows, body, independent=independent, sums=sums, stays=stays)
+    _record(recorder, name, rows, body, stays=stays)
 
 
 def _record(
@@ -128,7 +126,7 @@ def _record(
             ints[i, column] = row.places[array].row
         for slot, column in case.numbers.items():
             floats[i, column] = row.numbers[slot.array.removeprefix(NUMBER)][slot.item]
-    recorder.loop(Loop(name, tuple(cases[k] for k in kinds), ints, floats, **how), own_locals)
+    recorder.add(Loop(name, tuple(cases[k] for k in kinds), ints, floats, **how), own_locals)
 
 
 def _trace(

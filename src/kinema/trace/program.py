@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Slot, inner, lines, place_text
+from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Slot, Team, inner, lines, place_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,18 +45,23 @@ class Program:
     @property
     def keeps_loops(self) -> bool:
         """Whether some loops stay where all else becomes a straight line."""
-        return any(loop.stays for loop in self.loops)
+        return self.has_team or any(loop.stays for loop in self.loops)
+
+    @property
+    def has_team(self) -> bool:
+        """Whether several threads work together in it."""
+        return any(isinstance(block, Team) for block in self.blocks)
 
     @property
     def inputs(self) -> dict[str, int]:
         """Array -> how many of its items are read at least; not those of rows, and no locals."""
-        slots = (i.slot for line in _outside_loops(self.blocks) for i in line.instructions if i.slot is not None)
+        slots = (i.slot for line in outside_loops(self.blocks) for i in line.instructions if i.slot is not None)
         return self._extents(slots)
 
     @property
     def outputs(self) -> dict[str, int]:
         """Array -> how many items are written at least; likewise."""
-        return self._extents(s.slot for line in _outside_loops(self.blocks) for s in line.stores)
+        return self._extents(s.slot for line in outside_loops(self.blocks) for s in line.stores)
 
     def _extents(self, slots: Iterable[Slot]) -> dict[str, int]:
         extents: dict[str, int] = {}
@@ -85,10 +91,11 @@ class Program:
         start, first = HEADER * len(loops), 0
         for loop in loops:
             header += [len(loop.ints), start, first]
-            start, first = start + loop.ints.size, first + loop.floats.size
-        ints = [np.array([*header, 0], np.int32), *(loop.ints.ravel() for loop in loops)]
-        ints[0] = ints[0][: max(len(header), 1)]
-        return np.concatenate(ints), np.concatenate([*(loop.floats.ravel() for loop in loops), np.zeros(1)])
+            start, first = start + loop.ints.size + 3 * len(loop.rounds), first + loop.floats.size
+        ints = [np.array([*header, 0], np.int32)[: max(len(header), 1)]]
+        for loop in loops:
+            ints += [_laid_out(loop, loop.ints), np.array(loop.rounds, np.int32).ravel()]
+        return np.concatenate(ints), np.concatenate([*(_laid_out(loop, loop.floats) for loop in loops), np.zeros(1)])
 
     def __str__(self) -> str:
         return "\n".join(_text(self.blocks, ""))
@@ -96,6 +103,11 @@ class Program:
 
 HEADER = 3
 """Integers for each loop: how many rows it has, and where its integers and its numbers start."""
+
+
+def _laid_out(loop: Loop, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A table by rows; where threads share them by columns, so that they read neighbours."""
+    return (table.T if loop.rounds else table).ravel()
 
 
 def _loops(blocks: Blocks) -> Iterator[Loop]:
@@ -106,12 +118,13 @@ def _loops(blocks: Blocks) -> Iterator[Loop]:
             yield from _loops(body)
 
 
-def _outside_loops(blocks: Blocks) -> Iterator[Line]:
+def outside_loops(blocks: Blocks) -> Iterator[Line]:
+    """All lines but those of rows."""
     for block in blocks:
         if isinstance(block, Line):
             yield block
         elif not isinstance(block, Loop):
-            yield from _outside_loops(block.body)
+            yield from outside_loops(block.body)
 
 
 def _operations(blocks: Blocks) -> int:
@@ -143,6 +156,8 @@ def _text(blocks: Blocks, indent: str) -> Iterator[str]:
                 yield f"{indent}for {place_text(block.count)} turns of {block.name}:"
             case Repeat():
                 yield f"{indent}repeat {block.name}, at most {block.most} times, while {place_text(block.again)}:"
+            case Team():
+                yield f"{indent}together ({block.name}):"
             case If():
                 yield f"{indent}if {place_text(block.flag)} ({block.name}):"
         yield from _text(block.body, indent + "  ")

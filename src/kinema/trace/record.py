@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Slot, Store
+from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Slot, Store, Team
 from .functions import select
 from .program import Program
 from .tape import Scalar, Tape, Value
@@ -35,7 +35,7 @@ class _Nest:
     """Blocks that something is done with."""
 
     close: Callable[[Blocks], Block]
-    inside: list[_Draft | _Nest | Loop]
+    inside: list[_Draft | _Nest | Loop | Team]
 
 
 class Recorder:
@@ -45,13 +45,17 @@ class Recorder:
         self.prefix = prefix
         """What the names of local arrays start with: those of one program differ."""
         self.locals: dict[str, int] = {}
-        self._open: list[list[_Draft | _Nest | Loop]] = [[]]
+        self._open: list[list[_Draft | _Nest | Loop | Team]] = [[]]
         self._carried: dict[tuple[Tape, int], int] = {}
+        self._apart: object | None = None
+        """The team that works, if any: it shares no values with the lines around it."""
+        self._part_of: dict[Tape, object | None] = {}
         self.new_line()
 
     def new_line(self) -> None:
         """Begin a line."""
         self.tape = Tape(carrier=self)
+        self._part_of[self.tape] = self._apart
         self._draft = _Draft(self.tape)
         self._open[-1].append(self._draft)
 
@@ -79,6 +83,7 @@ class Recorder:
     def carry(self, value: Scalar) -> Scalar:
         """A value of an earlier line."""
         assert value.tape.carrier is self, "the code of rows sees only what rows have: not a value from around the loop"
+        assert self._part_of[value.tape] is self._apart, "a team and the lines around it share memory, but no values"
         key = (value.tape, value.number)
         place = self._carried.setdefault(key, len(self._carried))
         return self.tape.input(self.prefix + CARRIED, place)
@@ -94,6 +99,16 @@ class Recorder:
         yield
         self._open.pop()
         self.new_line()
+
+    @contextmanager
+    def team(self, name: str) -> Iterator[None]:
+        """What is recorded meanwhile several threads may do together."""
+        assert self._apart is None, "a team is not part of another"
+        with self._nested(lambda blocks: Team(name, blocks)):
+            self._apart = object()
+            self.new_line()
+            yield
+            self._apart = None
 
     def repeat(self, name: str, step: Step, start: State, most: int) -> list[Value]:
         """Take steps from a start while they ask for another one, at most so often: the last state."""
@@ -124,23 +139,21 @@ class Recorder:
         body: Callable[[Value], None],
         *,
         uniform: bool = False,
-        independent: bool = False,
-        sums: tuple[str, ...] = (),
     ) -> None:
         """Run the body for each of the numbers below a count; it reads and writes arrays."""
         number = self.local(1)
         self.write(number, [count])
-        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, uniform, independent, sums)):
+        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, uniform)):
             body(self.turn())
 
     def turn(self) -> Value:
         """Which turn of the innermost counted loop this is."""
         return self.tape.record("turn")
 
-    def loop(self, loop: Loop, local: Mapping[str, int]) -> None:
-        """A loop over a table, recorded by itself, with the local arrays of its rows."""
+    def add(self, block: Loop | Team, local: Mapping[str, int]) -> None:
+        """A loop over a table or a team, recorded by itself, with the local arrays it has."""
         self.locals.update(local)
-        self._open[-1].append(loop)
+        self._open[-1].append(block)
         self.new_line()
 
     # ---------------------------------------------------------------------------------------------------- the end
@@ -157,11 +170,11 @@ class Recorder:
             self.locals[self.prefix + CARRIED] = max(wanted) + 1
         return Program(blocks, dict(self.locals), n_scratch, taken)
 
-    def _close(self, drafts: Sequence[_Draft | _Nest | Loop], wanted: set[int]) -> Blocks:
+    def _close(self, drafts: Sequence[_Draft | _Nest | Loop | Team], wanted: set[int]) -> Blocks:
         """From the last to the first, so that it is known which values later lines want."""
         blocks: list[Block] = []
         for draft in reversed(drafts):
-            if isinstance(draft, Loop):
+            if isinstance(draft, Loop | Team):
                 blocks.append(draft)
             elif isinstance(draft, _Nest):
                 blocks.append(draft.close(self._close(draft.inside, wanted)))

@@ -1,4 +1,4 @@
-"""What loops that stay among straight lines touch: the memory through which they and the lines speak to each other."""
+"""What loops and teams among straight lines touch: the memory through which they and the lines speak to each other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,22 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .blocks import FIRST, MANY, NUMBER, SCRATCH, Blocks, Case, Line, Loop, Place, Slot, inner
+from .blocks import (
+    FIRST,
+    MANY,
+    NUMBER,
+    SCRATCH,
+    Blocks,
+    Count,
+    If,
+    Line,
+    Loop,
+    Place,
+    Repeat,
+    Slot,
+    Team,
+    inner,
+)
 from .program import Program
 
 Cell = tuple[str, int]
@@ -15,57 +30,78 @@ Cell = tuple[str, int]
 
 @dataclass(slots=True, eq=False)
 class Touched:
-    """The memory that a loop reads, the memory it writes, and its local arrays."""
+    """The memory that something reads, the memory it writes, and its local arrays."""
 
     reads: set[Cell] = field(default_factory=set)
     writes: set[Cell] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
 
 
-def staying_loops(blocks: Blocks) -> Iterator[Loop]:
-    """The outermost loops that stay."""
+def staying(blocks: Blocks) -> Iterator[Loop | Team]:
+    """The outermost loops that stay, and teams."""
     for block in blocks:
-        if isinstance(block, Loop) and block.stays:
+        if isinstance(block, Team) or (isinstance(block, Loop) and block.stays):
             yield block
             continue
         for body in inner(block):
-            yield from staying_loops(body)
+            yield from staying(body)
 
 
-def touched(program: Program, loop: Loop) -> Touched:
-    """What a loop touches; an array that is looked up at a computed index from where it is named to its end."""
+def touched(program: Program, blocks: Blocks) -> Touched:
+    """What blocks touch; an array that is looked up at a computed index from where it is named to its end."""
     found = Touched()
-    _visit(program, loop, range(len(loop.ints)), [], found)
+    _visit_blocks(program, blocks, [], found)
     return found
+
+
+def touched_by_row(program: Program, loop: Loop) -> list[Touched]:
+    """What each row of a loop touches."""
+    rows = []
+    for i in range(len(loop.ints)):
+        rows.append(Touched())
+        _visit(program, loop, [i], [], rows[-1])
+    return rows
+
+
+def _visit_blocks(program: Program, blocks: Blocks, around: list[dict[str, Place]], found: Touched) -> None:
+    for slot, written in _slots(blocks):
+        _note(program, slot, around, found.writes if written else found.reads, found.locals)
+    for nested in loops_in(blocks):
+        own = range(len(nested.ints))
+        if nested.within:
+            first, many = (around[-1][word + nested.within].row for word in (FIRST, MANY))
+            own = range(first, first + many)
+        _visit(program, nested, own, around, found)
 
 
 def _visit(program: Program, loop: Loop, rows: Sequence[int], around: list[dict[str, Place]], found: Touched) -> None:
     kinds = loop.case_of_row()
-    named = {number: list(_slots(case.blocks)) for number, case in enumerate(loop.cases)}
     for i in rows:
         case, ints = loop.cases[int(kinds[i])], loop.ints[i]
         places = {array: Place(arena, int(ints[column])) for array, (arena, column) in case.arrays.items()}
-        stack = [*around, places]
-        for slot, written in named[int(kinds[i])]:
-            _note(program, slot, stack, found.writes if written else found.reads, found.locals)
-        for nested in _loops(case):
-            own = range(len(nested.ints))
-            if nested.within:
-                first, many = (places[word + nested.within].row for word in (FIRST, MANY))
-                own = range(first, first + many)
-            _visit(program, nested, own, stack, found)
+        _visit_blocks(program, case.blocks, [*around, places], found)
 
 
 def _slots(blocks: Blocks) -> Iterator[tuple[Slot, bool]]:
-    """What the lines of a row's code name, but for those of loops within; and whether it is written."""
+    """What lines name, but for those of loops within; and whether it is written."""
     seen: set[tuple[Slot, bool]] = set()
     for block in blocks:
-        if isinstance(block, Line):
-            seen |= {(Slot(i.slot.array, i.slot.item, _any(i.slot)), False) for i in block.instructions if i.slot}
-            seen |= {(Slot(s.slot.array, s.slot.item, _any(s.slot)), True) for s in block.stores}
-        elif not isinstance(block, Loop):
-            for body in inner(block):
-                seen |= set(_slots(body))
+        match block:
+            case Line():
+                seen |= {(Slot(i.slot.array, i.slot.item, _any(i.slot)), False) for i in block.instructions if i.slot}
+                seen |= {(Slot(s.slot.array, s.slot.item, _any(s.slot)), True) for s in block.stores}
+                continue
+            case Loop():
+                continue
+            case Count():
+                seen.add((block.count, False))
+            case Repeat():
+                seen.add((block.again, False))
+            case If():
+                seen.add((block.flag, False))
+            case Team():
+                pass
+        seen |= set(_slots(block.body))
     yield from sorted(seen, key=str)
 
 
@@ -73,16 +109,14 @@ def _any(slot: Slot) -> int | None:
     return None if slot.index is None else 0
 
 
-def _loops(case: Case) -> Iterator[Loop]:
-    def among(blocks: Blocks) -> Iterator[Loop]:
-        for block in blocks:
-            if isinstance(block, Loop):
-                yield block
-            else:
-                for body in inner(block):
-                    yield from among(body)
-
-    return among(case.blocks)
+def loops_in(blocks: Blocks) -> Iterator[Loop]:
+    """The outermost loops over tables."""
+    for block in blocks:
+        if isinstance(block, Loop):
+            yield block
+        else:
+            for body in inner(block):
+                yield from loops_in(body)
 
 
 def _note(program: Program, slot: Slot, stack: list[dict[str, Place]], to: set[Cell], local: set[str]) -> None:

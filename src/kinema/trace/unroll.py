@@ -7,7 +7,7 @@ never computed. On plain numbers the same computes.
 Loops that only a run can end, and conditions, stay. What their bodies write, and someone reads later, is carried
 through them; a first run, of which nothing is kept, finds out what that is.
 
-Loops over tables that are to stay work in real memory: what they read is stored before them, and what they write is
+Loops over tables that are to stay, and teams, work in real memory: what they read is stored before them, and what they write is
 read again after them.
 """
 
@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot
+from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot, Team
 from .functions import OPERATIONS
 from .program import Program
 from .record import Recorder, repeat
-from .staying import Cell, Touched, staying_loops, touched
+from .staying import Cell, Touched, staying, touched
 from .tape import Scalar, Value
 
 Read = Callable[[str, int], Value]
@@ -51,13 +51,13 @@ class _UndecidedError(Exception):
 
 def unroll(program: Program, read: Read, recorder: Recorder | None = None) -> dict[Cell, Value]:
     """What a program leaves in each cell of the arrays that outlive it; without a recorder on plain numbers."""
-    staying = {} if recorder is None else {id(x): touched(program, x) for x in staying_loops(program.blocks)}
-    if not staying:  # what these record cannot be taken back
+    kept = {} if recorder is None else {id(x): touched(program, (x,)) for x in staying(program.blocks)}
+    if not kept:  # what these record cannot be taken back
         with suppress(_UndecidedError):
-            return _Unrolling(program, read, recorder, None, staying).outcome()
+            return _Unrolling(program, read, recorder, None, kept).outcome()
     uses = _Uses()
-    _Unrolling(program, read, recorder or Recorder(), uses, staying, dry=True).outcome()
-    return _Unrolling(program, read, recorder, uses, staying).outcome()
+    _Unrolling(program, read, recorder or Recorder(), uses, kept, dry=True).outcome()
+    return _Unrolling(program, read, recorder, uses, kept).outcome()
 
 
 class _Unrolling:
@@ -103,12 +103,14 @@ class _Unrolling:
             match block:
                 case Line():
                     self.line(block)
-                case Loop() if id(block) in self.staying:
+                case Loop() | Team() if id(block) in self.staying:
                     self.keep(block)
                 case Loop():
                     self.loop(block)
                 case Count() if not isinstance(self.load(block.count), Scalar):
                     self.count(block)
+                case Team():
+                    self.blocks(block.body)
                 case _:
                     self.stay(block)
 
@@ -224,14 +226,14 @@ class _Unrolling:
 
     # ---------------------------------------------------------------------------------------------------- what stays
 
-    def keep(self, loop: Loop) -> None:
-        """A loop that stays, on what is in memory by then."""
+    def keep(self, block: Loop | Team) -> None:
+        """What stays as it is, on what is in memory by then."""
         assert self.recorder is not None
-        own = self.staying[id(loop)]
+        own = self.staying[id(block)]
         wanted = {cell: self.get(cell) for cell in sorted(own.reads - self.shared) if cell in self.memory}
         self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
         if not self.dry:
-            self.recorder.loop(loop, {name: self.program.locals[name] for name in own.locals})
+            self.recorder.add(block, {name: self.program.locals[name] for name in own.locals})
 
     def settle(self, more: Mapping[Cell, Value] | None = None) -> None:
         """Store what loops that stay may read, and forget what they may write."""
@@ -305,8 +307,7 @@ class _Unrolling:
             recorder.write(state, [self.get(c) for c in cells])
             self.turns.pop()
 
-        ways = {"uniform": block.uniform, "independent": block.independent, "sums": block.sums}
-        recorder.count(block.name, self.load(block.count), body, **ways)  # type: ignore[arg-type]
+        recorder.count(block.name, self.load(block.count), body, uniform=block.uniform)
         self.memory.update({c: recorder.read(state, i) for i, c in enumerate(cells)})
 
     def _look_at(self, block: Repeat | If | Count) -> None:

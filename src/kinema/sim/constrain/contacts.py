@@ -45,19 +45,25 @@ class Axes:
     twists: Sequence[Twist]
 
 
+def axes_of(s: Sweeps, where: Quantity[Pose], frames: Quantity[Pose]) -> Quantity[Axes]:
+    """The axes of all joints; `frames` are about the origin of all contacts."""
+    axes: Quantity[Axes] = s.quantity("axes")
+
+    def body(node: Node) -> None:
+        at = frames[node.here]
+        axes.put(node.here, Axes([about_origin(at, x) for x in twists(node, where[node.here])]))
+
+    s.each_frame("axes of joints", body)
+    return axes
+
+
 class Contacts:
     """All contacts of a state."""
 
-    def __init__(self, s: Sweeps, touches: Touches, where: Quantity[Pose], frames: Quantity[Pose]) -> None:
+    def __init__(self, s: Sweeps, touches: Touches, axes: Quantity[Axes]) -> None:
         self.s = s
         self.touches = touches
-        self.axes: Quantity[Axes] = s.quantity("axes")
-
-        def body(node: Node) -> None:
-            at = frames[node.here]
-            self.axes.put(node.here, Axes([about_origin(at, x) for x in twists(node, where[node.here])]))
-
-        s.each_frame("axes of joints", body)
+        self.axes = axes
 
     # ------------------------------------------------------------------------------------------- motion to contacts
 

@@ -27,7 +27,7 @@ def table_program(
     model: Model, settings: Settings, run: Run, places: Mapping[str, Place], outputs: Outputs | None = None
 ) -> Program:
     """What a function does with a model, as loops over tables; `places` says where the arrays are."""
-    recorder = Recorder()
+    recorder = Recorder("table ")  # what stays of it is found among the local arrays of a line
     sweeps = Sweeps(model, settings, places, recorder, grow(model), outputs=outputs)
     run(sweeps)
     return recorder.finish(n_scratch=sweeps.n_scratch, taken=sweeps.taken)
@@ -40,7 +40,8 @@ def straight_program(model: Model, settings: Settings, run: Run, outputs: Output
     found = unroll(program, recorder.read, recorder)
     for array, item in sorted(found):
         recorder.write(array, [found[array, item]], item)
-    return recorder.finish(n_scratch=program.n_scratch if program.keeps_loops else 0)
+    kept = program.keeps_loops
+    return recorder.finish(n_scratch=program.n_scratch if kept else 0, taken=program.taken if kept else ())
 
 
 def plain_numbers(

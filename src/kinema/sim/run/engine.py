@@ -51,6 +51,7 @@ class Engine:
         threads: int | None = None,
         emission: str = "auto",
         roles: int | None = None,
+        team: bool | None = None,
         control: Sequence[Control] | None = None,
         progress: Progress = _silent,
     ) -> None:
@@ -77,7 +78,9 @@ class Engine:
             roles = 1 if alone else best_roles(grow(model))
         if roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
-        self.settings = settings = replace(settings, roles=roles)
+        if team is None:
+            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a))
+        self.settings = settings = replace(settings, roles=roles, team=team)
         if precision == "single" and (settings.limits or settings.constraints or settings.contacts):
             self.settings = settings = replace(settings, tolerance=max(settings.tolerance, COARSE))
         self.time = 0

@@ -76,8 +76,10 @@ class TreeMatrix:
         def climb(code: RowCode) -> None:
             below, above = loops.node(code, "below "), loops.node(code, "to ")
             here = frame_ref("")
-            on, rows = up(below, above, carried[here])
-            carried.put(here, on)
+            before = carried[here]
+            on, rows = up(below, above, before)
+            if on is not before:
+                carried.put(here, on)
             put(code, rows)
 
         loops.loop(f"{self.name}, on the way up", list(self._way_up()), climb)
@@ -260,7 +262,7 @@ class Factors:
         """Take a row from that of a mover: along it, or entry by entry where the mover's has others in between."""
         matrix = self.matrix
         places = {"inverse": self.inverses[dof], "entry": matrix.entry(dof, mover)}
-        if matrix.starts_like(mover, dof):
+        if matrix.starts_like(mover, dof) and not self.loops.settings.team:
             along = {"row": Place(SCRATCH, matrix.starts[dof]), "row of mover": Place(SCRATCH, matrix.starts[mover])}
             return [Row("eliminate", {**places, **along}, {"count": [float(len(matrix.paths[mover]))]})]
         others = [x for x in matrix.paths[dof] if matrix.order[x] <= matrix.order[mover]]
@@ -289,7 +291,8 @@ class Factors:
         loops.loop(f"{name}, inwards", rows(inwards), subtract)
         scaled = [Row("dof", {"x": of_dof[d], "inverse": self.inverses[d]}) for d in matrix.paths]
         loops.loop(f"{name}, scaled", scaled, lambda code: code.write("x", [code.read("x") * code.read("inverse")]))
-        loops.loop(f"{name}, outwards", rows(self._pairs()), subtract)
+        outwards = sorted(self._pairs(), key=lambda pair: matrix.order[pair[1]])  # what is known goes to all at once
+        loops.loop(f"{name}, outwards", rows(outwards), subtract)
         return x
 
     def store(self, lower: str, inverse: str) -> None:

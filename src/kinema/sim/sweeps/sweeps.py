@@ -7,6 +7,7 @@ over a table. Where a straight line is wanted, the loops are unrolled afterwards
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -177,6 +178,10 @@ class Sweeps(Loops):
             return (nothing, *step())
 
         self.recorder.repeat(name, run, [], most)  # what is carried lies in memory
+
+    def team(self, name: str) -> AbstractContextManager[None]:
+        """What is recorded meanwhile is work for a team of threads, where there are any."""
+        return self.recorder.team(name) if self.settings.team else nullcontext()
 
     def where(self, name: str, count: Value, body: Callable[[], object]) -> None:
         """Do something to quantities where a count is not zero."""

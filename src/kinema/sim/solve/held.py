@@ -1,0 +1,88 @@
+"""What constraints and contacts do to joints: what that begins with, and whether anything acts at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kinema.trace import SCRATCH, Value
+
+from ..collide.touches import Touches
+from ..constrain.contacts import Axes, Contacts
+from ..constrain.kinds import CONSTRAINTS, ConstraintKind
+from ..constrain.rows import Block, Known, Rows
+from ..sweeps.loops import Quantity
+from ..sweeps.matrix import Factors, TreeMatrix
+from ..sweeps.sweeps import Sweeps
+from .newton import Newton
+
+Kinds = Sequence[tuple[ConstraintKind, list[Block]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """What a solution begins with."""
+
+    rows: Rows
+    inertia: TreeMatrix
+    factors: Factors
+    free: Quantity[list[Value]]
+    """The accelerations without constraints."""
+    axes: Quantity[Axes] | None
+    """Of joints, where anything may touch."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """The forces on joints, and where they come from."""
+
+    force: Quantity[list[Value]]
+    contacts: Contacts | None = None
+    always: Ready | None = None
+    """What the solution began with, where there always is one."""
+
+
+def kinds_of(s: Sweeps) -> Kinds:
+    """The constraints of a model, as far as they are asked for."""
+    found = [(kind, kind.blocks(s.model, s.nodes)) for kind in CONSTRAINTS if kind.applies(s.settings)]
+    return [(kind, own) for kind, own in found if own]
+
+
+def filled(s: Sweeps, kinds: Kinds, known: Known) -> Rows:
+    """The constraints as rows."""
+    rows = Rows(s, [block for _, own in kinds for block in own])
+    for kind, _ in kinds:
+        kind.fill(known, rows)
+    rows.set_targets()
+    return rows
+
+
+def hold(s: Sweeps, kinds: Kinds, known: Known, touches: Touches | None, ready: Callable[[], Ready]) -> Held:
+    """What all of them do; where they are far from acting nothing more is computed than that."""
+    held = Held(s.quantity("constraint forces"))
+    s.each_frame("no constraint forces", lambda node: held.force.put(node.here, [0.0] * len(node.dofs)))
+    found = None if touches is None else touches.number()
+    if touches is not None and found is not None and s.keeps("n_contacts"):
+        s.write("n_contacts", None, [found])
+        s.write("n_lost_contacts", None, [s.recorder.read(SCRATCH, touches.lost.row)])
+        s.write("n_iterations", None, [0.0])
+
+    def solve() -> Ready:  # what is computed in here is known elsewhere only where it is always computed
+        start = ready()
+        if touches is not None and start.axes is not None:
+            held.contacts = Contacts(s, touches, start.axes)
+        pushed = Newton(s, start.rows, held.contacts, start.inertia, start.factors, start.free).solve()
+        s.each_frame("constraint forces found", lambda node: held.force.put(node.here, pushed[node.here]))
+        return start
+
+    counts = [found] if found is not None else []
+    glances = [(kind.near, own) for kind, own in kinds]
+    if any(near is None for near, _ in glances) or any(block.holder >= 0 for _, own in kinds for block in own):
+        held.always = solve()
+        return held
+    counts = [near(known, own) for near, own in glances if near is not None] + counts
+    total = counts[0]
+    for count in counts[1:]:
+        total = total + count
+    s.where("constraints", total, solve)
+    return held

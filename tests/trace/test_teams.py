@@ -1,0 +1,176 @@
+"""Teams: threads that share the rows of loops do what one does that runs them in order, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from kinema.backend import CACHE_VARIABLE
+from kinema.backend.gpu_code import ptx
+from kinema.trace import (
+    SCRATCH,
+    UNIFORM,
+    Loop,
+    Part,
+    Place,
+    Program,
+    Recorder,
+    Row,
+    RowCode,
+    Target,
+    cut,
+    emit_gpu,
+    emit_team,
+    in_rounds,
+    interpret_in,
+    optimise,
+    record_loop,
+    team_tables,
+)
+from kinema.trace.blocks import Team
+
+from .arenas import Memory, Numbers, interpreted
+from .gpu_on_host import run_on_host, run_team_on_host
+from .random_programs import MEMORY, random_numbers, recorded, some_tree, trees
+from .test_random_programs import agree
+
+N_ENVS, STRIDE, SIZE = 2, 32, 4
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def as_team(program: Program) -> Program:
+    """The whole of it as the work of a team."""
+    return replace(program, blocks=(Team("all", program.blocks),))
+
+
+def scheduled(part: Part) -> Part:
+    return replace(part, program=optimise(in_rounds(part.program, SIZE))) if part.is_team else part
+
+
+def on_host(parts: list[Part], memory: Memory, numbers: Numbers) -> Numbers:
+    """What is in the arenas after all launches, each thread a thread of this machine."""
+    common = max([part.program.n_scratch for part in parts if not part.is_team], default=0)
+    common = max([common, *(1 + row for part in parts for row, _ in part.into), *(1 + r for p in parts for _, r in p.back)])
+    arrays: dict[str, Any] = {SCRATCH: np.full((common, STRIDE), np.nan)}
+    for arena, values in numbers.items():
+        wide = np.full((max(len(values), 1), 1 if arena == UNIFORM else STRIDE), np.nan)
+        wide[: len(values), : values.shape[1]] = values
+        arrays["told_start" if arena == "told" else arena] = wide
+    told = (STRIDE, 1, 0, N_ENVS)
+    for part in parts:
+        target = Target("double", gpu=True)
+        if part.is_team:
+            arrays["ints"], arrays["floats"] = team_tables(part, SIZE)
+            arrays["memory"] = np.full((N_ENVS, max(part.program.n_scratch, 1)), np.nan)
+            arrays["memory"][:] = 0.0  # as a thread's own memory in these programs: some read what nobody wrote
+            run_team_on_host(emit_team(part, memory.places(), target, SIZE), arrays, told, SIZE)
+        else:
+            arrays["ints"], arrays["floats"] = part.program.tables()
+            text = emit_gpu((optimise(part.program),), memory.places(), target)
+            run_on_host(text, arrays, told, n_blocks=1, shape=(1, N_ENVS))
+    result: Numbers = {}
+    for arena, values in numbers.items():
+        whole = arrays["told_start" if arena == "told" else arena]
+        assert np.isnan(whole[:, values.shape[1] :]).all(), "it has written beside its environments"
+        result[arena] = whole[: len(values), : values.shape[1]]
+    return result
+
+
+@settings(max_examples=25)
+@given(tree=trees(), seed=st.integers(0, 5))
+def test_a_team_does_what_the_interpreter_does(tree: tuple[Any, ...], seed: int) -> None:
+    numbers = random_numbers(seed, N_ENVS, 1)
+    program = recorded(tree)
+    (part,) = cut(as_team(program))
+    assert part.is_team
+    agree(on_host([scheduled(part)], MEMORY, numbers), interpreted(program, MEMORY, numbers, N_ENVS, 1))
+
+
+def chain(n: int, order: list[int]) -> Program:
+    """Each of some numbers is the sum of its own and its parent's, in any order that has parents first; and a total."""
+    recorder = Recorder()
+    scratch = {i: Place(SCRATCH, 2 * i) for i in range(-1, n)}
+    scratch[-1] = Place(SCRATCH, 2 * n)
+    total = Place(SCRATCH, 2 * n + 2)
+    recorder.write(SCRATCH, [1.0], 2 * n)
+    with recorder.team("all"):
+        recorder.write(SCRATCH, [0.0], total.row)
+        rows = [
+            Row("link", {"own": scratch[i], "above": scratch[(i - 1) // 3 if i else -1], "x": Place("x", i), "total": total})
+            for i in order
+        ]
+
+        def body(code: RowCode) -> None:
+            here = code.read("above") + code.read("x")
+            code.write("own", [here])
+            code.write("total", [code.read("total") + here])
+
+        record_loop(recorder, "sweep", rows, body)
+    recorder.write("x", [recorder.read(SCRATCH, 2 * i) for i in range(n)])
+    recorder.write("x", [recorder.read(SCRATCH, total.row)], n)
+    return recorder.finish(n_scratch=2 * n + 3, taken=[0])
+
+
+@given(st.permutations(range(4)))
+@settings(max_examples=5)
+def test_rows_wait_for_what_they_read(leaves: list[int]) -> None:
+    """The levels of a tree are its rounds; what all rows add to makes no one wait."""
+    n = 13
+    program = chain(n, [0, *range(1, 4), *range(4, n - 4), *(n - 4 + i for i in leaves)])
+    before, team, after = cut(program)
+    assert (before.is_team, team.is_team, after.is_team) == (False, True, False)
+    assert team.into
+    assert {row for _, row in team.back} <= set(range(after.program.n_scratch))
+    own = scheduled(team)
+    (loop,) = [block for block in own.program.blocks if isinstance(block, Loop)]
+    assert [count for _, _, count in loop.rounds] == [1, 3, 4, 4, 1]
+    assert len(loop.sums) == 1
+    memory = Memory(state=[("x", n + 1)])
+    x = np.random.default_rng(0).normal(size=(n + 1, N_ENVS))
+    expected = x.copy()
+    interpret_in(program, {"state": expected}, memory.places())
+    found = on_host([before, own, after], memory, memory.whole({"state": x}, N_ENVS))["state"]
+    np.testing.assert_allclose(found[:n], expected[:n], rtol=0, atol=0)
+    np.testing.assert_allclose(found[n], expected[n], rtol=1e-14)
+
+
+def test_each_part_has_only_the_memory_it_touches() -> None:
+    recorder = Recorder()
+    recorder.write(SCRATCH, [recorder.read("x")], 5)
+    with recorder.team("all"):
+        recorder.write(SCRATCH, [2.0 * recorder.read(SCRATCH, 5)], 900)
+        recorder.new_line()
+        recorder.write(SCRATCH, [3.0 * recorder.read(SCRATCH, 900)], 7)
+    recorder.write("x", [recorder.read(SCRATCH, 7)])
+    parts = cut(recorder.finish(n_scratch=1000, taken=range(1000)))
+    assert [part.program.n_scratch for part in parts] == [2, 3, 2]
+    memory = Memory(state=[("x", 1)])
+    numbers = memory.whole({"state": np.ones((1, N_ENVS))}, N_ENVS)
+    found = on_host([scheduled(part) for part in parts], memory, numbers)
+    assert found["state"].tolist() == [[6.0] * N_ENVS]
+
+
+def test_a_team_shares_no_values() -> None:
+    recorder = Recorder()
+    outside = recorder.read("x")
+    with pytest.raises(AssertionError, match="no values"), recorder.team("all"):
+        recorder.write(SCRATCH, [outside])
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_the_compiler_takes_teams(precision: str) -> None:
+    for seed in range(4):
+        (part,) = cut(as_team(recorded(some_tree(seed))))
+        code = ptx(emit_team(scheduled(part), MEMORY.places(), Target(precision, gpu=True), SIZE), 64).decode()
+        assert "bar.warp.sync" in code
