@@ -20,13 +20,13 @@ from kinema.trace import (
     Place,
     Program,
     Recorder,
+    Room,
     Row,
     RowCode,
     Target,
     cut,
     emit_gpu,
     emit_team,
-    in_rounds,
     interpret_in,
     optimise,
     record_loop,
@@ -55,7 +55,7 @@ def as_team(program: Program) -> Program:
 
 
 def scheduled(part: Part) -> Part:
-    return replace(part, program=optimise(in_rounds(part.program, SIZE))) if part.is_team else part
+    return replace(part, program=optimise(part.program)) if part.is_team else part
 
 
 def on_host(parts: list[Part], memory: Memory, numbers: Numbers) -> Numbers:
@@ -72,9 +72,9 @@ def on_host(parts: list[Part], memory: Memory, numbers: Numbers) -> Numbers:
         target = Target("double", gpu=True)
         if part.is_team:
             arrays["ints"], arrays["floats"] = team_tables(part, SIZE)
-            arrays["memory"] = np.full((N_ENVS, max(part.program.n_scratch, 1)), np.nan)
-            arrays["memory"][:] = 0.0  # as a thread's own memory in these programs: some read what nobody wrote
-            run_team_on_host(emit_team(part, memory.places(), target, SIZE), arrays, told, SIZE)
+            room = Room(SIZE, max(part.program.n_scratch, 1), part.n_far)
+            arrays["memory"] = np.zeros((N_ENVS, room.n_memory))  # some of these programs read what nobody wrote
+            run_team_on_host(emit_team(part, memory.places(), target, room), arrays, told, SIZE)
         else:
             arrays["ints"], arrays["floats"] = part.program.tables()
             text = emit_gpu((optimise(part.program),), memory.places(), target)
@@ -92,7 +92,7 @@ def on_host(parts: list[Part], memory: Memory, numbers: Numbers) -> Numbers:
 def test_a_team_does_what_the_interpreter_does(tree: tuple[Any, ...], seed: int) -> None:
     numbers = random_numbers(seed, N_ENVS, 1)
     program = recorded(tree)
-    (part,) = cut(as_team(program))
+    (part,) = cut(as_team(program), SIZE)
     assert part.is_team
     agree(on_host([scheduled(part)], MEMORY, numbers), interpreted(program, MEMORY, numbers, N_ENVS, 1))
 
@@ -128,7 +128,7 @@ def test_rows_wait_for_what_they_read(leaves: list[int]) -> None:
     """The levels of a tree are its rounds; what all rows add to makes no one wait."""
     n = 13
     program = chain(n, [0, *range(1, 4), *range(4, n - 4), *(n - 4 + i for i in leaves)])
-    before, team, after = cut(program)
+    before, team, after = cut(program, SIZE)
     assert (before.is_team, team.is_team, after.is_team) == (False, True, False)
     assert team.into
     assert {row for _, row in team.back} <= set(range(after.program.n_scratch))
@@ -153,7 +153,7 @@ def test_each_part_has_only_the_memory_it_touches() -> None:
         recorder.new_line()
         recorder.write(SCRATCH, [3.0 * recorder.read(SCRATCH, 900)], 7)
     recorder.write("x", [recorder.read(SCRATCH, 7)])
-    parts = cut(recorder.finish(n_scratch=1000, taken=range(1000)))
+    parts = cut(recorder.finish(n_scratch=1000, taken=range(1000)), SIZE)
     assert [part.program.n_scratch for part in parts] == [2, 3, 2]
     memory = Memory(state=[("x", 1)])
     numbers = memory.whole({"state": np.ones((1, N_ENVS))}, N_ENVS)
@@ -171,6 +171,7 @@ def test_a_team_shares_no_values() -> None:
 @pytest.mark.parametrize("precision", ["single", "double"])
 def test_the_compiler_takes_teams(precision: str) -> None:
     for seed in range(4):
-        (part,) = cut(as_team(recorded(some_tree(seed))))
-        code = ptx(emit_team(scheduled(part), MEMORY.places(), Target(precision, gpu=True), SIZE), 64).decode()
+        (part,) = cut(as_team(recorded(some_tree(seed))), SIZE)
+        room = Room(SIZE, part.program.n_scratch, part.n_far, shared=True, teams=2)
+        code = ptx(emit_team(scheduled(part), MEMORY.places(), Target(precision, gpu=True), room), 64).decode()
         assert "bar.warp.sync" in code

@@ -16,13 +16,13 @@ from kinema.trace import (
     Part,
     Place,
     Program,
+    Room,
     Slot,
     Target,
     cut,
     emit_gpu,
     emit_llvm,
     emit_team,
-    in_rounds,
     lines,
     n_exchanged,
     optimise,
@@ -40,8 +40,8 @@ WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
 WARP = 32
-TEAM, TEAM_BLOCK_DIM = 32, 128
-"""Threads of a team, and of a block of teams."""
+TEAM, MOST_TEAMS = 32, 4
+"""Threads of a team, and teams to a block."""
 MOST_VALUES = 120
 """That fit into half the registers."""
 SHARED_BYTES = 48 * 1024
@@ -122,7 +122,7 @@ class Kernel:
             self.source = emit_llvm(program, places, target, runs_per_step)
             self._code: Any = compile_host(self.source)
             return
-        parts = cut(program) if program.has_team else [Part(program)]
+        parts = cut(program, TEAM) if program.has_team else [Part(program)]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
         with ThreadPoolExecutor(len(parts)) as pool:
             ways = [self._team if part.is_team else self._plain(roles, n_envs, whole=len(parts) == 1) for part in parts]
@@ -155,13 +155,12 @@ class Kernel:
 
     def _team(self, part: Part, places: Mapping[str, Place]) -> _Piece:
         """What a team does."""
-        own = replace(part, program=optimise(in_rounds(part.program, TEAM)))
-        source = emit_team(own, places, Target(self._precision, gpu=True), TEAM)
-        code = GpuFunction(source, self.device, TEAM_BLOCK_DIM)
+        own = replace(part, program=optimise(part.program))
+        room = _room(own, np.dtype(numpy_type(self._precision)).itemsize)
+        source = emit_team(own, places, Target(self._precision, gpu=True), room)
+        code = GpuFunction(source, self.device, TEAM * room.teams)
         tables = self._tables(team_tables(own, TEAM))
-        return _Piece(
-            code, source, tables, own.program.n_operations, TEAM_BLOCK_DIM // TEAM, 1, max(own.program.n_scratch, 1)
-        )
+        return _Piece(code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1))
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
@@ -254,6 +253,13 @@ class Kernel:
             shape = (max(self.n_scratch, 1), stride)
             self._scratch[shard] = self.device.zeros(shape, self._precision, f"{stride} environments, to work in")
         return self._scratch[shard]
+
+
+def _room(part: Part, size: int) -> Room:
+    """The memory of a team: near at hand where there is room for it."""
+    n_near = max(part.program.n_scratch, 1)
+    teams = min(MOST_TEAMS, SHARED_BYTES // (n_near * size))
+    return Room(TEAM, n_near, part.n_far, teams > 0, teams or MOST_TEAMS)
 
 
 def _after_fork() -> None:

@@ -33,6 +33,7 @@ from .functions import (
     square as square,
 )
 from .interpret import interpret as interpret, interpret_in as interpret_in
+from .llvm_team import Room as Room
 from .loops import Row as Row, RowCode as RowCode, record_loop as record_loop
 from .lowering import UNIFORM as UNIFORM, Target as Target
 from .parts import Part as Part, cut as cut

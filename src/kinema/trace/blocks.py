@@ -23,6 +23,8 @@ COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, 
 """Floating-point operations an instruction stands for, where it is not one."""
 SCRATCH = "scratch"
 """The arena of what a run computes and the next one does not need."""
+FAR = "far"
+"""The arena of what a team computes and has no room for near at hand."""
 NUMBER = "number "
 """What the names of a table's constants start with: an array may have the same name."""
 FIRST, MANY = "first of ", "many of "

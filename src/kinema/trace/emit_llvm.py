@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from .blocks import SCRATCH, Block, Count, If, Line, Loop, Place, Repeat, inner
 from .llvm_blocks import LlvmBlocks
-from .llvm_memory import WARP, WIDE
-from .llvm_team import PASS, WAIT, LlvmTeam, padded
+from .llvm_memory import WARP
+from .llvm_team import PASS, WAIT, LlvmTeam, Room, padded
 from .lowering import UNIFORM, Target
 from .parts import Part
 from .program import Program
@@ -65,28 +65,28 @@ def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
     return _module(text, _gpu_head(text, roles)) + "!0 = !{}\n"
 
 
-def emit_team(part: Part, places: Mapping[str, Place], target: Target, size: int) -> str:
-    """One run of what a team of so many threads does, as a kernel; its loops have their rounds."""
+def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Room) -> str:
+    """One run of what a team does, as a kernel; its loops have their rounds."""
     text = LlvmTeam(places, target)
     program = part.program
     text.enter(program, text.allocate(program))
     for register in _REGISTERS:
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
-    text.begin_team(size)
+    text.begin_team(room)
     text.put(f"%pitch = mul i32 %stride, {text.size}")
     for name, arena in (("state", "state"), ("out", "out"), (SCRATCH, SCRATCH), ("told", "told_start")):
         text.put(f"%{name}_e = getelementptr {text.n}, {text.pointer} %{arena}, i32 %e")
-    bytes_of_team = max(program.n_scratch, 1) * text.size
-    text.put(f"%memory_e = call {text.pointer} {WIDE}(i32 %e, i32 {bytes_of_team}, {text.pointer} %memory)")
     ints, _ = program.tables()
     text.copies(len(ints), part.into, into=True)
     text.blocks(program.blocks)
     text.wait()
-    text.copies(len(ints) + len(padded(part.into, size)), part.back, into=False)
-    arguments = [f"{text.pointer} %{name}" for name in (*POINTERS, "memory")]
+    text.copies(len(ints) + len(padded(part.into, room.size)), part.back, into=False)
+    arguments = [f"{text.pointer} %{name}" for name in (*POINTERS, "memory")]  # others see what one writes
     arguments += [f"i32 %{name}" for name in NUMBERS[:4]]
+    near = f"[{room.n_near * room.teams} x {text.n}]"
     head = [
         'target triple = "nvptx64-nvidia-cuda"',
+        *([f"@near = internal addrspace(3) global {near} poison, align 16"] if room.shared else []),
         f"declare void @{WAIT}(i32)",
         f"declare i32 @{PASS}(i32, i32, i32, i32)",
         *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
@@ -99,7 +99,8 @@ def team_tables(part: Part, size: int) -> tuple[npt.NDArray[np.int32], npt.NDArr
     """Its tables, and behind them what is copied before and after."""
     ints, floats = part.program.tables()
     copied = padded(part.into, size) + padded(part.back, size)
-    return np.concatenate([ints, np.array(copied, np.int32)]), floats
+    spare = [0] * WARP  # threads without a row read whatever comes behind
+    return np.concatenate([ints, np.array([*copied, *spare], np.int32)]), floats
 
 
 def _own_environment(text: LlvmBlocks) -> None:

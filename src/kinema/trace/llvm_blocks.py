@@ -73,14 +73,18 @@ class LlvmBlocks(LlvmMemory):
             self.put(f"br label %{labels[0]}")
         for case, label in zip(loop.cases, labels, strict=True):
             self.open(label)
-            for _, column in case.arrays.values():
-                self.columns[number, column] = self._int(f"row{number}", str(column))
+            for arena, column in case.arrays.values():
+                self.column(number, column, arena, column)
             self.addresses.rows.append((number, case))
             self.blocks(case.blocks)
             self.addresses.rows.pop()
             self.put(f"br label %{after}")
         self.open(after)
         self.end(rows)
+
+    def column(self, number: int, column: int, _arena: str, at: int) -> None:
+        """Where an array of a row starts."""
+        self.columns[number, column] = self._int(f"row{number}", str(at))
 
     def _int(self, array: str, index: str) -> str:
         at = self.set(f"getelementptr i32, {self.pointer} %{array}, {self.i} {index}")

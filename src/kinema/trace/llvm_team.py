@@ -7,24 +7,47 @@ by round. After each round, and around what a line stores, they wait for each ot
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from .blocks import SCRATCH, Line, Loop, Slot
+from .blocks import FAR, SCRATCH, Line, Loop, Slot
 from .llvm_blocks import LlvmBlocks
-from .llvm_memory import WARP
+from .llvm_memory import WARP, WIDE
+from .program import COUNT_BITS, ROW_BITS
 
 WAIT, PASS = "llvm.nvvm.bar.warp.sync", "llvm.nvvm.shfl.sync.bfly.i32"
 """A meeting of the threads of a warp, and how they pass each other numbers."""
+SHARED = "ptr addrspace(3)"
+"""Pointers to memory that the threads of a block share."""
 _EVERY = (1 << WARP) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A team, and the memory it works in."""
+
+    size: int
+    """Threads."""
+    n_near: int
+    n_far: int
+    shared: bool = False
+    """Whether what is near is memory that the threads of a block share; else it lies behind what is far."""
+    teams: int = 1
+    """To a block."""
+
+    @property
+    def n_memory(self) -> int:
+        """Numbers that each team has in the memory of the device."""
+        return self.n_far + (0 if self.shared else self.n_near)
 
 
 class LlvmTeam(LlvmBlocks):
     """A kernel that is being written, for teams of so many threads; `%lane` is the number of a thread in its team."""
 
-    size_of_team: int
-
-    def begin_team(self, size: int) -> None:
-        """Where a thread belongs: its environment, its place there, and the others of its team."""
-        self.size_of_team = size
+    def begin_team(self, room: Room) -> None:
+        """Where a thread belongs: its environment, its place there, the others of its team, and their memory."""
+        self.room, size = room, room.size
+        self.starts: dict[tuple[int, int], str] = {}
+        """Where arrays of the rows start that the text is in."""
         self.put("%first = mul i32 %ctaid, %ntid")
         self.put("%thread = add i32 %first, %tid")
         self.put(f"%e = udiv i32 %thread, {size}")
@@ -34,28 +57,57 @@ class LlvmTeam(LlvmBlocks):
         self.open("leave")
         self.put("ret void")
         self.open("begin")
-        within = self.set(f"urem i32 %tid, {WARP}")
-        start = self.set(f"sub i32 {within}, %lane")
-        self.put(f"%team = shl i32 {_EVERY >> (WARP - size)}, {start}")
+        self.team = str(_EVERY - (1 << WARP))
+        if size < WARP:
+            within = self.set(f"urem i32 %tid, {WARP}")
+            start = self.set(f"sub i32 {within}, %lane")
+            self.team = self.set(f"shl i32 {_EVERY >> (WARP - size)}, {start}")
+        far = f"i32 %e, i32 {room.n_memory * self.size}, {self.pointer} %memory"
+        self.put(f"%far_e = call {self.pointer} {WIDE}({far})")
+        if room.shared:
+            number = self.set(f"udiv i32 %tid, {size}")
+            first = self.set(f"mul i32 {number}, {room.n_near}")
+            self.put(f"%near_e = getelementptr {self.n}, {SHARED} @near, i32 {first}")
+        else:
+            self.put(f"%near_e = getelementptr {self.n}, {self.pointer} %far_e, i32 {room.n_far}")
+
+    @property
+    def near(self) -> str:
+        """The type of pointers to what is near."""
+        return SHARED if self.room.shared else self.pointer
 
     def wait(self) -> None:
         """All of a team are here, and see what the others have stored."""
-        self.put(f"call void @{WAIT}(i32 %team)")
+        self.put(f"call void @{WAIT}(i32 {self.team})")
 
     def copies(self, start: int, pairs: Sequence[tuple[int, int]], *, into: bool) -> None:
         """Between the common scratch memory and the team's own; the pairs are in the table, padded to whole rounds."""
-        rounds, turn = self.begin("0", str(-(-len(pairs) // self.size_of_team)))
-        first = self.set(f"mul i32 {turn}, {2 * self.size_of_team}")
+        rounds, turn = self.begin("0", str(-(-len(pairs) // self.room.size)))
+        first = self.set(f"mul i32 {turn}, {2 * self.room.size}")
         at = self.set(f"add i32 {first}, %lane")
         at = self.set(f"add i32 {at}, {start}")
         source = self._int("ints", at)
-        target = self._int("ints", self.set(f"add i32 {at}, {self.size_of_team}"))
+        target = self._int("ints", self.set(f"add i32 {at}, {self.room.size}"))
         common = f"{self.pointer} {self.below('%scratch_e', source if into else target)}"
-        own = self._at(self.pointer, self.n, "%memory_e", target if into else source)
+        own = self._at(self.near, self.n, "%near_e", target if into else source)
         value = self.set(f"load {self.n}, {common if into else own}, align {self.size}")
         self.put(f"store {self.n} {value}, {own if into else common}, align {self.size}")
         self.end(rounds)
         self.wait()
+
+    def column(self, number: int, column: int, arena: str, at: int) -> None:
+        """Where an array of a row starts, computed once: its items are at known distances from there."""
+        super().column(number, column, arena, at)
+        self._start(number, column, arena)
+
+    def _start(self, number: int, column: int, arena: str) -> None:
+        if arena in (SCRATCH, FAR):
+            kind, base = self._memory(arena)
+            whole = f"getelementptr {self.n}, {kind} {base}, i32 {self.columns[number, column]}"
+            self.starts[number, column] = self.set(whole)
+
+    def _memory(self, arena: str) -> tuple[str, str]:
+        return (self.near, "%near_e") if arena == SCRATCH else (self.pointer, "%far_e")
 
     def _pointer(self, slot: Slot, index: str | None) -> str:
         """The scratch memory of a team is its own, and in one piece."""
@@ -63,9 +115,14 @@ class LlvmTeam(LlvmBlocks):
         if not address.arena and address.column is not None and address.column[0] in self.pitches:
             number, column = address.column
             return self._at(self.pointer, self.n, f"%number{number}", str(column * self.pitches[number]))
-        if address.arena != SCRATCH:
+        if address.arena not in (SCRATCH, FAR):
             return super()._pointer(slot, index)
-        return self._at(self.pointer, self.n, "%memory_e", self.row_of(address, index))
+        kind, base = self._memory(address.arena)
+        if address.column is not None:
+            base = self.starts[address.column]
+        if index is not None:
+            base = self.set(f"getelementptr {self.n}, {kind} {base}, i32 {index}")
+        return self._at(kind, self.n, base, str(address.row))
 
     # ------------------------------------------------------------------------------------------------------- blocks
 
@@ -89,27 +146,75 @@ class LlvmTeam(LlvmBlocks):
         number, at = self.addresses.number_of(loop), self.addresses.header(loop)
         for own, _ in loop.sums:
             self.store(own, self.constant(0.0), {})
-        start, numbers = (self._int("ints", f"{at + i}") for i in (1, 2))
         self.pitches[number] = len(loop.ints)
-        table = self.set(f"add i32 {start}, {loop.ints.size}")
-        rounds, turn = self.begin("0", str(len(loop.rounds)))
-        offset = self.set(f"mul i32 {turn}, 3")
-        own_round = self.set(f"add i32 {table}, {offset}")
-        kind, first, count = (self._int("ints", self.set(f"add i32 {own_round}, {i}")) for i in range(3))
-        row = self.set(f"add i32 {first}, %lane")
-        here = self.set(f"icmp slt i32 %lane, {count}")
-        for name, begin in (("row", start), ("number", numbers)):
-            index = self.set(f"add i32 {begin}, {row}")
-            of, array = ("i32", "ints") if name == "row" else (self.n, "floats")
-            self.put(f"%{name}{number} = getelementptr {of}, {self.pointer} %{array}, i32 {index}")
-        self._cases(loop, number, kind, here)
-        self.wait()
-        self.end(rounds)
+        starts = [self._int("ints", f"{at + i}") for i in (1, 2)]
+        if len(loop.rounds) == 1:
+            kind, first, count = loop.rounds[0]
+            row = self.set(f"add i32 {first}, %lane")
+            self._round(loop, starts[1], row, (str(kind), str(first), str(count)), self._row(loop, starts[0], row))
+        else:
+            self._rounds(loop, starts)
         for own, total in loop.sums:
             self._add_up(own, total)
 
-    def _cases(self, loop: Loop, number: int, kind: str, here: str) -> None:
-        """What a round does: all of its rows are of one kind."""
+    def _row(self, loop: Loop, start: str, row: str) -> list[str]:
+        """The integers of a row."""
+        at = self.set(f"add i32 {start}, {row}")
+        pointer = self.set(f"getelementptr i32, {self.pointer} %ints, i32 {at}")
+        columns = range(loop.ints.shape[1])
+        places = [
+            self.set(f"getelementptr i32, {self.pointer} {pointer}, i32 {column * len(loop.ints)}")
+            if column >= int(len(loop.cases) > 1)
+            else ""
+            for column in columns
+        ]
+        return [self.set(f"load i32, {self.pointer} {x}{self.fixed}") if x else "0" for x in places]
+
+    def _rounds(self, loop: Loop, starts: Sequence[str]) -> None:
+        """Round by round; what the next one is to do is read meanwhile."""
+        table = self.set(f"add i32 {starts[0]}, {loop.ints.size}")
+
+        def word_of(turn: str) -> str:
+            return self._int("ints", self.set(f"add i32 {table}, {turn}"))
+
+        def row_of(word: str) -> str:
+            return self.set(f"add i32 {self.set(f'and i32 {word}, {(1 << ROW_BITS) - 1}')}, %lane")
+
+        begin = [word_of("0"), word_of("1")]
+        begin += self._row(loop, starts[0], row_of(begin[0]))
+        before, head, done = self.label, self.fresh("rounds"), self.fresh("done")
+        self.put(f"br label %{head}")
+        self.open(head)
+        names = [f"%{head}.{i}" for i in range(len(begin))]
+        place = len(self.lines)
+        self.lines += [""] * (len(begin) + 1)
+        turn = f"%{head}.i"
+        after = self.set(f"add i32 {turn}, 1")
+        word, following, *columns = names
+        later = [following, word_of(self.set(f"add i32 {turn}, 2")), *self._row(loop, starts[0], row_of(following))]
+        self._round(loop, starts[1], row_of(word), self._unpacked(word), columns)
+        more = self.set(f"icmp slt i32 {after}, {len(loop.rounds)}")
+        self.put(f"br i1 {more}, label %{head}, label %{done}")
+        self.lines[place] = f"  {turn} = phi i32 [ 0, %{before} ], [ {after}, %{self.label} ]"
+        for i, (name, first, last) in enumerate(zip(names, begin, later, strict=True)):
+            self.lines[place + 1 + i] = f"  {name} = phi i32 [ {first}, %{before} ], [ {last}, %{self.label} ]"
+        self.open(done)
+
+    def _unpacked(self, word: str) -> tuple[str, str, str]:
+        """The case, the first row and the number of rows of a round."""
+        first = self.set(f"and i32 {word}, {(1 << ROW_BITS) - 1}")
+        rest = self.set(f"lshr i32 {word}, {ROW_BITS}")
+        return self.set(f"lshr i32 {rest}, {COUNT_BITS}"), first, self.set(f"and i32 {rest}, {(1 << COUNT_BITS) - 1}")
+
+    def _round(
+        self, loop: Loop, numbers: str, row: str, what: tuple[str, str, str], columns: Sequence[str]
+    ) -> None:
+        """Rows of one kind, one to a thread."""
+        number, (kind, _, count) = self.addresses.number_of(loop), what
+        here = self.set(f"icmp slt i32 %lane, {count}")
+        if loop.floats.shape[1]:
+            index = self.set(f"add i32 {numbers}, {row}")
+            self.put(f"%number{number} = getelementptr {self.n}, {self.pointer} %floats, i32 {index}")
         after = self.fresh("after")
         labels = [self.fresh("case") for _ in loop.cases]
         targets = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
@@ -119,18 +224,20 @@ class LlvmTeam(LlvmBlocks):
             body = self.fresh("body")
             self.put(f"br i1 {here}, label %{body}, label %{after}")
             self.open(body)
-            for _, column in case.arrays.values():
-                self.columns[number, column] = self._int(f"row{number}", str(column * len(loop.ints)))
+            for arena, column in case.arrays.values():
+                self.columns[number, column] = columns[column]
+                self._start(number, column, arena)
             self.addresses.rows.append((number, case))
             self.blocks(case.blocks)
             self.addresses.rows.pop()
             self.put(f"br label %{after}")
         self.open(after)
+        self.wait()
 
     def _add_up(self, own: Slot, total: Slot) -> None:
         """The sum over all threads, the same in each of them: what two pass each other they add in either order."""
         value, offset = self.load(own, {}), 1
-        while offset < self.size_of_team:
+        while offset < self.room.size:
             value = self.set(f"fadd {self.n} {value}, {self._passed(value, offset)}")
             offset *= 2
         value = self.set(f"fadd {self.n} {self.load(total, {})}, {value}")
@@ -140,10 +247,10 @@ class LlvmTeam(LlvmBlocks):
 
     def _passed(self, value: str, offset: int) -> str:
         """The number of the thread whose place differs in one bit."""
-        edge = (WARP - self.size_of_team) << 8 | (WARP - 1)
+        edge = (WARP - self.room.size) << 8 | (WARP - 1)
 
         def word(bits: str) -> str:
-            return self.set(f"call i32 @{PASS}(i32 %team, i32 {bits}, i32 {offset}, i32 {edge})")
+            return self.set(f"call i32 @{PASS}(i32 {self.team}, i32 {bits}, i32 {offset}, i32 {edge})")
 
         if self.size == 4:
             bits = self.set(f"bitcast float {value} to i32")

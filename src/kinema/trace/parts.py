@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .blocks import SCRATCH, Block, Blocks, Count, If, Line, Loop, Repeat, Slot, Team
-from .program import Program, outside_loops
-from .staying import Touched, loops_in, touched
+from .blocks import FAR, SCRATCH, Block, Blocks, Count, If, Line, Loop, Repeat, Slot, Team, lines
+from .lifetimes import Span, placed, spans
+from .program import Program, every_loop, outside_loops
+from .rounds import in_rounds
+from .staying import Touched, end_of, loops_in, touched
+
+LONG = 64
+"""Numbers beyond which a list is long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,10 +34,12 @@ class Part:
     """What a team begins with: rows of the common scratch memory, and where they go in its own."""
     back: tuple[tuple[int, int], ...] = ()
     """What others read: where it is in the team's memory, and where it goes."""
+    n_far: int = 0
+    """Numbers of the team's memory that are far away: lists that have room for more than they mostly hold."""
 
 
-def cut(program: Program) -> list[Part]:
-    """The launches of a program, in order."""
+def cut(program: Program, size: int) -> list[Part]:
+    """The launches of a program, in order; teams have so many threads, which share the rows of loops in rounds."""
     program = _share_locals(program)
     pieces = _pieces(program)
     touches = [touched(program, blocks) for blocks, _ in pieces]
@@ -42,11 +49,16 @@ def cut(program: Program) -> list[Part]:
     parts = []
     for (blocks, team), touch in zip(pieces, touches, strict=True):
         own = {name: program.locals[name] for name in sorted(touch.locals)}
-        packing = _Packing(program, set(_rows(touch.reads | touch.writes))) if team else common
-        made = Program(_moved(blocks, packing.row), own, packing.count, packing.taken)
         if not team:
-            parts.append(Part(made))
+            parts.append(Part(Program(_moved(blocks, common.row), own, common.count, common.taken)))
             continue
+        rows = set(_rows(touch.reads | touch.writes))
+        distant = far_rows(program, blocks) - _exchanged(touch, touches)
+        far = _Packing(program, rows & distant)
+        lasting = spans(replace(program, blocks=blocks), _exchanged(touch, touches))
+        packing = _Packing(program, rows - distant, lasting)
+        shared = in_rounds(replace(program, blocks=blocks, locals=own), size)
+        made = Program(_moved(shared.blocks, packing.row, far=far), shared.locals, packing.count, packing.taken)
         read = _written_elsewhere(touch, touches)
         back = sorted(set(_rows(touch.writes)) & _read_elsewhere(touch, touches))
         into = sorted(read & (set(_rows(touch.reads)) | set(back)))
@@ -56,6 +68,7 @@ def cut(program: Program) -> list[Part]:
                 True,
                 tuple((common.row(r), packing.row(r)) for r in into),
                 tuple((packing.row(r), common.row(r)) for r in back),
+                far.count,
             )
         )
     return parts
@@ -115,18 +128,23 @@ def _seen_by_rows(program: Program, blocks: Blocks) -> list[str]:
 
 
 class _Packing:
-    """The pieces of a program's scratch memory that are touched, without the others."""
+    """The pieces of a program's scratch memory that are touched, without the others.
 
-    def __init__(self, program: Program, rows: set[int]) -> None:
+    Where it is known when each of them is needed, one takes the place of another.
+    """
+
+    def __init__(self, program: Program, rows: set[int], lasting: Mapping[int, Span] | None = None) -> None:
         self._old = list(program.taken) or [0]
         ends = [*self._old[1:], program.n_scratch]
         used = sorted({bisect_right(self._old, row) - 1 for row in rows})
-        self._new: dict[int, int] = {}
-        self.count = 0
-        for piece in used:
-            self._new[piece] = self.count
-            self.count += ends[piece] - self._old[piece]
-        self.taken = tuple(self._new.values())
+        sizes = {piece: ends[piece] - self._old[piece] for piece in used}
+        always = {piece: Span(0, 0) for piece in used}
+        self._new, self.count = placed(sizes, always if lasting is None else {piece: lasting[piece] for piece in used})
+        self.taken = tuple(sorted(set(self._new.values())))
+
+    def has(self, row: int) -> bool:
+        """Whether it is among them."""
+        return bisect_right(self._old, row) - 1 in self._new
 
     def row(self, row: int) -> int:
         """Where a row has moved to; what is never touched may go anywhere."""
@@ -134,8 +152,13 @@ class _Packing:
         return self._new.get(piece, 0) + row - self._old[piece]
 
 
-def _moved(blocks: Blocks, row: Callable[[int], int], shared: Mapping[str, int] | None = None) -> Blocks:
-    """Blocks with their scratch memory elsewhere; some local arrays become part of it."""
+def _moved(
+    blocks: Blocks,
+    row: Callable[[int], int],
+    shared: Mapping[str, int] | None = None,
+    far: _Packing | None = None,
+) -> Blocks:
+    """Blocks with their scratch memory elsewhere, some of it far away; some local arrays become part of it."""
     shared = shared or {}
 
     def slot(old: Slot) -> Slot:
@@ -153,29 +176,81 @@ def _moved(blocks: Blocks, row: Callable[[int], int], shared: Mapping[str, int] 
             case Line():
                 result.append(line(block))
             case Loop():
-                result.append(_moved_loop(block, row, shared))
+                result.append(_moved_loop(block, row, shared, far))
             case Count():
-                result.append(replace(block, count=slot(block.count), body=_moved(block.body, row, shared)))
+                result.append(replace(block, count=slot(block.count), body=_moved(block.body, row, shared, far)))
             case Repeat():
-                result.append(replace(block, again=slot(block.again), body=_moved(block.body, row, shared)))
+                result.append(replace(block, again=slot(block.again), body=_moved(block.body, row, shared, far)))
             case If():
-                result.append(replace(block, flag=slot(block.flag), body=_moved(block.body, row, shared)))
+                result.append(replace(block, flag=slot(block.flag), body=_moved(block.body, row, shared, far)))
             case Team():
-                result.append(replace(block, body=_moved(block.body, row, shared)))
+                result.append(replace(block, body=_moved(block.body, row, shared, far)))
     return tuple(result)
 
 
-def _moved_loop(loop: Loop, row: Callable[[int], int], shared: Mapping[str, int]) -> Loop:
+def _moved_loop(loop: Loop, row: Callable[[int], int], shared: Mapping[str, int], far: _Packing | None) -> Loop:
     ints, kinds = loop.ints.copy(), loop.case_of_row()
+    cases = []
     for number, case in enumerate(loop.cases):
         chosen = np.flatnonzero(kinds == number)
-        for arena, column in case.arrays.values():
-            if arena == SCRATCH:
-                ints[chosen, column] = [row(int(x)) for x in loop.ints[chosen, column]]
-            elif arena in shared:
+        arrays = dict(case.arrays)
+        for array, (arena, column) in case.arrays.items():
+            old = loop.ints[chosen, column].tolist()
+            if arena in shared:
                 ints[chosen, column] += shared[arena]
-    cases = []
-    for case in loop.cases:
-        arrays = {a: (SCRATCH if arena in shared else arena, c) for a, (arena, c) in case.arrays.items()}
-        cases.append(replace(case, blocks=_moved(case.blocks, row, shared), arrays=arrays))
-    return replace(loop, ints=ints, cases=tuple(cases))
+                arrays[array] = SCRATCH, column
+            elif arena == SCRATCH and far is not None and old and far.has(old[0]):
+                ints[chosen, column] = [far.row(x) for x in old]
+                arrays[array] = FAR, column
+            elif arena == SCRATCH:
+                ints[chosen, column] = [row(x) for x in old]
+        cases.append(replace(case, blocks=_moved(case.blocks, row, shared, far), arrays=arrays))
+    sums = tuple((own, replace(total, item=row(total.item))) for own, total in loop.sums)
+    return replace(loop, ints=ints, cases=tuple(cases), sums=sums)
+
+
+def far_rows(program: Program, blocks: Blocks) -> set[int]:
+    """Rows of lists that are looked up at computed indices, if these are long; all that the same code may look at."""
+    taken = list(program.taken) or [0]
+    groups = _Groups(len(taken))
+    long: set[int] = set()
+    near: set[int] = set()
+    for line in outside_loops(blocks):
+        near |= {bisect_right(taken, slot.item) - 1 for slot in line.slots() if slot.array == SCRATCH}
+    for loop in every_loop(blocks):
+        kinds = loop.case_of_row()
+        for number, case in enumerate(loop.cases):
+            indexed = {slot.array for line in lines(case.blocks) for slot in line.slots() if slot.index is not None}
+            for array, (arena, column) in case.arrays.items():
+                pieces = {bisect_right(taken, x) - 1 for x in loop.ints[kinds == number, column].tolist()}
+                if arena == SCRATCH and pieces:
+                    groups.join(pieces)
+                    wide = (end_of(program, taken[piece]) - taken[piece] > LONG for piece in pieces)
+                    long |= pieces if array in indexed and any(wide) else set()
+    kept = {groups.of(piece) for piece in near}
+    chosen = {groups.of(piece) for piece in long} - kept
+    return {
+        row
+        for piece in range(len(taken))
+        if groups.of(piece) in chosen
+        for row in range(taken[piece], end_of(program, taken[piece]))
+    }
+
+
+class _Groups:
+    """Things that belong together."""
+
+    def __init__(self, count: int) -> None:
+        self._above = list(range(count))
+
+    def of(self, item: int) -> int:
+        """One that stands for all of its group."""
+        while self._above[item] != item:
+            self._above[item] = item = self._above[self._above[item]]
+        return item
+
+    def join(self, items: Iterable[int]) -> None:
+        """Make some of one group."""
+        first, *others = [self.of(item) for item in items]
+        for other in others:
+            self._above[self.of(other)] = self.of(first)

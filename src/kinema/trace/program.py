@@ -40,7 +40,7 @@ class Program:
     @property
     def loops(self) -> list[Loop]:
         """All loops over tables, in the order of their text."""
-        return list(_loops(self.blocks))
+        return list(every_loop(self.blocks))
 
     @property
     def keeps_loops(self) -> bool:
@@ -91,10 +91,10 @@ class Program:
         start, first = HEADER * len(loops), 0
         for loop in loops:
             header += [len(loop.ints), start, first]
-            start, first = start + loop.ints.size + 3 * len(loop.rounds), first + loop.floats.size
+            start, first = start + loop.ints.size + _n_words(loop), first + loop.floats.size
         ints = [np.array([*header, 0], np.int32)[: max(len(header), 1)]]
         for loop in loops:
-            ints += [_laid_out(loop, loop.ints), np.array(loop.rounds, np.int32).ravel()]
+            ints += [_laid_out(loop, loop.ints), _packed(loop.rounds)]
         return np.concatenate(ints), np.concatenate([*(_laid_out(loop, loop.floats) for loop in loops), np.zeros(1)])
 
     def __str__(self) -> str:
@@ -105,17 +105,35 @@ HEADER = 3
 """Integers for each loop: how many rows it has, and where its integers and its numbers start."""
 
 
+AHEAD = 2
+"""Rounds that are read ahead: there are so many more behind the last."""
+ROW_BITS, COUNT_BITS = 18, 6
+"""Of the integer of a round: its first row, how many there are, and above these its case."""
+
+
+def _n_words(loop: Loop) -> int:
+    return len(loop.rounds) + AHEAD if loop.rounds else 0
+
+
+def _packed(rounds: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.int32]:
+    """An integer for each round."""
+    assert all(first < 1 << ROW_BITS and count < 1 << COUNT_BITS for _, first, count in rounds), "too many rows"
+    words = [((kind << COUNT_BITS | count) << ROW_BITS) | first for kind, first, count in rounds]
+    return np.array([*words, *words[-1:] * AHEAD], np.int64).astype(np.int32)
+
+
 def _laid_out(loop: Loop, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A table by rows; where threads share them by columns, so that they read neighbours."""
     return (table.T if loop.rounds else table).ravel()
 
 
-def _loops(blocks: Blocks) -> Iterator[Loop]:
+def every_loop(blocks: Blocks) -> Iterator[Loop]:
+    """All loops over tables, those within others among them, in the order of their text."""
     for block in blocks:
         if isinstance(block, Loop):
             yield block
         for body in inner(block):
-            yield from _loops(body)
+            yield from every_loop(body)
 
 
 def outside_loops(blocks: Blocks) -> Iterator[Line]:

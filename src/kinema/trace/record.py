@@ -100,6 +100,11 @@ class Recorder:
         self._open.pop()
         self.new_line()
 
+    @property
+    def in_team(self) -> bool:
+        """Whether what is recorded is the work of a team: the smaller the rows, the more run side by side."""
+        return self._apart is not None
+
     @contextmanager
     def team(self, name: str) -> Iterator[None]:
         """What is recorded meanwhile several threads may do together."""

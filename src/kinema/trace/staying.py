@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .blocks import (
+    FAR,
     FIRST,
     MANY,
     NUMBER,
@@ -127,7 +128,9 @@ def _note(program: Program, slot: Slot, stack: list[dict[str, Place]], to: set[C
         local.add(place.arena)
         return
     start = place.row + slot.item
-    if slot.index is None:
+    if place.arena == FAR:  # a list is one thing
+        to.add((FAR, place.row))
+    elif slot.index is None:
         to.add((place.arena, start))
     elif place.arena == SCRATCH:
         to.update((SCRATCH, row) for row in range(start, end_of(program, start)))

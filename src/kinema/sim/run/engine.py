@@ -73,13 +73,13 @@ class Engine:
         self.emission = emission
         self.is_rolled = wants_rolling(model, settings, emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
+        if team is None:
+            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a))
         if roles is None:
-            alone = device.is_cpu or self.is_rolled or settings.contacts
+            alone = device.is_cpu or self.is_rolled or settings.contacts or team
             roles = 1 if alone else best_roles(grow(model))
         if roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
-        if team is None:
-            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a))
         self.settings = settings = replace(settings, roles=roles, team=team)
         if precision == "single" and (settings.limits or settings.constraints or settings.contacts):
             self.settings = settings = replace(settings, tolerance=max(settings.tolerance, COARSE))

@@ -166,7 +166,7 @@ class TreeMatrix:
         """All entries of another matrix."""
         rows: list[Row] = []
         for dof, path in self.paths.items():
-            if path == other.paths[dof]:
+            if path == other.paths[dof] and not self.loops.recorder.in_team:
                 places = {"from": other.entry(dof, path[0]), "to": self.entry(dof, path[0])}
                 rows.append(Row("row", places, {"count": [float(len(path))]}))
                 continue
@@ -249,23 +249,34 @@ class Factors:
         self.matrix = matrix
         self.loops = matrix.loops
         self.inverses = {dof: self.loops.take(1) for dof in matrix.paths}
+        self.least = least
+        self.divided = not self.loops.recorder.in_team
+        """Whether rows are divided by their diagonal entries; teams divide whenever they need it, and wait less."""
         rows: list[Row] = []
         for dof in reversed(list(matrix.paths)):
-            places = {"diagonal": matrix.entry(dof, dof), "inverse": self.inverses[dof]}
-            bound = {} if least is None else {"most": least.inverses[dof]}
-            rows.append(Row("invert and bound" if bound else "invert", {**places, **bound}))
+            rows += [self._inversion(dof)] if self.divided else []
             for mover in reversed(matrix.paths[dof][:-1]):
                 rows += self._elimination(dof, mover)
+        rows += [] if self.divided else [self._inversion(dof) for dof in matrix.paths]
         self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
+
+    def _inversion(self, dof: int) -> Row:
+        bound = {} if self.least is None else {"most": self.least.inverses[dof]}
+        places = {"diagonal": self.matrix.entry(dof, dof), "inverse": self.inverses[dof], **bound}
+        return Row("invert and bound" if bound else "invert", places)
 
     def _elimination(self, dof: int, mover: int) -> list[Row]:
         """Take a row from that of a mover: along it, or entry by entry where the mover's has others in between."""
         matrix = self.matrix
         places = {"inverse": self.inverses[dof], "entry": matrix.entry(dof, mover)}
-        if matrix.starts_like(mover, dof) and not self.loops.settings.team:
+        others = [x for x in matrix.paths[dof] if matrix.order[x] <= matrix.order[mover]]
+        if not self.divided:
+            known = {k: p for k, p in self._inversion(dof).places.items() if k != "inverse"} | {"entry": places["entry"]}
+            kind = "one entry, bound" if self.least else "one entry, divided"
+            return [Row(kind, {**known, "its": matrix.entry(mover, x), "mine": matrix.entry(dof, x)}) for x in others]
+        if matrix.starts_like(mover, dof):
             along = {"row": Place(SCRATCH, matrix.starts[dof]), "row of mover": Place(SCRATCH, matrix.starts[mover])}
             return [Row("eliminate", {**places, **along}, {"count": [float(len(matrix.paths[mover]))]})]
-        others = [x for x in matrix.paths[dof] if matrix.order[x] <= matrix.order[mover]]
         rows = [
             Row("one entry", {**places, "its": matrix.entry(mover, x), "mine": matrix.entry(dof, x)}) for x in others
         ]
@@ -282,10 +293,16 @@ class Factors:
         of_dof = loops.places_of_dofs(x)
 
         def subtract(code: RowCode) -> None:
-            code.write("to", [code.read("to") - code.read("entry") * code.read("from")])
+            entry = code.read("entry") if self.divided else code.read("entry") * code.read("inverse")
+            code.write("to", [code.read("to") - entry * code.read("from")])
 
         def rows(pairs: Sequence[tuple[int, int]]) -> list[Row]:
-            return [Row("pair", {"to": of_dof[t], "from": of_dof[f], "entry": matrix.between(t, f)}) for t, f in pairs]
+            result = []
+            for t, f in pairs:
+                places = {"to": of_dof[t], "from": of_dof[f], "entry": matrix.between(t, f)}
+                moved = t if matrix.order[t] >= matrix.order[f] else f
+                result.append(Row("pair", places if self.divided else {**places, "inverse": self.inverses[moved]}))
+            return result
 
         inwards = [(mover, dof) for dof in reversed(list(matrix.paths)) for mover in reversed(matrix.paths[dof][:-1])]
         loops.loop(f"{name}, inwards", rows(inwards), subtract)
@@ -313,12 +330,12 @@ class Factors:
 
 def _eliminate(code: RowCode) -> None:
     """Divide by a diagonal entry; take a row, times a factor, from the row of one that moves it."""
-    if code.kind == "invert":
-        code.write("inverse", [1.0 / code.read("diagonal")])
+    if code.kind in ("invert", "invert and bound"):
+        code.write("inverse", [_inverse(code, bound=code.kind != "invert")])
         return
-    if code.kind == "invert and bound":
-        most, diagonal = code.read("most"), code.read("diagonal")
-        code.write("inverse", [trace.select(1.0, most * diagonal, 1.0 / diagonal, most)])
+    if code.kind in ("one entry, divided", "one entry, bound"):
+        factor = code.read("entry") * _inverse(code, bound=code.kind != "one entry, divided")
+        code.write("its", [code.read("its") - factor * code.read("mine")])
         return
     factor = code.read("entry") * code.read("inverse")
     if code.kind == "divide":
@@ -335,3 +352,12 @@ def _eliminate(code: RowCode) -> None:
 
     recorder.count("along the row", code.number("count"), along, uniform=True)
     code.write("entry", [factor])
+
+
+def _inverse(code: RowCode, *, bound: bool) -> Value:
+    """Of a diagonal entry; no larger than it may be."""
+    diagonal = code.read("diagonal")
+    if not bound:
+        return 1.0 / diagonal
+    most = code.read("most")
+    return trace.select(1.0, most * diagonal, 1.0 / diagonal, most)
