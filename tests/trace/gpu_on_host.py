@@ -41,6 +41,8 @@ define internal ptr @test_wide(i32 %rows, i32 %pitch, ptr %base) {
   ret ptr %at
 }
 """
+PATIENCE = 300
+"""Seconds that a thread waits for the others: a busy machine may take its time."""
 _thread = threading.local()
 
 
@@ -49,8 +51,8 @@ def _callbacks() -> list[Any]:
     """What the code calls; kept, as it is called by address."""
     number, meeting = ctypes.CFUNCTYPE(ctypes.c_int32), ctypes.CFUNCTYPE(None)
     made: dict[str, Any] = {r: number(lambda r=r: getattr(_thread, r)) for r in _REGISTERS}
-    made["meet"] = meeting(lambda: _thread.barrier.wait(60) and None)
-    made["wait"] = ctypes.CFUNCTYPE(None, ctypes.c_int32)(lambda _: _thread.barrier.wait(60) and None)
+    made["meet"] = meeting(lambda: _thread.barrier.wait(PATIENCE) and None)
+    made["wait"] = ctypes.CFUNCTYPE(None, ctypes.c_int32)(lambda _: _thread.barrier.wait(PATIENCE) and None)
     made["pass"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_pass)
     for name, callback in made.items():
         address = ctypes.cast(callback, ctypes.c_void_p).value
@@ -62,9 +64,9 @@ def _callbacks() -> list[Any]:
 def _pass(_mask: int, value: int, offset: int, _edge: int) -> int:
     """What the thread has whose place in the team differs by an offset."""
     _thread.passed[_thread.lane] = value
-    _thread.barrier.wait(60)
+    _thread.barrier.wait(PATIENCE)
     found = _thread.passed[_thread.lane ^ offset]
-    _thread.barrier.wait(60)
+    _thread.barrier.wait(PATIENCE)
     return found
 
 

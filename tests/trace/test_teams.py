@@ -154,7 +154,7 @@ def test_each_part_has_only_the_memory_it_touches() -> None:
         recorder.write(SCRATCH, [3.0 * recorder.read(SCRATCH, 900)], 7)
     recorder.write("x", [recorder.read(SCRATCH, 7)])
     parts = cut(recorder.finish(n_scratch=1000, taken=range(1000)), SIZE)
-    assert [part.program.n_scratch for part in parts] == [2, 3, 2]
+    assert [part.program.n_scratch for part in parts] == [2, 2, 2]  # one takes the place of another
     memory = Memory(state=[("x", 1)])
     numbers = memory.whole({"state": np.ones((1, N_ENVS))}, N_ENVS)
     found = on_host([scheduled(part) for part in parts], memory, numbers)

@@ -220,8 +220,11 @@ class Step:
         _ = None if self.articulated else (self.force, self.mass)
         near = self.near_frames if touching else None
         before = self._ready(kinds, known, near) if s.settings.team and not self.articulated else None
+        touches = self.touches if touching else None
         with s.team("constraints"):
-            held = hold(s, kinds, known, self.touches, lambda: before or self._ready(kinds, known, near))
+            if touches is not None and s.settings.team:
+                touches = touches.taken_along()
+            held = hold(s, kinds, known, touches, lambda: before or self._ready(kinds, known, near))
         self.contacts, self.always_held = held.contacts, held.always
         return held.force
 

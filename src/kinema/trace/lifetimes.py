@@ -47,8 +47,8 @@ class _Body:
     conditions: int
 
 
-def spans(program: Program, always: set[int]) -> dict[int, Span]:
-    """Of each piece, by its number, when it is needed; those with rows that are needed `always` are so all the while."""
+def spans(program: Program, given: set[int], wanted: set[int]) -> dict[int, Span]:
+    """Of each piece, by its number, when it is needed: what is `given` from the start on, what is `wanted` to the end."""
     moments: list[_Moment] = []
     bodies: list[_Body] = []
     _walk(program, program.blocks, moments, bodies, 0)
@@ -61,10 +61,9 @@ def spans(program: Program, always: set[int]) -> dict[int, Span]:
                 found.setdefault(piece, Span(time, time)).reach(time, time)
     for body in bodies:  # inner ones first
         _stretch(body, moments, taken, found)
-    for row in always:
-        piece = bisect_right(taken, row) - 1
-        if piece in found:
-            found[piece].reach(0, len(moments))
+    for rows, time in ((given, 0), (wanted, len(moments))):
+        for piece in {bisect_right(taken, row) - 1 for row in rows} & found.keys():
+            found[piece].reach(time, time)
     return found
 
 

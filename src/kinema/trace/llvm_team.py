@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .blocks import FAR, SCRATCH, Line, Loop, Slot
+from .blocks import COMMON, FAR, SCRATCH, Line, Loop, Slot
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP, WIDE
 from .program import COUNT_BITS, ROW_BITS
@@ -115,6 +115,8 @@ class LlvmTeam(LlvmBlocks):
         if not address.arena and address.column is not None and address.column[0] in self.pitches:
             number, column = address.column
             return self._at(self.pointer, self.n, f"%number{number}", str(column * self.pitches[number]))
+        if address.arena == COMMON:
+            return f"{self.pointer} {self.below('%scratch_e', self.row_of(address, index))}"
         if address.arena not in (SCRATCH, FAR):
             return super()._pointer(slot, index)
         kind, base = self._memory(address.arena)

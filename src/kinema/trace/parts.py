@@ -10,16 +10,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .blocks import FAR, SCRATCH, Block, Blocks, Count, If, Line, Loop, Repeat, Slot, Team, lines
+from .blocks import COMMON, FAR, SCRATCH, Block, Blocks, Count, If, Line, Loop, Repeat, Slot, Team, lines
 from .lifetimes import Span, placed, spans
 from .program import Program, every_loop, outside_loops
 from .rounds import in_rounds
 from .staying import Touched, end_of, loops_in, touched
 
+Elsewhere = Sequence[tuple[str, "_Packing"]]
+"""Other memory, by the name of its arena, and what has gone there."""
 LONG = 64
 """Numbers beyond which a list is long."""
 
@@ -53,21 +56,22 @@ def cut(program: Program, size: int) -> list[Part]:
             parts.append(Part(Program(_moved(blocks, common.row), own, common.count, common.taken)))
             continue
         rows = set(_rows(touch.reads | touch.writes))
-        distant = far_rows(program, blocks) - _exchanged(touch, touches)
-        far = _Packing(program, rows & distant)
-        lasting = spans(replace(program, blocks=blocks), _exchanged(touch, touches))
-        packing = _Packing(program, rows - distant, lasting)
+        distant = far_rows(program, blocks)
+        back = set(_rows(touch.writes)) & _read_elsewhere(touch, touches) - distant
+        into = _written_elsewhere(touch, touches) & (set(_rows(touch.reads)) | back) - distant
+        lists = far_rows(program, blocks, _exchanged(touch, touches))
+        far = _Packing(program, rows & distant - lists)
+        packing = _Packing(program, rows - distant, spans(replace(program, blocks=blocks), into, back))
         shared = in_rounds(replace(program, blocks=blocks, locals=own), size)
-        made = Program(_moved(shared.blocks, packing.row, far=far), shared.locals, packing.count, packing.taken)
-        read = _written_elsewhere(touch, touches)
-        back = sorted(set(_rows(touch.writes)) & _read_elsewhere(touch, touches))
-        into = sorted(read & (set(_rows(touch.reads)) | set(back)))
+        elsewhere = ((FAR, far), (COMMON, _Packing.some(common, lists & rows)))
+        moved = _moved(shared.blocks, packing.row, elsewhere=elsewhere)
+        made = Program(moved, shared.locals, packing.count, packing.taken)
         parts.append(
             Part(
                 made,
                 True,
-                tuple((common.row(r), packing.row(r)) for r in into),
-                tuple((packing.row(r), common.row(r)) for r in back),
+                tuple((common.row(r), packing.row(r)) for r in sorted(into)),
+                tuple((packing.row(r), common.row(r)) for r in sorted(back)),
                 far.count,
             )
         )
@@ -142,6 +146,14 @@ class _Packing:
         self._new, self.count = placed(sizes, always if lasting is None else {piece: lasting[piece] for piece in used})
         self.taken = tuple(sorted(set(self._new.values())))
 
+    @classmethod
+    def some(cls, other: _Packing, rows: set[int]) -> _Packing:
+        """Another one's, of some pieces alone."""
+        made = copy(other)
+        kept = {bisect_right(other._old, row) - 1 for row in rows}
+        made._new = {piece: start for piece, start in other._new.items() if piece in kept}
+        return made
+
     def has(self, row: int) -> bool:
         """Whether it is among them."""
         return bisect_right(self._old, row) - 1 in self._new
@@ -156,7 +168,7 @@ def _moved(
     blocks: Blocks,
     row: Callable[[int], int],
     shared: Mapping[str, int] | None = None,
-    far: _Packing | None = None,
+    elsewhere: Elsewhere = (),
 ) -> Blocks:
     """Blocks with their scratch memory elsewhere, some of it far away; some local arrays become part of it."""
     shared = shared or {}
@@ -176,19 +188,19 @@ def _moved(
             case Line():
                 result.append(line(block))
             case Loop():
-                result.append(_moved_loop(block, row, shared, far))
+                result.append(_moved_loop(block, row, shared, elsewhere))
             case Count():
-                result.append(replace(block, count=slot(block.count), body=_moved(block.body, row, shared, far)))
+                result.append(replace(block, count=slot(block.count), body=_moved(block.body, row, shared, elsewhere)))
             case Repeat():
-                result.append(replace(block, again=slot(block.again), body=_moved(block.body, row, shared, far)))
+                result.append(replace(block, again=slot(block.again), body=_moved(block.body, row, shared, elsewhere)))
             case If():
-                result.append(replace(block, flag=slot(block.flag), body=_moved(block.body, row, shared, far)))
+                result.append(replace(block, flag=slot(block.flag), body=_moved(block.body, row, shared, elsewhere)))
             case Team():
-                result.append(replace(block, body=_moved(block.body, row, shared, far)))
+                result.append(replace(block, body=_moved(block.body, row, shared, elsewhere)))
     return tuple(result)
 
 
-def _moved_loop(loop: Loop, row: Callable[[int], int], shared: Mapping[str, int], far: _Packing | None) -> Loop:
+def _moved_loop(loop: Loop, row: Callable[[int], int], shared: Mapping[str, int], elsewhere: Elsewhere) -> Loop:
     ints, kinds = loop.ints.copy(), loop.case_of_row()
     cases = []
     for number, case in enumerate(loop.cases):
@@ -199,18 +211,20 @@ def _moved_loop(loop: Loop, row: Callable[[int], int], shared: Mapping[str, int]
             if arena in shared:
                 ints[chosen, column] += shared[arena]
                 arrays[array] = SCRATCH, column
-            elif arena == SCRATCH and far is not None and old and far.has(old[0]):
-                ints[chosen, column] = [far.row(x) for x in old]
-                arrays[array] = FAR, column
             elif arena == SCRATCH:
-                ints[chosen, column] = [row(x) for x in old]
-        cases.append(replace(case, blocks=_moved(case.blocks, row, shared, far), arrays=arrays))
+                name, move = next(((n, p.row) for n, p in elsewhere if old and p.has(old[0])), (SCRATCH, row))
+                ints[chosen, column] = [move(x) for x in old]
+                arrays[array] = name, column
+        cases.append(replace(case, blocks=_moved(case.blocks, row, shared, elsewhere), arrays=arrays))
     sums = tuple((own, replace(total, item=row(total.item))) for own, total in loop.sums)
     return replace(loop, ints=ints, cases=tuple(cases), sums=sums)
 
 
-def far_rows(program: Program, blocks: Blocks) -> set[int]:
-    """Rows of lists that are looked up at computed indices, if these are long; all that the same code may look at."""
+def far_rows(program: Program, blocks: Blocks, only: set[int] | None = None) -> set[int]:
+    """Rows of lists that are looked up at computed indices, if these are long; all that the same code may look at.
+
+    With `only`, of lists that have some of these rows.
+    """
     taken = list(program.taken) or [0]
     groups = _Groups(len(taken))
     long: set[int] = set()
@@ -229,6 +243,8 @@ def far_rows(program: Program, blocks: Blocks) -> set[int]:
                     long |= pieces if array in indexed and any(wide) else set()
     kept = {groups.of(piece) for piece in near}
     chosen = {groups.of(piece) for piece in long} - kept
+    if only is not None:
+        chosen &= {groups.of(bisect_right(taken, row) - 1) for row in only}
     return {
         row
         for piece in range(len(taken))

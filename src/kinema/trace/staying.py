@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .blocks import (
+    COMMON,
     FAR,
     FIRST,
     MANY,
@@ -128,8 +129,8 @@ def _note(program: Program, slot: Slot, stack: list[dict[str, Place]], to: set[C
         local.add(place.arena)
         return
     start = place.row + slot.item
-    if place.arena == FAR:  # a list is one thing
-        to.add((FAR, place.row))
+    if place.arena in (FAR, COMMON):  # a list is one thing
+        to.add((place.arena, place.row))
     elif slot.index is None:
         to.add((place.arena, start))
     elif place.arena == SCRATCH:

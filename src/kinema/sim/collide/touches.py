@@ -104,6 +104,8 @@ class TouchSet:
     count: Place
     near: Place
     """Whether the frames are near enough to look closer."""
+    wrench: Place
+    """What its contacts do together to the second frame, about the origin."""
 
     @property
     def kind(self) -> SetKind:
@@ -116,12 +118,34 @@ class Touches:
 
     def __init__(self, s: Sweeps) -> None:
         self.s = s
-        self.lost = s.take_fixed(1)
+        self.lost = s.take(1)
         """How many contacts there was no room for."""
         self.sets: list[TouchSet] = []
         for plan in planned_sets(s.model, [node.index for node in s.nodes]):
             room = plan.capacity * Layout(plan.kind.dimension).width
-            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1)))
+            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(6)))
+
+    def taken_along(self) -> Touches:
+        """The same contacts in memory of a team's own."""
+        copy = Touches(self.s)
+        rows = []
+        for old, new in zip(self.sets, copy.sets, strict=True):
+            places = {"from": old.contacts, "old count": old.count, "to": new.contacts, "count": new.count}
+            rows.append(Row("set", places, {"width": [float(Layout(old.kind.dimension).width)]}))
+
+        def body(code: RowCode) -> None:
+            recorder, found = code.recorder, code.read("old count")
+
+            def one(turn: Value) -> None:
+                recorder.write("to", [recorder.read("from", 0, turn)], index=turn)
+
+            code.write("count", [found])
+            recorder.count("numbers of contacts", found * code.number("width"), one)
+
+        with self.s.staying():
+            self.s.loop("contacts, taken along", rows, body)
+        copy.lost = self.lost
+        return copy
 
     def number(self, *, between_frames: bool = False) -> Value:
         """How many contacts there are, of all or only between moving frames."""
@@ -138,7 +162,8 @@ class Touches:
 
     def row(self, touch: TouchSet, more: Mapping[str, Place] | None = None) -> PartRow:
         """A row of a set, whose code knows its frames as `a ` and `b `."""
-        places = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, **(more or {})}
+        places = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "wrench": touch.wrench}
+        places |= more or {}
         targets = {"a ": frame_ref(touch.plan.frames[0]), "b ": frame_ref(touch.plan.frames[1])}
         return self.s.row(touch.kind, targets, places, {})
 

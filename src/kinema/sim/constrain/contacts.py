@@ -194,12 +194,16 @@ class Contacts:
                     code.recorder.write(sums, [code.recorder.read(sums, i) - dot(slope, own)], i)
 
             each_contact(code, kind.dimension, one)
-            total = [code.recorder.read(sums, i) for i in range(6)]
+            code.write("wrench", [code.recorder.read(sums, i) for i in range(6)])
+
+        def pass_on(code: RowCode, kind: SetKind) -> None:
+            total = code.array("wrench", 6)
             wrenches.add(frame_ref("b "), Wrench(total[:3], total[3:]))
             if not kind.on_world:
                 wrenches.add(frame_ref("a "), Wrench([-x for x in total[:3]], [-x for x in total[3:]]))
 
         self.touches.each(f"{name}, of contacts", body)
+        self.touches.each(f"{name}, on frames", pass_on)
         carried = s.inward(f"{name}, carried", lambda node: wrenches[node.here], lambda _, total: total)
         result: Quantity[list[Value]] = s.quantity(name)
 

@@ -47,6 +47,8 @@ class Newton:
         self.sums = s.take_fixed(2)
         self.taken = s.take_fixed(1)
         """Steps that were taken."""
+        self.between = s.take_fixed(1)
+        """How many contacts there are between moving frames."""
         self.x: OfDofs = s.quantity("x")
         self.weight: OfDofs = s.quantity("inertia times x")
         self.downhill: OfDofs = s.quantity("downhill")
@@ -60,6 +62,7 @@ class Newton:
         rows.product(self.free, "residual")
         rows.each("what is missing", _missing)
         if contacts is not None:
+            s.recorder.write(SCRATCH, [contacts.touches.number(between_frames=True)], self.between.row)
             contacts.set_targets(contacts.moved("velocities of frames"), contacts.moved("free frames", self.free))
             if s.model.options.elliptic:  # in pyramids it arrives as soon from nothing
                 self._start_as_before()
@@ -173,7 +176,7 @@ class Newton:
             return matrix.factorised(self.factors).solve("direction", self.downhill)
         along: OfDofs = s.quantity("direction")
         s.each_frame("no direction", lambda node: along.put(node.here, [0.0] * len(node.dofs)))
-        touching = contacts.touches.number(between_frames=True)
+        touching = s.recorder.read(SCRATCH, self.between.row)
 
         def apart() -> None:
             found = matrix.seen(self.pattern).factorised(self.factors).solve("direction, apart", self.downhill)
