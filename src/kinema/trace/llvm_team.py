@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from .blocks import COMMON, FAR, SCRATCH, Line, Loop, Slot
 from .llvm_blocks import LlvmBlocks
-from .llvm_memory import WARP, WIDE
-from .program import COUNT_BITS, ROW_BITS
+from .llvm_memory import READ_ONLY, WARP, WIDE, Names
+from .program import COUNT_BITS, HALF, ROW_BITS, integers_of, is_narrow
 
 WAIT, PASS = "llvm.nvvm.bar.warp.sync", "llvm.nvvm.shfl.sync.bfly.i32"
 """A meeting of the threads of a warp, and how they pass each other numbers."""
@@ -46,6 +46,7 @@ class LlvmTeam(LlvmBlocks):
     def begin_team(self, room: Room) -> None:
         """Where a thread belongs: its environment, its place there, the others of its team, and their memory."""
         self.room, size = room, room.size
+        self.in_line = False
         self.starts: dict[tuple[int, int], str] = {}
         """Where arrays of the rows start that the text is in."""
         self.put("%first = mul i32 %ctaid, %ntid")
@@ -132,14 +133,28 @@ class LlvmTeam(LlvmBlocks):
         if self.addresses.rows:
             super()._line(line)
             return
+        self.in_line = True
         names = self.instructions(line)
+        self.in_line = False
         kept = [store for store in line.stores if self.addresses.is_local(self.addresses.of(store.slot))]
         shared = [store for store in line.stores if store not in kept]
-        if shared:
+        if shared or any(i.slot is not None and self._may_change(i.slot) for i in line.instructions):
             self.wait()  # what another thread still reads may not change
         self.stores((*kept, *shared), names)
         if shared:
             self.wait()
+
+    def load(self, slot: Slot, names: Names) -> str:
+        """A number; where all threads of a team read it to decide on something, none goes on before."""
+        value = super().load(slot, names)
+        if not self.in_line and not self.addresses.rows and self._may_change(slot):
+            self.wait()
+        return value
+
+    def _may_change(self, slot: Slot) -> bool:
+        """Whether it is in memory that the threads of a team write to."""
+        address = self.addresses.of(slot)
+        return address.arena not in READ_ONLY and not self.addresses.is_local(address)
 
     def _loop(self, loop: Loop) -> None:
         if not loop.rounds:
@@ -160,21 +175,25 @@ class LlvmTeam(LlvmBlocks):
             self._add_up(own, total)
 
     def _row(self, loop: Loop, start: str, row: str) -> list[str]:
-        """The integers of a row."""
+        """The words of a row."""
         at = self.set(f"add i32 {start}, {row}")
         pointer = self.set(f"getelementptr i32, {self.pointer} %ints, i32 {at}")
-        columns = range(loop.ints.shape[1])
-        places = [
-            self.set(f"getelementptr i32, {self.pointer} {pointer}, i32 {column * len(loop.ints)}")
-            if column >= int(len(loop.cases) > 1)
-            else ""
-            for column in columns
-        ]
-        return [self.set(f"load i32, {self.pointer} {x}{self.fixed}") if x else "0" for x in places]
+        count, pitch = len(integers_of(loop)), len(loop.ints)
+        places = [self.set(f"getelementptr i32, {self.pointer} {pointer}, i32 {i * pitch}") for i in range(count)]
+        return [self.set(f"load i32, {self.pointer} {place}{self.fixed}") for place in places]
+
+    def _columns(self, loop: Loop, words: Sequence[str]) -> list[str]:
+        """The integers of a row, from its words."""
+        if not is_narrow(loop):
+            return list(words)
+        halves = []
+        for word in words:
+            halves += [self.set(f"and i32 {word}, {(1 << HALF) - 1}"), self.set(f"lshr i32 {word}, {HALF}")]
+        return halves
 
     def _rounds(self, loop: Loop, starts: Sequence[str]) -> None:
         """Round by round; what the next one is to do is read meanwhile."""
-        table = self.set(f"add i32 {starts[0]}, {loop.ints.size}")
+        table = self.set(f"add i32 {starts[0]}, {integers_of(loop).size}")
 
         def word_of(turn: str) -> str:
             return self._int("ints", self.set(f"add i32 {table}, {turn}"))
@@ -192,9 +211,9 @@ class LlvmTeam(LlvmBlocks):
         self.lines += [""] * (len(begin) + 1)
         turn = f"%{head}.i"
         after = self.set(f"add i32 {turn}, 1")
-        word, following, *columns = names
+        word, following, *words = names
         later = [following, word_of(self.set(f"add i32 {turn}, 2")), *self._row(loop, starts[0], row_of(following))]
-        self._round(loop, starts[1], row_of(word), self._unpacked(word), columns)
+        self._round(loop, starts[1], row_of(word), self._unpacked(word), words)
         more = self.set(f"icmp slt i32 {after}, {len(loop.rounds)}")
         self.put(f"br i1 {more}, label %{head}, label %{done}")
         self.lines[place] = f"  {turn} = phi i32 [ 0, %{before} ], [ {after}, %{self.label} ]"
@@ -209,10 +228,11 @@ class LlvmTeam(LlvmBlocks):
         return self.set(f"lshr i32 {rest}, {COUNT_BITS}"), first, self.set(f"and i32 {rest}, {(1 << COUNT_BITS) - 1}")
 
     def _round(
-        self, loop: Loop, numbers: str, row: str, what: tuple[str, str, str], columns: Sequence[str]
+        self, loop: Loop, numbers: str, row: str, what: tuple[str, str, str], words: Sequence[str]
     ) -> None:
         """Rows of one kind, one to a thread."""
         number, (kind, _, count) = self.addresses.number_of(loop), what
+        columns = self._columns(loop, words)
         here = self.set(f"icmp slt i32 %lane, {count}")
         if loop.floats.shape[1]:
             index = self.set(f"add i32 {numbers}, {row}")

@@ -91,11 +91,11 @@ class Program:
         start, first = HEADER * len(loops), 0
         for loop in loops:
             header += [len(loop.ints), start, first]
-            start, first = start + loop.ints.size + _n_words(loop), first + loop.floats.size
+            start, first = start + integers_of(loop).size + _n_words(loop), first + loop.floats.size
         ints = [np.array([*header, 0], np.int32)[: max(len(header), 1)]]
         for loop in loops:
-            ints += [_laid_out(loop, loop.ints), _packed(loop.rounds)]
-        return np.concatenate(ints), np.concatenate([*(_laid_out(loop, loop.floats) for loop in loops), np.zeros(1)])
+            ints += [integers_of(loop).ravel(), _packed(loop.rounds)]
+        return np.concatenate(ints), np.concatenate([*((x.floats.T if x.rounds else x.floats).ravel() for x in loops), np.zeros(1)])
 
     def __str__(self) -> str:
         return "\n".join(_text(self.blocks, ""))
@@ -122,9 +122,24 @@ def _packed(rounds: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.int32]:
     return np.array([*words, *words[-1:] * AHEAD], np.int64).astype(np.int32)
 
 
-def _laid_out(loop: Loop, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A table by rows; where threads share them by columns, so that they read neighbours."""
-    return (table.T if loop.rounds else table).ravel()
+HALF = 16
+"""Bits of an integer of which there are two to a word."""
+
+
+def is_narrow(loop: Loop) -> bool:
+    """Whether two integers of a row fit into one word: threads that share rows read less."""
+    return bool(loop.rounds) and loop.ints.size > 0 and 0 <= loop.ints.min() and loop.ints.max() < 1 << HALF
+
+
+def integers_of(loop: Loop) -> npt.NDArray[np.int32]:
+    """A table of integers by rows; where threads share them by columns, so that they read neighbours."""
+    if not loop.rounds:
+        return loop.ints
+    if not is_narrow(loop):
+        return np.ascontiguousarray(loop.ints.T)
+    columns = [*loop.ints.T.astype(np.uint32), np.zeros(len(loop.ints), np.uint32)]
+    pairs = [a | b << np.uint32(HALF) for a, b in zip(columns[:-1:2], columns[1::2], strict=True)]
+    return np.array(pairs, np.uint32).view(np.int32)
 
 
 def every_loop(blocks: Blocks) -> Iterator[Loop]:
