@@ -13,7 +13,7 @@ import trimesh
 import kinema
 from kinema.description import Mesh, Robot
 from kinema.shapes import MapRole, read_image
-from kit.dressed_meshes import BOX, seamed_coordinates
+from kit.dressed_meshes import BOX, face_normals, seamed_coordinates
 from kit.dressed_robots import ROBOTS
 from kit.seen import differences, seen, unexplained
 
@@ -131,8 +131,9 @@ def test_openusd_resolves_the_network(tmp_path: Path) -> None:
     wanted = seamed_coordinates(BOX).expanded().reshape(-1, 2)
     np.testing.assert_allclose(coordinates.ComputeFlattened(), wanted, atol=1e-7)
     assert coordinates.GetInterpolation() == "faceVarying"
-    normals = np.array(geom.Mesh(mesh).GetNormalsAttr().Get())
-    assert normals.shape == (36, 3)
+    normals = geom.Mesh(mesh)
+    assert normals.GetNormalsInterpolation() == "uniform"
+    np.testing.assert_allclose(np.array(normals.GetNormalsAttr().Get()), face_normals(BOX).values, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["parts", "rich", "vertices_in_colors"])

@@ -12,7 +12,7 @@ from kinema.shapes import Appearance, CornerValues, Look, corner_values, unit_no
 from kinema.words import usd
 
 from . import pxr
-from .geometry import triangulate
+from .geometry import polygons, triangulate
 from .looks import coordinate_set, is_constant
 from .materials import Materials
 from .polar import Affine, polar
@@ -78,10 +78,10 @@ class MeshLooks:
 
     def _corners(self, prim: pxr.Prim) -> _Corners:
         index = self._index
-        counts = np.asarray(index.value(prim, usd.FACE_VERTEX_COUNTS) or (), dtype=np.int64)
-        indices = np.asarray(index.value(prim, usd.FACE_VERTEX_INDICES) or (), dtype=np.int64)
+        counts, indices = polygons(index, prim)
         corners = triangulate(counts, np.arange(len(indices)))
-        faces = np.repeat(np.arange(len(counts)), np.maximum(counts - 2, 0))
+        is_plain = len(corners) == len(counts)  # triangles already
+        faces = np.arange(len(counts)) if is_plain else np.repeat(np.arange(len(counts)), np.maximum(counts - 2, 0))
         if index.value(prim, usd.ORIENTATION) == usd.LEFT_HANDED:
             corners = corners[:, ::-1]
         return _Corners(indices[corners], corners, faces)

@@ -99,7 +99,9 @@ def _tessellated(writing: Writing, element: Element, shape: Shape, geometry: Geo
 
 def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh, *, seen: bool = False) -> bool:
     owner = f'shape "{shape.name}"'
-    whole = replace(mesh, submesh="")  # a part is named beside the file
+    # a part is named beside the file; of a new one it is the whole
+    named = mesh.submesh if writing.meshes.keeps_file(replace(mesh, submesh=""), is_seen=seen) else ""
+    whole = replace(mesh, submesh="") if named else mesh
     placed = writing.meshes.place(whole, shape.name, seen_on=shape if seen else None)
     if placed is None and not mesh.uri:
         writing.drop(shape, "the mesh", "there is no file with its triangles, or it cannot be read")
@@ -113,9 +115,9 @@ def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh, *, seen:
     made.child("uri", uri)
     if not (scale == 1).all():
         made.child("scale", numbers(finite(x, owner, "scale") for x in np.asarray(scale).tolist()))
-    if mesh.submesh:
+    if named:
         part = made.child("submesh")
-        part.child("name", mesh.submesh)
+        part.child("name", named)
         if mesh.center_submesh:
             part.child("center", "true")
     _approximation(writing, made, shape, mesh)

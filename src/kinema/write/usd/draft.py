@@ -7,6 +7,7 @@ write, such as 0.1, need none: the stage says that its numbers stand for the sho
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,6 +74,8 @@ class PrimDraft:
     spec: pxr.PrimSpec
     draft: Draft
     schemas: list[str] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """Those that were made here; asking OpenUSD for them takes longer than making them."""
 
     @property
     def name(self) -> str:
@@ -96,15 +99,17 @@ class PrimDraft:
             attribute.connectionPathList.explicitItems = [source]
 
     def _attribute(self, name: str, kind: str, *, uniform: bool = False, custom: bool = False) -> Any:
-        sdf = pxr.Sdf
-        variability = sdf.VariabilityUniform if uniform else sdf.VariabilityVarying
-        found = self.spec.attributes.get(name)
-        return found or sdf.AttributeSpec(self.spec, name, sdf.ValueTypeNames.Find(kind), variability, custom)
+        found = self.attributes.get(name)
+        if found is None:
+            sdf = pxr.Sdf
+            variability = sdf.VariabilityUniform if uniform else sdf.VariabilityVarying
+            found = self.attributes[name] = sdf.AttributeSpec(self.spec, name, _type(kind), variability, custom)
+        return found
 
     def primvar(self, name: str, kind: str, values: Any, interpolation: str, indices: Any = None) -> None:
         """Values that belong to points, corners or the whole of a prim, and where each finds its own."""
         self.set(name, kind, values)
-        self.spec.attributes[name].SetInfo(usd.INTERPOLATION, interpolation)
+        self.attributes[name].SetInfo(usd.INTERPOLATION, interpolation)
         if indices is not None:
             self.set(name + usd.INDICES, "int[]", indices)
 
@@ -170,6 +175,11 @@ class PrimDraft:
         """Metadata such as `kind` and `displayName`."""
         for key, value in metadata.items():
             self.spec.SetInfo(key, value)
+
+
+@functools.cache
+def _type(kind: str) -> Any:
+    return pxr.Sdf.ValueTypeNames.Find(kind)
 
 
 def _is_short(value: float) -> bool:

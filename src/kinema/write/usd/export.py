@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -53,8 +52,12 @@ def _save_text(writing: Writing, file: Path) -> None:
             spec.targetPathList.explicitItems = [f"{_PLACEHOLDER}{len(relative)}"]
             relative.append(str(pxr.Sdf.Path(target).MakeRelativePath(pxr.Sdf.Path(prim))))
     text = layer.ExportToString()
-    text = re.sub(f"<{_PLACEHOLDER}([0-9]+)>", lambda m: f"<{relative[int(m.group(1))]}>", text)
-    file.write_text(text, encoding="utf-8")
+    first, *others = text.split(f"<{_PLACEHOLDER}")  # many times quicker than a regular expression
+    pieces = [first]
+    for other in others:
+        number, _, rest = other.partition(">")
+        pieces += [f"<{relative[int(number)]}>", rest]
+    file.write_text("".join(pieces), encoding="utf-8")
 
 
 def _pack(writing: Writing, file: Path) -> None:
