@@ -139,7 +139,9 @@ def _table(outcomes: Sequence[Outcome[Cell, Found]]) -> str:
     for source, is_made in kinds:
         called = f"{source}, made up" if is_made else source
         for target in FORMATS:
-            own = [o for o in there if (o.task.source, o.task.target, o.task.name in FILES) == (source, target, is_made)]
+            own = [
+                o for o in there if (o.task.source, o.task.target, o.task.name in FILES) == (source, target, is_made)
+            ]
             if own:
                 counts = Counter(map(_state, own))
                 numbers = " | ".join(str(counts[state]) for state in states)

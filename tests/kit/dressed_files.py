@@ -85,7 +85,9 @@ def _trimesh_gltf(folder: Path, name: str) -> Path:
     scene = trimesh.Scene()
     for number, material in enumerate((paint, steel)):
         own = slice(18 * number, 18 * (number + 1))
-        visual = trimesh.visual.TextureVisuals(uv=seamed_coordinates(BOX).expanded().reshape(-1, 2)[own], material=material)
+        visual = trimesh.visual.TextureVisuals(
+            uv=seamed_coordinates(BOX).expanded().reshape(-1, 2)[own], material=material
+        )
         part: Any = trimesh.Trimesh(corners[own], np.arange(18).reshape(-1, 3), visual=visual, process=False)
         scene.add_geometry(part, node_name=f"part{number}", geom_name=f"part{number}")
     if name.endswith(".glb"):
@@ -101,8 +103,8 @@ def _trimesh_gltf(folder: Path, name: str) -> Path:
 
 def _sdf(folder: Path, mesh: Path, material: str, more: str = "") -> Path:
     (folder / "r.sdf").write_text(
-        f'<sdf version="1.9"><model name="r"><link name="arm"><visual name="v">{more}<geometry><mesh><uri>{mesh.name}</uri>'
-        f"</mesh></geometry><material>{material}</material></visual></link></model></sdf>"
+        f'<sdf version="1.9"><model name="r"><link name="arm"><visual name="v">{more}<geometry><mesh>'
+        f"<uri>{mesh.name}</uri></mesh></geometry><material>{material}</material></visual></link></model></sdf>"
     )
     return folder / "r.sdf"
 
@@ -122,7 +124,9 @@ def sdf_pbr(folder: Path) -> Path:
         picture(folder / f"{name}.png", (128, 128, 255))
     maps = {"albedo": "paint", "normal": "normal", "roughness": "rough", "metalness": "metal", "emissive": "glow"}
     text = "".join(f"<{word}_map>{file}.png</{word}_map>" for word, file in maps.items())
-    text += "<ambient_occlusion_map>shade.png</ambient_occlusion_map><metalness>0.75</metalness><roughness>0.25</roughness>"
+    text += (
+        "<ambient_occlusion_map>shade.png</ambient_occlusion_map><metalness>0.75</metalness><roughness>0.25</roughness>"
+    )
     return _sdf(folder, mesh, f"<diffuse>1 1 1 1</diffuse><pbr><metal>{text}</metal></pbr>")
 
 
@@ -224,7 +228,9 @@ def _st(name: str = "st") -> str:
 
 
 def usd_display_color(folder: Path) -> Path:
-    return _usd(folder, "color3f[] primvars:displayColor = [(0.25, 0.5, 0.75)]\nfloat[] primvars:displayOpacity = [0.5]")
+    return _usd(
+        folder, "color3f[] primvars:displayColor = [(0.25, 0.5, 0.75)]\nfloat[] primvars:displayOpacity = [0.5]"
+    )
 
 
 def usd_face_colors(folder: Path) -> Path:

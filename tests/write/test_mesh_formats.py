@@ -160,7 +160,10 @@ def test_references_to_packages_give_way(tmp_path: Path) -> None:
     assert "package://bot/meshes/box.obj" in (tmp_path / "out" / "a.urdf").read_text()
     kinema.write(robot, tmp_path / "out" / "b.urdf", mesh_format="dae")
     assert 'filename="meshes/box.dae"' in (tmp_path / "out" / "b.urdf").read_text()
-    assert differences(seen(robot), seen(kinema.read(tmp_path / "out" / "b.urdf"))) <= {"metallic", "color"}  # Phong's model
+    assert differences(seen(robot), seen(kinema.read(tmp_path / "out" / "b.urdf"))) <= {
+        "metallic",
+        "color",
+    }  # Phong's model
 
 
 def test_parts_of_files_become_files(tmp_path: Path) -> None:
@@ -188,7 +191,7 @@ def test_what_is_none_of_them(tmp_path: Path) -> None:
 
 
 def test_images_of_other_kinds_are_converted_inside(tmp_path: Path) -> None:
-    """glTF holds PNG and JPEG; another image is converted, and one that is none is on record."""
+    """GlTF holds PNG and JPEG; another image is converted, and one that is none is on record."""
     images: Any = importlib.import_module("PIL.Image")
     robot = ROBOTS["parts"](tmp_path / "source")
     mesh = robot.links[1].shapes[0].geometry

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from kinema.shapes import Appearance, CornerValues, Look, MeshData
+from kinema.shapes import Appearance, CornerValues, MeshData
 
 from .dae_effects import DaeEffects
 from .dressed_obj import rows

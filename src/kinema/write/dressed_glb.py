@@ -74,7 +74,7 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ordered = rows[order]
     is_new = np.ones(len(rows), dtype=bool)
     is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    numbers = np.empty(len(rows), dtype=np.int64)
+    numbers = np.zeros(len(rows), dtype=np.int64)
     numbers[order] = np.cumsum(is_new) - 1
     return ordered[is_new], numbers
 
@@ -82,5 +82,3 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _downwards(layer: CornerValues) -> CornerValues:
     """Texture coordinates as glTF has them, whose v counts from the top of an image."""
     return CornerValues(np.column_stack([layer.values[:, 0], 1.0 - layer.values[:, 1]]), layer.corners)
-
-

@@ -100,7 +100,9 @@ class GlbMaterials:
         # an image whose blue channel is not meant does no harm where nothing is metallic
         is_rough = metallic is None and rough is not None and rough.channel in ("", "g") and not look.metallic
         if not is_both and not is_rough:
-            said = " and ".join(f"its {role} map" for role in (MapRole.METALLIC, MapRole.ROUGHNESS) if role in look.maps)
+            said = " and ".join(
+                f"its {role} map" for role in (MapRole.METALLIC, MapRole.ROUGHNESS) if role in look.maps
+            )
             self._lose(look, said, "glTF takes both from one image, the green and the blue of it")
             return None
         assert rough is not None
@@ -135,7 +137,11 @@ class GlbMaterials:
                 self._lose(look, what, f"{file!r}: {error.reason[:1].lower()}{error.reason[1:].rstrip('.')}")
                 self._images[file] = None
             else:
-                image = {"name": shapes.image_name(file), "bufferView": self._file.view(data), "mimeType": _MIME[suffix]}
+                image = {
+                    "name": shapes.image_name(file),
+                    "bufferView": self._file.view(data),
+                    "mimeType": _MIME[suffix],
+                }
                 self._images[file] = self._file.add("images", image)
         return self._images[file]
 

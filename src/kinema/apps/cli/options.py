@@ -94,8 +94,8 @@ OfMeshFormat = Annotated[
     typer.Option(
         "--mesh-format",
         metavar="KIND",
-        help="Of URDF and SDFormat: the kind of mesh file for what is seen: obj, dae or glb; when not given, files stay "
-        "as they are where they can be read.",
+        help="Of URDF and SDFormat: the kind of mesh file for what is seen: obj, dae or glb; when not given, files "
+        "stay as they are where they can be read.",
         show_default=False,
     ),
 ]

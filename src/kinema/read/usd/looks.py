@@ -14,6 +14,7 @@ from kinema.words import mjcf, ours, usd
 
 from . import pxr
 from .layers import beside, place_of
+from .own_names import kept_attributes
 from .own_settings import own
 from .stage_index import StageIndex
 
@@ -88,6 +89,7 @@ class _Surface:
             specular=own(index, material, ours.SPECULAR),
             reflectance=own(index, material, ours.REFLECTANCE),
         )
+        look.attributes |= kept_attributes(index, material)
         self._shininess(look)
         self._base(look)
         for name, role in _ROLES.items():
