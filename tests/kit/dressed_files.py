@@ -300,6 +300,77 @@ def _preview(name: str, *, textured: bool = False, color: tuple[float, ...] = (0
     """
 
 
+def usd_mdl(folder: Path) -> Path:
+    """A material of Omniverse's, whose image takes the place of its colour."""
+    picture(folder / "paint.png", (200, 40, 30), (10, 60, 220))
+    picture(folder / "rough.png", (128, 128, 128))
+    inputs = """
+        asset inputs:diffuse_texture = @./paint.png@
+        color3f inputs:diffuse_color_constant = (0.25, 0.5, 0.75)
+        float inputs:reflection_roughness_constant = 0.25
+        asset inputs:reflectionroughness_texture = @./rough.png@
+        float inputs:metallic_constant = 0.75
+        float inputs:specular_level = 0.5
+        bool inputs:enable_opacity = 1
+        float inputs:opacity_constant = 0.5
+        bool inputs:enable_emission = 1
+        color3f inputs:emissive_color = (0, 0.5, 0.25)"""
+    shader = f"""def Shader "s" {{
+        uniform token info:implementationSource = "sourceAsset"
+        uniform asset info:mdl:sourceAsset = @OmniPBR.mdl@
+        uniform token info:mdl:sourceAsset:subIdentifier = "OmniPBR"{inputs}
+        token outputs:out
+      }}"""
+    return _usd(folder, _st(), "/r/Looks/m", _material("mdl", "out", shader))
+
+
+def usd_materialx(folder: Path) -> Path:
+    """MaterialX's standard surface, with an image and a normal map."""
+    picture(folder / "paint.png", (200, 40, 30), (10, 60, 220))
+    picture(folder / "n.png", (128, 128, 255))
+    path = "/r/Looks/m"
+    shader = f"""def Shader "s" {{
+        uniform token info:id = "ND_standard_surface_surfaceshader"
+        float inputs:base = 0.5
+        color3f inputs:base_color.connect = <{path}/i.outputs:out>
+        float3 inputs:normal.connect = <{path}/n.outputs:out>
+        float inputs:specular_roughness = 0.25
+        float inputs:metalness = 0.75
+        float inputs:specular = 0.5
+        float inputs:coat = 0.5
+        float inputs:coat_roughness = 0.125
+        float inputs:emission = 0.5
+        color3f inputs:emission_color = (0, 1, 0.5)
+        color3f inputs:opacity = (0.5, 0.5, 0.5)
+        token outputs:out
+      }}
+      def Shader "i" {{
+        uniform token info:id = "ND_image_color3"
+        asset inputs:file = @./paint.png@
+        color3f outputs:out
+      }}
+      def Shader "n" {{
+        uniform token info:id = "ND_normalmap"
+        float3 inputs:in.connect = <{path}/j.outputs:out>
+        float3 outputs:out
+      }}
+      def Shader "j" {{
+        uniform token info:id = "ND_image_vector3"
+        asset inputs:file = @./n.png@
+        float3 outputs:out
+      }}"""
+    return _usd(folder, _st(), path, _material("mtlx", "out", shader))
+
+
+def _material(context: str, output: str, shaders: str) -> str:
+    return f"""def Scope "Looks" {{
+      def Material "m" {{
+      token outputs:{context}:surface.connect = </r/Looks/m/s.outputs:{output}>
+      {shaders}
+      }}
+    }}"""
+
+
 FILES: dict[str, tuple[str, Callable[[Path], Path]]] = {
     make.__name__: (make.__name__.partition("_")[0], make)
     for make in (
@@ -307,6 +378,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Path]]] = {
         *(sdf_phong, sdf_pbr, sdf_mesh),
         *(mjcf_color, mjcf_material, mjcf_checker, mjcf_gradient, mjcf_file, mjcf_cube, mjcf_layers),
         *(usd_display_color, usd_face_colors, usd_point_colors, usd_preview, usd_subsets),
+        *(usd_mdl, usd_materialx),
     )
 }
 """Name -> its format, and what makes the file in a folder."""
