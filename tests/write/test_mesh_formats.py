@@ -16,6 +16,7 @@ from kinema.foundation import WriteError
 from kinema.shapes import load_mesh_with_notes
 from kit.dressed_meshes import BOX, everything, face_normals, picture, seamed_coordinates
 from kit.dressed_robots import ROBOTS
+from kit.foreign_looks import foreign_parts
 from kit.oracles import OracleMissing, gltf_validator
 from kit.seen import differences, seen, unexplained
 
@@ -131,6 +132,28 @@ def test_pycollada_reads_a_dae(tmp_path: Path) -> None:
     np.testing.assert_allclose(paint.material.effect.emission, (0, 0.5, 0.25, 1))
     np.testing.assert_allclose(sets["steel"].material.effect.diffuse, (0.25, 0.25, 0.5, 1))
     assert sets["steel"].material.effect.transparency == 0.5
+
+
+def test_foreign_readers_see_the_same_from_all_formats(tmp_path: Path) -> None:
+    """Triangles, colours and images by trimesh and OpenUSD; tools/pictures.py draws them."""
+    robot = ROBOTS["parts"](tmp_path / "source")
+    poses = robot.forward_kinematics({})
+    found = {}
+    for file in ("r.urdf", "r.sdf", "r.usda"):
+        (tmp_path / file[2:]).mkdir()
+        place = tmp_path / file[2:] / file
+        kinema.write(robot, place, mesh_format="glb")
+        found[file] = sorted(foreign_parts(place, poses), key=lambda part: part.color[3])
+    for parts in found.values():
+        assert [part.image is not None for part in parts] == [False, True]
+        for part, wanted in zip(parts, found["r.usda"], strict=True):
+            np.testing.assert_allclose(part.color, wanted.color, atol=2e-2)
+            np.testing.assert_allclose(part.corners, wanted.corners, atol=1e-6)
+            assert part.normals is not None
+            np.testing.assert_allclose(part.normals, wanted.normals, atol=1e-6)
+        assert parts[1].coordinates is not None
+        np.testing.assert_allclose(parts[1].coordinates, seamed_coordinates(BOX).expanded()[:6], atol=1e-6)
+        assert parts[1].image.size == (2, 1)
 
 
 # -- what is asked for -------------------------------------------------------------------------------------------------
