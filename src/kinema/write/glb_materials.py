@@ -95,8 +95,12 @@ class GlbMaterials:
         metallic, rough = look.maps.get(MapRole.METALLIC), look.maps.get(MapRole.ROUGHNESS)
         if metallic is None and rough is None:
             return None
-        is_both = metallic is not None and rough is not None and metallic.file == rough.file
-        is_both = is_both and (rough.channel, metallic.channel) == ("g", "b")
+        is_both = (
+            metallic is not None
+            and rough is not None
+            and metallic.file == rough.file
+            and (rough.channel, metallic.channel) == ("g", "b")
+        )
         # an image whose blue channel is not meant does no harm where nothing is metallic
         is_rough = metallic is None and rough is not None and rough.channel in ("", "g") and not look.metallic
         if not is_both and not is_rough:
