@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import trimesh
 
 from .dressed_meshes import BOX, dae_with_effects, obj_with_library, picture, seamed_coordinates
+
+trimesh: Any = importlib.import_module("trimesh")
 
 _MESH = 'vertex="0 0 0 1 0 0 0 1 0 0 0 1" face="0 2 1 0 1 3 0 3 2 1 2 3" texcoord="0 0 1 0 0 1 1 1"'
 _MASS = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
@@ -76,7 +78,7 @@ def urdf_stl(folder: Path) -> Path:
 
 def _trimesh_gltf(folder: Path, name: str) -> Path:
     """Two parts by trimesh: one with a texture, one without."""
-    images: Any = __import__("PIL.Image", fromlist=["Image"])
+    images: Any = importlib.import_module("PIL.Image")
     image = images.open(picture(folder / "paint.png", (200, 40, 30), (10, 60, 220)))
     pbr = trimesh.visual.material.PBRMaterial
     paint = pbr(name="paint", baseColorTexture=image, roughnessFactor=0.25, metallicFactor=0.5, doubleSided=True)
