@@ -76,6 +76,7 @@ class PrimDraft:
     schemas: list[str] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     """Those that were made here; asking OpenUSD for them takes longer than making them."""
+    relationships: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -84,7 +85,10 @@ class PrimDraft:
 
     def apply(self, *schemas: str) -> None:
         """Apply API schemas, each once."""
-        self.schemas += [s for s in dict.fromkeys(schemas) if s not in self.schemas]
+        new = [s for s in dict.fromkeys(schemas) if s not in self.schemas]
+        if not new:
+            return
+        self.schemas += new
         operation = pxr.Sdf.TokenListOp.Create(prependedItems=self.schemas)
         self.spec.SetInfo(usd.API_SCHEMAS, operation)
 
@@ -150,8 +154,9 @@ class PrimDraft:
     def relate(self, name: str, targets: Iterable[str], *, custom: bool = False, relative: bool = False) -> None:
         """A relationship; `relative` where its one target reads better as a path from this prim."""
         listed = list(targets)
-        found = self.spec.relationships.get(name)
-        relationship = found or pxr.Sdf.RelationshipSpec(self.spec, name, custom)
+        relationship = self.relationships.get(name)
+        if relationship is None:
+            relationship = self.relationships[name] = pxr.Sdf.RelationshipSpec(self.spec, name, custom)
         relationship.targetPathList.explicitItems = listed
         if relative:
             self.draft.relative_targets.append((self.path, name, listed[0]))
