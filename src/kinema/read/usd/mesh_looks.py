@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from .polar import Affine, polar
 from .stage_index import StageIndex
 
 _MOST_SETS = 8
+_PLAIN = np.eye(3)
 
 
 class _Corners(NamedTuple):
@@ -52,7 +54,7 @@ class MeshLooks:
         if found is None or found.normals is None:
             return found
         _, scale = polar(into_link.linear)
-        if np.allclose(scale, scale[0, 0] * np.eye(3), rtol=0.0, atol=1e-6 * abs(scale[0, 0])) and scale[0, 0] > 0:
+        if scale[0, 0] > 0 and np.abs(scale - scale[0, 0] * _PLAIN).max() <= 1e-6 * scale[0, 0]:
             return found
         key = (path, np.round(scale, 12).tobytes())
         if key not in self._turned:
@@ -137,7 +139,7 @@ class MeshLooks:
     # -- parts --
 
     def _subsets(self, prim: pxr.Prim) -> list[pxr.Prim]:
-        children = prim.GetFilteredChildren(pxr.Usd.TraverseInstanceProxies(pxr.Usd.PrimDefaultPredicate))
+        children = prim.GetFilteredChildren(_everywhere())
         return [c for c in children if c.GetTypeName() == usd.GEOM_SUBSET and self._is_painted(c)]
 
     def _is_painted(self, subset: pxr.Prim) -> bool:
@@ -161,6 +163,12 @@ class MeshLooks:
                 looks.append(look)
             of_face[numbers[(numbers >= 0) & (numbers < n_faces)]] = looks.index(look)
         return (tuple(looks), of_face[corners.faces]) if looks else ((), None)
+
+
+@functools.cache
+def _everywhere() -> Any:
+    """The children of a prim that are there, those of instances among them."""
+    return pxr.Usd.TraverseInstanceProxies(pxr.Usd.PrimDefaultPredicate)
 
 
 def _layer(values: Array | None, indices: Array | None, kind: str, corners: _Corners) -> CornerValues | None:

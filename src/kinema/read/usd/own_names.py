@@ -54,7 +54,10 @@ def mark_generated(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
 
 def kept_attributes(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
     """What the format that a node came from said besides."""
-    found = fitting(kept_table(index, prim, ours.ATTRIBUTES), mjcf.key(""))
+    table = kept_table(index, prim, ours.ATTRIBUTES)
+    if not table:
+        return {}
+    found = fitting(table, mjcf.key(""))
     unused = mjcf.key(mjcf.UNUSED_SURFACE)
     if unused in found:
         found[unused] = surface(found[unused])
