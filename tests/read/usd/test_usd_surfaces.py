@@ -10,7 +10,7 @@ import kinema
 from kinema.description import Robot, VisualMaterial
 from kinema.foundation import collect
 from kinema.shapes import MapRole
-from kit.dressed_files import usd_materialx, usd_mdl
+from kit.dressed_stages import usd_materialx, usd_mdl
 
 
 def material(file: Path) -> VisualMaterial:
