@@ -147,6 +147,17 @@ def check_urdf(file: str | os.PathLike[str], *, strict: bool = False) -> str:
     return done.stdout
 
 
+def gltf_validator(files: Sequence[str | os.PathLike[str]]) -> list[list[str]]:
+    """What Khronos' validator of glTF complains of in each file: errors and warnings, none where all is well."""
+    folder, node = _folder() / "gltf", shutil.which("node")
+    if node is None or not (folder / "node_modules" / "gltf-validator").is_dir():
+        raise OracleMissing(f"the glTF validator is not installed ({_HINT})")
+    script = ROOT / "tools" / "oracles" / "gltf_check.js"
+    done = _run([node, str(script), str(folder.absolute()), *(str(Path(file).absolute()) for file in files)])
+    reports = json.loads(done.stdout)
+    return [[f"{m['code']}: {m['message']}" for m in r["messages"] if m["severity"] <= 1] for r in reports]
+
+
 def _folder() -> Path:
     return Path(os.environ.get("KINEMA_ORACLES", ROOT / ".oracles"))
 

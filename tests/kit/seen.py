@@ -22,6 +22,7 @@ from kinema.shapes import (
     Appearance,
     CornerValues,
     Look,
+    MapRole,
     MeshError,
     Placement,
     ShapeError,
@@ -33,10 +34,14 @@ from kinema.write import LossReport
 TOLERANCE = 2e-6
 _NEAR = 1e-4
 """How far from each other, against the size of a link, two triangles are the same."""
+_CANDIDATES = 4
+"""Of how many triangles in one place one may be the same."""
 _NUMBERS = (
     *("emission", "specular", "metallic", "roughness", "reflectance"),
     *("clearcoat", "clearcoat_roughness", "opacity_threshold", "double_sided"),
 )
+_OF_COLORS = (MapRole.NORMAL, MapRole.EMISSION, MapRole.SPECULAR, MapRole.OPACITY)
+"""Images of which more than one channel counts, or alpha where they have it."""
 WORDS = {
     "triangles": r"the shape|the mesh|its mesh|the link|the scenery|never seen|part of its mesh|that it is a",
     "normals": r"normals|its mesh|the shape",
@@ -123,7 +128,8 @@ def _facts(look: Look | None, appearance: Appearance) -> dict[str, Any]:
     if look.texture:
         facts["texture"], facts["wrap"] = _content(look.texture), tuple(str(w) for w in look.placement.wrap)
     for role, image in look.maps.items():
-        facts[f"{role} map"] = (_content(image.file), image.channel, round(image.strength, 6))
+        usual = "" if role in _OF_COLORS else "r"
+        facts[f"{role} map"] = (_content(image.file), image.channel or usual, round(image.strength, 6))
     return facts
 
 
@@ -152,13 +158,37 @@ def _of_link(before: list[Seen], after: list[Seen]) -> Iterator[str]:
     rows = np.concatenate([np.arange(len(part.corners)) for part in after])
     tree = KDTree(places)
     for part in before:
-        distances, nearest = map(np.asarray, tree.query(_places(part, scale)))
+        distances, nearest = _met(tree, _places(part, scale), owners, _agreeing(part, after), _NEAR * scale)
         if (distances > _NEAR * scale).any():
             yield "triangles"
         found = np.flatnonzero(distances <= _NEAR * scale)
         for number in np.unique(owners[nearest[found]]).tolist():
             mine = found[owners[nearest[found]] == number]
             yield from _of_parts(part, mine, after[number], rows[nearest[mine]])
+
+
+def _agreeing(part: Seen, others: list[Seen]) -> np.ndarray:
+    """Which of the others have the same material and the same layers."""
+    own = {name for name, layer in part.layers.items() if layer is not None}
+    return np.array(
+        [
+            not any(_of_looks(part.look, other.look))
+            and own <= {name for name, layer in other.layers.items() if layer is not None}
+            for other in others
+        ]
+    )
+
+
+def _met(
+    tree: KDTree, places: np.ndarray, owners: np.ndarray, agreeing: np.ndarray, near: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The triangle that each is met by: of several in one place, as where two parts touch, one that agrees."""
+    distances, nearest = tree.query(places, k=min(_CANDIDATES, tree.n))
+    distances, nearest = (np.asarray(x).reshape(len(places), -1) for x in (distances, nearest))
+    is_good = (distances <= near) & agreeing[owners[nearest]]
+    chosen = np.where(is_good.any(axis=1), is_good.argmax(axis=1), 0)
+    rows = np.arange(len(places))
+    return distances[rows, chosen], nearest[rows, chosen]
 
 
 def _places(part: Seen, scale: float) -> np.ndarray:

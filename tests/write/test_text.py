@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 from kinema import shapes
 from kinema.description import Mesh
 from kinema.read.xml_text import parse_xml
-from kinema.write.meshes import MeshStore, obj_text
+from kinema.write.dressed_obj import obj_text
+from kinema.write.meshes import MeshStore
 from kinema.write.names import NameTable
 from kinema.write.text import Element, number, to_xml
 

@@ -4,6 +4,7 @@
 #   sdf_dump     our dumper on top of Debian's libsdformat 12
 #   Drake        a virtual environment with a Python of 3.12 or later
 #   Newton       another one, for its importer of USD
+#   glTF         Khronos' validator, from npm
 # Everything we build goes to .oracles/ (or $KINEMA_ORACLES). A second run only
 # adds what is missing. An oracle that cannot be had is a message and never a
 # failure, because the tests that need it skip themselves.
@@ -112,6 +113,20 @@ install_python drake pydrake drake
 # newton_usd_schemas comes with the importers only, so it tells whether they are there
 install_python newton newton_usd_schemas 'newton[importers]'
 
+install_gltf_validator() {
+    [ -d "$out/gltf/node_modules/gltf-validator" ] && return 0
+    if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
+        say "no npm and node, so the glTF validator is not installed"
+        return 0
+    fi
+    say "installing the glTF validator"
+    npm install --silent --no-audit --no-fund --prefix "$out/gltf" gltf-validator >/dev/null 2>&1 || {
+        rm -rf "${out:?}/gltf"
+        say "npm could not install gltf-validator"
+    }
+}
+install_gltf_validator
+
 report() { printf 'oracles:   %-11s %s\n' "$1" "$2"; }
 version_of() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo "version unknown"; }
 
@@ -130,6 +145,11 @@ if ign=$(ign sdf --versions 2>/dev/null) && [ -n "$ign" ]; then
     report "ign sdf" "$ign (for use by hand)"
 else
     report "ign sdf" "missing (for use by hand)"
+fi
+if [ -d "$out/gltf/node_modules/gltf-validator" ]; then
+    report gltf "$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$out/gltf/node_modules/gltf-validator/package.json")"
+else
+    report gltf missing
 fi
 for name in drake newton; do
     if version=$("$out/$name/bin/python" -c "import importlib.metadata as m

@@ -127,10 +127,22 @@ def _says_more(look: shapes.Look, material: shapes.Look) -> bool:
     """Whether a look says all that a material says: formats that know only colours leave the rest to the mesh."""
     if look.name and material.name and look.name != "_".join(material.name.split()):
         return False
-    if (look.texture or material.texture) and Path(look.texture).resolve() != Path(material.texture).resolve():
+    if not _is_same_image(look.texture, material.texture):
         return False
     fields = ("color", "emission", "metallic", "roughness", "specular", "clearcoat", "reflectance", "double_sided")
     said = ((getattr(material, name), getattr(look, name)) for name in fields)
     return material.maps.keys() <= look.maps.keys() and all(
         a is None or (b is not None and np.allclose(a, b, rtol=0.0, atol=1e-6)) for a, b in said
     )
+
+
+def _is_same_image(one: str, other: str) -> bool:
+    """Whether two images are one file, or have the same content: that of a mesh may be inside of its file."""
+    if not one or not other:
+        return one == other
+    if Path(one).resolve() == Path(other).resolve():
+        return True
+    try:
+        return shapes.read_image(one)[0] == shapes.read_image(other)[0]
+    except shapes.MeshError:
+        return False

@@ -107,12 +107,15 @@ def unit_normals(values: FloatArray, corners: IntArray) -> CornerValues | None:
     found = corner_values(values, corners, 3)
     if found is None:
         return None
-    lengths = np.linalg.norm(found.values, axis=1)
-    if not (lengths[np.unique(corners)] > 0).all():
+    lengths = np.sqrt(np.einsum("ij,ij->i", found.values, found.values))
+    is_nothing = lengths == 0
+    if is_nothing.any() and is_nothing[corners].any():
         return None
     # those that have length one already, to the precision that files have, are left as they are
-    lengths = np.where((np.abs(lengths - 1.0) < 1e-6) | (lengths == 0), 1.0, lengths)
-    return CornerValues(found.values / lengths[:, None], corners)
+    is_off = (np.abs(lengths - 1.0) >= 1e-6) & ~is_nothing
+    if not is_off.any():
+        return found
+    return CornerValues(found.values / np.where(is_off, lengths, 1.0)[:, None], corners)
 
 
 def with_alpha(colors: FloatArray) -> FloatArray:

@@ -48,6 +48,8 @@ PLACE: Final = Setting("kinema:place", "int")
 """The place of a sensor or the like among all of its kind, over all robots."""
 ATTRIBUTES: Final = Setting("kinema:attributes", "string")
 """What only the format that a node was read from has a word for, as JSON."""
+ASSETS: Final = Setting("kinema:assets", "string")
+"""Assets of an MJCF file that no shape shows, as JSON: a list of tags and texts."""
 SETTINGS: Final = Setting("kinema:settings", "string")
 """The same of the settings of an actuator, camera or light."""
 

@@ -13,6 +13,7 @@ from kinema.foundation import KinemaError, WriteError
 from .bases import decided
 from .files import protecting
 from .made_actuators import with_actuators
+from .mesh_files import MESH_WRITERS
 from .report import LossReport
 from .sources import sources_of
 
@@ -20,6 +21,8 @@ FORMATS = {"usd": (".usda", ".usdc", ".usd", ".usdz"), "mjcf": (".xml", ".mjcf")
 """What can be written, and the suffixes of its files."""
 MESHES = ("embed", "copy", "bake", "reference")
 """What can become of meshes; see `write`."""
+MESH_FORMATS = ("", *MESH_WRITERS)
+"""The kinds of mesh files that can be asked for; see `write`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class _Settings:
     base: str = "auto"
     frames: bool = False
     package: str = ""
+    mesh_format: str = ""
 
     @property
     def mesh_files(self) -> str:
@@ -44,7 +48,8 @@ class _Settings:
     @property
     def urdf_meshes(self) -> str:
         """The same for URDF, whose references to packages stay unless something else is asked for."""
-        return "keep" if self.meshes == "embed" else self.meshes
+        is_kept = self.meshes == "embed" and not self.mesh_format
+        return "keep" if is_kept else self.mesh_files
 
     @property
     def triangles(self) -> str:
@@ -69,7 +74,13 @@ def _write_urdf(described: Robot | World, file: Path, report: LossReport, settin
     from .urdf import UrdfOptions, write_urdf
 
     options = UrdfOptions(
-        settings.urdf_meshes, settings.robot, settings.base, settings.frames, settings.package, settings.version
+        settings.urdf_meshes,
+        settings.robot,
+        settings.base,
+        settings.frames,
+        settings.package,
+        settings.version,
+        settings.mesh_format,
     )
     write_urdf(described, file, report, options)
 
@@ -77,7 +88,8 @@ def _write_urdf(described: Robot | World, file: Path, report: LossReport, settin
 def _write_sdf(described: Robot | World, file: Path, report: LossReport, settings: _Settings) -> None:
     from .sdf import SdfOptions, write_sdf
 
-    write_sdf(described, file, report, SdfOptions(settings.mesh_files, settings.base, settings.version))
+    options = SdfOptions(settings.mesh_files, settings.base, settings.version, settings.mesh_format)
+    write_sdf(described, file, report, options)
 
 
 _WRITERS: dict[str, Callable[[Robot | World, Path, LossReport, _Settings], None]] = {
@@ -118,6 +130,7 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     base: str = "auto",
     frames: bool = False,
     package: str = "",
+    mesh_format: str = "",
     actuators: str = "",
     force: bool = True,
 ) -> LossReport:
@@ -146,6 +159,9 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
             `world`; elsewhere `world` fixes a base of which nothing is said.
         frames: write named frames as links without mass (URDF).
         package: the ROS package that meshes are referred to in; relative to the file when not given (URDF).
+        mesh_format: the kind of mesh file for what is seen, `obj` (with a library of materials beside it), `dae` or
+            `glb` (images inside); when not given, files that can be read stay as they are and others become OBJ (URDF,
+            SDFormat).
         actuators: `position`, `velocity` or `effort`: make actuators of that kind for joints that have none, by the
             transmissions, `ros2_control` blocks or limits of effort of a URDF file (`kinema.write.made_actuators`).
         force: whether files may be replaced that the description was made of.
@@ -161,13 +177,16 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
         raise WriteError(f"{file}: a Robot or a World can be written, not {type(described).__name__}")
     if meshes not in MESHES:
         raise WriteError(f"{file}: meshes are {meshes!r}; they can be {', '.join(map(repr, MESHES))}")
+    if mesh_format not in MESH_FORMATS:
+        listed = ", ".join(map(repr, MESH_FORMATS[1:]))
+        raise WriteError(f"{file}: mesh files are to be {mesh_format!r}; they can be {listed}")
     chosen = format_of(file, format)
     report = LossReport(chosen, str(file))
     described = decided(described, base)
     if actuators:
         described = with_actuators(described, actuators, report)
     base = "world" if base in ("fixed", "world") else "auto"
-    settings = _Settings(layout, meshes, layered, exact, version, robot, base, frames, package)
+    settings = _Settings(layout, meshes, layered, exact, version, robot, base, frames, package, mesh_format)
     try:
         with protecting(frozenset() if force else sources_of(described)):
             _WRITERS[chosen](described, file, report, settings)

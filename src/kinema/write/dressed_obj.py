@@ -6,6 +6,7 @@ readers take. What neither has a word for is handed back as a list.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from kinema.foundation import unique_name
 from kinema.shapes import Appearance, CornerValues, Look, MapRole, MeshData, Placement, Wrap
 
 from .text import number, numbers
-from .textures import NoImage
+from .textures import Losses, NoImage
 
 _MAPS = {
     MapRole.OPACITY: "map_d",
@@ -29,9 +30,6 @@ _MAPS = {
     MapRole.OCCLUSION: "map_AO",
 }
 
-Losses = list[tuple[str, str, str]]
-"""Material, what of it is not in the library, and why."""
-
 
 def dressed_obj(mesh: MeshData, appearance: Appearance, library: str, names: Sequence[str]) -> str:
     """The mesh as an OBJ file; positions read back exactly, the rest to nine digits.
@@ -44,10 +42,7 @@ def dressed_obj(mesh: MeshData, appearance: Appearance, library: str, names: Seq
     """
     vertices, colors, faces = _colored(mesh, appearance.colors)
     pieces = [f"mtllib {library}\n"] if library else []
-    if colors is None:
-        pieces += [f"v {number(x)} {number(y)} {number(z)}\n" for x, y, z in vertices.tolist()]
-    else:
-        pieces += [f"v {numbers(row)}\n" for row in np.column_stack([vertices, colors]).tolist()]
+    pieces.append(vertex_lines(vertices if colors is None else np.column_stack([vertices, colors])))
     columns = [faces + 1]
     uv, normals = (appearance.coordinates or (None,))[0], appearance.normals
     if uv is not None:
@@ -64,6 +59,17 @@ def dressed_obj(mesh: MeshData, appearance: Appearance, library: str, names: Seq
             pieces.append(f"usemtl {name}\n")
         pieces.append(rows(form, table[group]))
     return "".join(pieces)
+
+
+def obj_text(mesh: MeshData) -> str:
+    """The mesh as an OBJ file without anything on it; numbers read back exactly."""
+    return vertex_lines(mesh.vertices) + rows("f %d %d %d\n", mesh.faces + 1)
+
+
+def vertex_lines(table: np.ndarray) -> str:
+    """A line for each vertex; numbers read back exactly, and those too small for other readers are zero."""
+    plain = np.where(np.abs(table) < sys.float_info.min, 0.0, table)
+    return rows("v" + " %r" * table.shape[1] + "\n", plain)
 
 
 def rows(form: str, table: np.ndarray) -> str:

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from kinema import shapes
-from kinema.description import Mesh, Shape, dressed_mesh, mesh_data, worn_appearance
+from kinema.description import Mesh, Shape, mesh_data, worn_appearance
 from kinema.foundation import clean_name, unique_name
 
-from .dressed_obj import Losses, dressed_obj, material_library, material_names, rows
+from .loaded_meshes import LoadedMeshes
+from .mesh_files import MESH_WRITERS
 from .sidecars import sidecars
-from .text import number
-from .texture_placement import with_laid_textures
-from .textures import TextureStore
+from .textures import Losses, TextureStore
 
 FOLDER = "meshes"
+_OBJ = "obj"
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,8 @@ class MeshStore:
     """Copies or makes the mesh files that a written file refers to, each once.
 
     Meshes that come from a file the target can read are copied as they are, and their scale is left to the target;
-    all others, and all where scale is to be baked, are written as OBJ with full precision.
+    all others, and all where scale is to be baked, are written as OBJ with full precision. Where another kind of file
+    is wanted, all that is seen is of that kind; what collides only is not touched by it.
     """
 
     draft: Path
@@ -40,10 +41,15 @@ class MeshStore:
     """`copy` files as they are; `bake` scale into new ones; `reference` the original files where they lie."""
     keeps_layers: bool = False
     """Whether normals and texture coordinates of meshes given in place are written, though no materials."""
+    kind: str = ""
+    """The kind of mesh file that is wanted for what is seen (see `MESH_WRITERS`); empty for any that can be read."""
     textures: TextureStore = field(init=False)
+    dressed: set[str] = field(default_factory=set)
+    """Files that were made with the materials of what they show."""
     unsaid: Losses = field(default_factory=list)
-    """Of materials in the libraries of written meshes, what these cannot say."""
+    """What made mesh files cannot say of their materials."""
     _made: dict[object, str] = field(default_factory=dict)
+    _loaded: LoadedMeshes = field(default_factory=LoadedMeshes)
     _taken: set[str] = field(default_factory=set)
     left_behind: list[tuple[str, str, str]] = field(default_factory=list)
     """Mesh files, the textures and material libraries they refer to that could not be put beside them, and why."""
@@ -62,13 +68,19 @@ class MeshStore:
             suffixes: suffixes of files that the target can read, where they depend on what the mesh is for.
             seen_on: the shape that it is the look of: a new file then has its materials, normals and so on.
         """
-        readable = bool(mesh.path) and mesh.vertices is None and not mesh.submesh
-        readable &= Path(mesh.path).suffix.lower() in (self.suffixes if suffixes is None else suffixes)
-        if readable and self.mode == "reference":
+        is_kept = self.keeps_file(mesh, suffixes, is_seen=seen_on is not None)
+        if is_kept and self.mode == "reference":
             return mesh.path, mesh.scale
-        if readable and self.mode == "copy":
+        if is_kept and self.mode == "copy":
             return self._copied(Path(mesh.path)), mesh.scale
         return self._baked(mesh, name, seen_on)
+
+    def keeps_file(self, mesh: Mesh, suffixes: Collection[str] | None = None, *, is_seen: bool) -> bool:
+        """Whether the mesh's own file is referred to, or copied as it is, and no new one made; see `place`."""
+        if self.mode == "bake" or not mesh.path or mesh.vertices is not None or mesh.submesh:
+            return False
+        readable = self.suffixes if suffixes is None else suffixes
+        return Path(mesh.path).suffix.lower() in ((f".{self.kind}",) if self.kind and is_seen else readable)
 
     def _copied(self, source: Path) -> str:
         key = str(source)
@@ -96,20 +108,22 @@ class MeshStore:
 
     def _baked(self, mesh: Mesh, name: str, seen_on: Shape | None) -> tuple[str, np.ndarray] | None:
         try:
-            data, appearance = self._layers_of(mesh) if self.keeps_layers else _with_looks(mesh, seen_on)
+            data, appearance = self._layers_of(mesh) if self.keeps_layers else self._with_looks(mesh, seen_on)
         except shapes.MeshError:
             data, appearance = None, None
         if data is None:
             return None
-        plain = data.vertices.tobytes() + data.faces.tobytes()
+        kind = self.kind if self.kind and seen_on is not None else _OBJ
+        plain = kind.encode() + data.vertices.tobytes() + data.faces.tobytes()
         key = hashlib.sha256(plain + (b"" if appearance is None else appearance_key(appearance))).hexdigest()
         if key not in self._made:
             stem = unique_name(clean_name(Path(mesh.path).stem if mesh.path else name or "mesh"), self._taken)
-            self._made[key] = f"{FOLDER}/{stem}.obj"
+            self._made[key] = f"{FOLDER}/{stem}.{kind}"
             place = self.draft / self._made[key]
             place.parent.mkdir(parents=True, exist_ok=True)
-            text = obj_text(data) if appearance is None else self._dressed(data, appearance, place)
-            place.write_text(text, encoding="utf-8")
+            MESH_WRITERS[kind](data, appearance, place, self._texture, self.unsaid)
+            if appearance is not None and appearance.materials:
+                self.dressed.add(self._made[key])
         return self._made[key], np.ones(3)
 
     def _layers_of(self, mesh: Mesh) -> tuple[shapes.MeshData | None, shapes.Appearance | None]:
@@ -119,38 +133,24 @@ class MeshStore:
         layers = dataclasses.replace(mesh.appearance, materials=(), material_of_face=None, colors=None)
         return mesh_data(mesh), None if layers.is_empty else layers.under(np.diag(mesh.scale))
 
-    def _dressed(self, data: shapes.MeshData, appearance: shapes.Appearance, place: Path) -> str:
-        """The text of an OBJ file; its library is written beside it."""
-        names = material_names(appearance.materials)
-        library = f"{place.stem}.mtl" if appearance.materials else ""
-        if library:
-            text = material_library(appearance.materials, names, self._texture, self.unsaid)
-            place.with_suffix(".mtl").write_text(text, encoding="utf-8")
-        if len(appearance.coordinates) > 1:
-            self.unsaid.append((place.stem, "its second set of texture coordinates", "OBJ files have one"))
-        if appearance.colors is not None and (appearance.colors.values[:, 3] != 1.0).any():
-            self.unsaid.append((place.stem, "the opacity of its vertices", "OBJ files have none"))
-        return dressed_obj(data, appearance, library, names)
+    def _with_looks(self, mesh: Mesh, seen_on: Shape | None) -> tuple[shapes.MeshData | None, shapes.Appearance | None]:
+        """The triangles with their scale, and what is seen on them where that is wanted."""
+        if seen_on is None:
+            return mesh_data(mesh), None
+        dressed = self._loaded.get(mesh)
+        if dressed is None:
+            return None, None
+        scale = np.diag(mesh.scale)
+        appearance = worn_appearance(seen_on, dressed).under(scale)
+        # faces that have nothing on them but one plain material are as the robot's file says
+        is_told = not self.kind and all(look is seen_on.material for look in appearance.materials)
+        says_nothing = appearance.is_empty or (_is_plain(appearance) and is_told)
+        return shapes.apply_linear(dressed.mesh, scale), None if says_nothing else appearance
 
     def _texture(self, image: str) -> str:
         """The reference to an image from the folder of meshes, where it has to lie: not all readers look elsewhere."""
         place = self.textures.place(image, folder=FOLDER)
         return place.removeprefix(f"{FOLDER}/")
-
-
-def _with_looks(mesh: Mesh, seen_on: Shape | None) -> tuple[shapes.MeshData | None, shapes.Appearance | None]:
-    """The triangles with their scale, and what is seen on them where that is wanted."""
-    if seen_on is None:
-        return mesh_data(mesh), None
-    dressed = dressed_mesh(mesh)
-    if dressed is None:
-        return None, None
-    scale = np.diag(mesh.scale)
-    appearance = worn_appearance(seen_on, dressed).under(scale)
-    # faces that have nothing on them but one plain material are as the robot's file says
-    is_told = all(look is seen_on.material for look in appearance.materials)
-    says_nothing = appearance.is_empty or (_is_plain(appearance) and is_told)
-    return shapes.apply_linear(dressed.mesh, scale), None if says_nothing else with_laid_textures(appearance)
 
 
 def _is_plain(appearance: shapes.Appearance) -> bool:
@@ -180,9 +180,3 @@ def appearance_key(appearance: shapes.Appearance) -> bytes:
 def look_key(look: shapes.Look) -> tuple[object, ...]:
     """Looks that are equal by this are the same."""
     return tuple((f.name, repr(getattr(look, f.name))) for f in dataclasses.fields(shapes.Look))
-
-
-def obj_text(mesh: shapes.MeshData) -> str:
-    """The mesh as a Wavefront OBJ file; numbers read back exactly."""
-    lines = [f"v {number(x)} {number(y)} {number(z)}\n" for x, y, z in mesh.vertices.tolist()]
-    return "".join(lines) + rows("f %d %d %d\n", mesh.faces + 1)

@@ -17,6 +17,10 @@ _PNG = ".png"
 """What images become that a target cannot read."""
 
 
+Losses = list[tuple[str, str, str]]
+"""Material or mesh, what of it a mesh file cannot say, and why."""
+
+
 class NoImage(Exception):
     """An image that cannot be put beside the file; the text says why."""
 

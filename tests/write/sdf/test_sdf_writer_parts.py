@@ -36,7 +36,7 @@ from kinema.description import (
 )
 from kinema.foundation import Pose, WriteError
 from kinema.shapes import box
-from kinema.write.meshes import obj_text
+from kinema.write.dressed_obj import obj_text
 from kit.written.sdf import Written, libsdformat_accepts
 
 

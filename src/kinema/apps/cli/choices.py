@@ -44,6 +44,14 @@ class Meshes(enum.StrEnum):
     REFERENCE = "reference"
 
 
+class MeshFormat(enum.StrEnum):
+    """The kinds of mesh files that are made."""
+
+    OBJ = "obj"
+    DAE = "dae"
+    GLB = "glb"
+
+
 class BaseName(enum.StrEnum):
     """What holds a robot's base."""
 

@@ -19,6 +19,7 @@ from .options import (
     OfBase,
     OfLayout,
     OfMeshes,
+    OfMeshFormat,
     SearchPath,
     To,
     Variant,
@@ -107,6 +108,7 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     to: To = None,
     layout: OfLayout = Layout.NESTED,
     meshes: OfMeshes = Meshes.EMBED,
+    mesh_format: OfMeshFormat = None,
     layered: Annotated[
         bool, typer.Option("--layered", help="Of USD: a small file that loads geometry and physics from others.")
     ] = False,
@@ -170,6 +172,7 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     written = single.WriteSettings(
         layout=layout.value,
         meshes=meshes.value,
+        mesh_format="" if mesh_format is None else mesh_format.value,
         layered=layered,
         robot=robot,
         exact=exact,

@@ -41,6 +41,7 @@ class WriteSettings:
     base: str = "auto"
     frames: bool = False
     package: str = ""
+    mesh_format: str = ""
     actuators: str = ""
     force: bool = False
 

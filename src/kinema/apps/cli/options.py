@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .choices import BaseName, Drives, Layout, Meshes
+from .choices import BaseName, Drives, Layout, Meshes, MeshFormat
 
 File = Annotated[
     Path,
@@ -87,6 +87,16 @@ OfMeshes = Annotated[
         help="copy: mesh files beside the output, as they are. bake: new OBJ files beside it, scale applied. "
         "reference: the files where they lie; of USD, a file of triangles beside it. embed: inside the USD file, "
         "else copied; package:// references of URDF stay in URDF.",
+    ),
+]
+OfMeshFormat = Annotated[
+    MeshFormat | None,
+    typer.Option(
+        "--mesh-format",
+        metavar="KIND",
+        help="Of URDF and SDFormat: the kind of mesh file for what is seen: obj, dae or glb; when not given, files "
+        "stay as they are where they can be read.",
+        show_default=False,
     ),
 ]
 OfActuators = Annotated[

@@ -22,6 +22,7 @@ from .masses import body_density, body_inertial
 from .mimic import apply_mimic
 from .mjc import MjcParts, read_mjc
 from .names import unique_names
+from .own_assets import kept_assets
 from .own_names import kept_attributes, mark_generated, own_names, own_order, restore_link
 from .own_records import read_records
 from .own_robots import OwnRobots
@@ -207,6 +208,7 @@ def _assemble(index: StageIndex, parts: _Parts) -> Robot | World:
     for scene in index.scenes:
         keep_vendor_data(index, scene, described, OPTION_SETTINGS)
         described.attributes |= kept_attributes(index, scene)
+        described.extras += kept_assets(index, scene)
     for prim in index.articulations:
         facts = index.values.facts(prim)
         if facts.path not in index.bodies and not facts.kind.is_joint:

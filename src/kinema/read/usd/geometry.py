@@ -195,8 +195,7 @@ def _mesh(index: StageIndex, prim: pxr.Prim, into: Affine) -> Placed:
 
 def _mesh_data(index: StageIndex, prim: pxr.Prim) -> shapes.MeshData:
     points = np.asarray(index.value(prim, usd.POINTS) or (), dtype=np.float64).reshape(-1, 3)
-    counts = np.asarray(index.value(prim, usd.FACE_VERTEX_COUNTS) or (), dtype=np.int64)
-    indices = np.asarray(index.value(prim, usd.FACE_VERTEX_INDICES) or (), dtype=np.int64)
+    counts, indices = polygons(index, prim)
     if len(points) == 0 or len(counts) == 0:
         raise GeometryError("the mesh has no points or no faces")
     if (counts < 0).any() or counts.sum() != len(indices):
@@ -213,11 +212,20 @@ def _mesh_data(index: StageIndex, prim: pxr.Prim) -> shapes.MeshData:
     return shapes.MeshData(points, faces)
 
 
+def polygons(index: StageIndex, prim: pxr.Prim) -> tuple[np.ndarray, np.ndarray]:
+    """How many corners each polygon of a mesh has, and the points of these; those of the last mesh are kept."""
+    if index.last_polygons is None or index.last_polygons[0] != prim:
+        counts = np.asarray(index.value(prim, usd.FACE_VERTEX_COUNTS) or (), dtype=np.int64)
+        indices = np.asarray(index.value(prim, usd.FACE_VERTEX_INDICES) or (), dtype=np.int64)
+        index.last_polygons = (prim, counts, indices)
+    return index.last_polygons[1:]
+
+
 def triangulate(counts: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Faces as fans of triangles; corners 0, i, i + 1."""
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     if (counts == 3).all():
         return indices.reshape(-1, 3)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     n_triangles = np.maximum(counts - 2, 0)
     face_of = np.repeat(np.arange(len(counts)), n_triangles)
     first = np.cumsum(n_triangles) - n_triangles

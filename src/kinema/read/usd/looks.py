@@ -1,20 +1,18 @@
-"""Materials as looks: networks of UsdPreviewSurface with their textures; of other surfaces the name is kept."""
+"""Materials as looks: networks of UsdPreviewSurface with their textures; those of others are in `other_surfaces`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from kinema.description import VisualMaterial
-from kinema.shapes import IMAGE_SUFFIXES, MapRole, Placement, Texture, Wrap, roughness_of_shininess
+from kinema.shapes import MapRole, Placement, Texture, Wrap, roughness_of_shininess
 from kinema.words import mjcf, ours, usd
 
 from . import pxr
-from .layers import beside, place_of
+from .own_names import kept_attributes
 from .own_settings import own
+from .shader_inputs import ShaderInputs, plain_numbers, plain_pair
 from .stage_index import StageIndex
 
 _ROLES = {
@@ -49,45 +47,27 @@ def read_look(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
     return _Surface(index, material, shader).look()
 
 
-def surface_name(material: pxr.Prim) -> str:
-    """What makes a material that is no preview surface: the name of its shader, or its MDL file and name."""
-    for context in ("", "mdl", "mtlx"):
-        shader = pxr.UsdShade.Material(material).ComputeSurfaceSource(context)[0]
-        if not shader:
-            continue
-        if name := str(shader.GetIdAttr().Get() or ""):
-            return name
-        asset = shader.GetSourceAsset("mdl")
-        if asset is not None:
-            return f"{asset.path} {shader.GetSourceAssetSubIdentifier('mdl')}".strip()
-    return ""
-
-
-class _Surface:
+class _Surface(ShaderInputs):
     """One preview surface on its way into a look."""
-
-    def __init__(self, index: StageIndex, material: pxr.Prim, shader: Any) -> None:
-        self._index = index
-        self._material = material
-        self._shader = shader
 
     def look(self) -> VisualMaterial:
         """The look."""
-        index, material = self._index, self._material
+        index, material = self.index, self.material
         kept = own(index, material, ours.NAME)
-        emission = self._vector(usd.EMISSIVE_COLOR)
+        emission = self.vector(usd.EMISSIVE_COLOR)
         look = VisualMaterial(
             name=material.GetName() if kept is None else str(kept),
             origin=index.origin(material),
             emission=emission,
-            metallic=self._number(usd.METALLIC),
-            roughness=self._number(usd.ROUGHNESS),
-            clearcoat=self._number(usd.CLEARCOAT),
-            clearcoat_roughness=self._number(usd.CLEARCOAT_ROUGHNESS),
-            opacity_threshold=self._number(usd.OPACITY_THRESHOLD) or None,
+            metallic=self.number(usd.METALLIC),
+            roughness=self.number(usd.ROUGHNESS),
+            clearcoat=self.number(usd.CLEARCOAT),
+            clearcoat_roughness=self.number(usd.CLEARCOAT_ROUGHNESS),
+            opacity_threshold=self.number(usd.OPACITY_THRESHOLD) or None,
             specular=own(index, material, ours.SPECULAR),
             reflectance=own(index, material, ours.REFLECTANCE),
         )
+        look.attributes |= kept_attributes(index, material)
         self._shininess(look)
         self._base(look)
         for name, role in _ROLES.items():
@@ -104,7 +84,7 @@ class _Surface:
 
     def _shininess(self, look: VisualMaterial) -> None:
         """MuJoCo's shininess, and no roughness where that only follows from it."""
-        shininess = own(self._index, self._material, ours.SHININESS)
+        shininess = own(self.index, self.material, ours.SHININESS)
         if shininess is None:
             return
         look.attributes[mjcf.key(mjcf.SHININESS)] = shininess
@@ -112,7 +92,7 @@ class _Surface:
             look.roughness = None
 
     def _base(self, look: VisualMaterial) -> None:
-        diffuse, opacity = self._vector(usd.DIFFUSE_COLOR), self._number(usd.OPACITY)
+        diffuse, opacity = self.vector(usd.DIFFUSE_COLOR), self.number(usd.OPACITY)
         image = self._image(usd.DIFFUSE_COLOR)
         alpha = 1.0 if opacity is None else opacity
         if image is not None:
@@ -123,109 +103,49 @@ class _Surface:
             look.color = (*diffuse, alpha)
         elif opacity is not None:
             look.color = (1.0, 1.0, 1.0, alpha)
-        if not look.texture and own(self._index, self._material, ours.TEXTURE) is not None:
-            look.texture = self._asset([self._material.GetAttribute(ours.TEXTURE.name)])
+        if not look.texture and own(self.index, self.material, ours.TEXTURE) is not None:
+            look.texture = self.asset([self.material.GetAttribute(ours.TEXTURE.name)])
 
-    # -- inputs --
-
-    def _source(self, shader: Any, name: str) -> tuple[Any, str, Any]:
-        """What feeds an input: a shader and its output, or a value."""
-        given = shader.GetInput(name)
-        if not given:
-            return None, "", None
-        producing = given.GetValueProducingAttributes()
-        if not producing:
-            return None, "", None
-        attribute = producing[0]
-        if attribute.GetName().startswith(usd.output_of("")):
-            return pxr.UsdShade.Shader(attribute.GetPrim()), attribute.GetName().removeprefix(usd.output_of("")), None
-        return None, "", self._exact(attribute.Get(self._index.time))
-
-    def _exact(self, value: Any) -> Any:
-        """In a stage of Kinema's, numbers in single precision stand for the shortest decimals that round to them."""
-        stamp = self._index.values.stamp
-        if stamp is None or not stamp.decimals:
-            return value
-        if isinstance(value, float):
-            return float(str(np.float32(value)))
-        if isinstance(value, pxr.Gf.Vec2f | pxr.Gf.Vec3f | pxr.Gf.Vec4f):
-            return tuple(float(str(np.float32(v))) for v in value)
-        return value
-
-    def _value(self, shader: Any, name: str) -> Any:
-        return self._source(shader, name)[2]
-
-    def _number(self, name: str) -> float | None:
-        value = self._value(self._shader, name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        return float(value) if is_number else None
-
-    def _vector(self, name: str) -> tuple[float, float, float] | None:
-        numbers = _numbers(self._value(self._shader, name))
-        return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
+    # -- images --
 
     def _image(self, name: str) -> _Image | None:
-        shader, output, _ = self._source(self._shader, name)
+        shader, output, _ = self.source(self.shader, name)
         if not shader or shader.GetIdAttr().Get() != usd.UV_TEXTURE:
             return None
         file = self._file(shader)
         if not file:
             return None
-        factor = _numbers(self._value(shader, usd.TEXTURE_SCALE))
+        factor = plain_numbers(self.value(shader, usd.TEXTURE_SCALE))
         scale = (factor[0], factor[1], factor[2], factor[3]) if len(factor) == 4 else _WHITE
         channel = output if output in ("r", "g", "b", "a") else ""
         # a normal map is stretched from 0 .. 1 to -1 .. 1
         strength = {usd.NORMAL: scale[0] / 2.0, usd.OCCLUSION: scale[0]}.get(name, 1.0) if len(factor) == 4 else 1.0
-        kept = own(self._index, shader.GetPrim(), ours.STRENGTH)
+        kept = own(self.index, shader.GetPrim(), ours.STRENGTH)
         strength = strength if kept is None else kept
         texture = Texture(file=file, channel=channel, strength=strength, placement=self._placement(shader))
         return _Image(texture, scale, len(factor) == 4)
 
     def _placement(self, shader: Any) -> Placement:
-        wrap = tuple(_WRAPS.get(str(self._value(shader, name)), Wrap.REPEAT) for name in (usd.WRAP_S, usd.WRAP_T))
+        wrap = tuple(_WRAPS.get(str(self.value(shader, name)), Wrap.REPEAT) for name in (usd.WRAP_S, usd.WRAP_T))
         scale, offset, turn, number = (1.0, 1.0), (0.0, 0.0), 0.0, 0
-        source, _, _ = self._source(shader, usd.COORDINATES_INPUT)
+        source, _, _ = self.source(shader, usd.COORDINATES_INPUT)
         for _ in range(_DEPTH):
             kind = source.GetIdAttr().Get() if source else None
             if kind == usd.TRANSFORM_2D:
-                scale = _pair(self._value(source, usd.TEXTURE_SCALE), scale)
-                offset = _pair(self._value(source, usd.TRANSFORM_TRANSLATION), offset)
-                turn = math.radians(_numbers(self._value(source, usd.TRANSFORM_ROTATION) or 0.0)[0])
-                source, _, _ = self._source(source, usd.TRANSFORM_IN)
+                scale = plain_pair(self.value(source, usd.TEXTURE_SCALE), scale)
+                offset = plain_pair(self.value(source, usd.TRANSFORM_TRANSLATION), offset)
+                turn = math.radians(plain_numbers(self.value(source, usd.TRANSFORM_ROTATION) or 0.0)[0])
+                source, _, _ = self.source(source, usd.TRANSFORM_IN)
             else:
                 if kind == usd.PRIMVAR_READER_2:
-                    number = coordinate_set(str(self._value(source, usd.VARNAME) or ""))
+                    number = coordinate_set(str(self.value(source, usd.VARNAME) or ""))
                 break
         return Placement(wrap=wrap, scale=scale, offset=offset, rotation=turn, coordinates=number)  # type: ignore[arg-type]
 
     def _file(self, shader: Any) -> str:
         """The image of a texture's shader, if it may be read."""
         given = shader.GetInput(usd.FILE)
-        return self._asset(given.GetValueProducingAttributes() if given else [])
-
-    def _asset(self, producing: Sequence[Any]) -> str:
-        asset: Any = producing[0].Get(self._index.time) if producing else None
-        if not isinstance(asset, pxr.Sdf.AssetPath) or not asset.path:
-            return ""
-        said_by = producing[0].GetPropertyStack()
-        path = beside(place_of(said_by[0].layer), str(asset.path)) if said_by else str(asset.path)
-        return allowed_image(self._index, path, self._material)
-
-
-def allowed_image(index: StageIndex, path: str, owner: pxr.Prim) -> str:
-    """The file of an image that a stage names, if it may be read; else nothing, and a warning."""
-    outer, inner = pxr.Ar.SplitPackageRelativePathOuter(path) if pxr.Ar.IsPackageRelativePath(path) else (path, "")
-    name = inner or outer
-    if not name.lower().endswith(IMAGE_SUFFIXES):
-        found, reason = None, "it is no image"
-    else:
-        resolved = index.resolve.resolve(outer, index.file)
-        found, reason = resolved.path, resolved.reason
-    if found is None:
-        message = f"the texture {path!r} of {owner.GetName()!r} was not found: {reason}"
-        index.diagnostics.warning("usd.missing-texture", message, origin=index.origin(owner))
-        return ""
-    return f"{found}[{inner}]" if inner else str(found)
+        return self.asset(given.GetValueProducingAttributes() if given else [])
 
 
 def coordinate_set(name: str) -> int:
@@ -238,18 +158,3 @@ def is_constant(prim: pxr.Prim, name: str) -> bool:
     """Whether a primvar has one value for the whole of its prim."""
     primvar = pxr.UsdGeom.Primvar(prim.GetAttribute(name))
     return not primvar or str(primvar.GetInterpolation()) == usd.CONSTANT
-
-
-def _numbers(value: Any) -> list[float]:
-    if value is None or isinstance(value, str | bool):
-        return []
-    try:
-        numbers = [float(v) for v in value] if hasattr(value, "__len__") else [float(value)]
-    except (TypeError, ValueError):
-        return []
-    return numbers if all(math.isfinite(v) for v in numbers) else []
-
-
-def _pair(value: Any, default: tuple[float, float]) -> tuple[float, float]:
-    numbers = _numbers(value)
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else default

@@ -10,7 +10,8 @@ from kinema.description import PhysicsMaterial, VisualMaterial
 from kinema.words import physics, usd
 
 from . import pxr
-from .looks import is_constant, read_look, surface_name
+from .looks import is_constant, read_look
+from .other_surfaces import read_other_surface
 from .own_shapes import restore_surface
 from .stage_index import StageIndex
 from .vendor import CONTACT_SETTINGS, MATERIAL_SETTINGS, contact_settings, keep_vendor_data, material_settings
@@ -25,6 +26,7 @@ class Materials:
         self._index = index
         self._bound = {purpose: _bindings(prims, purpose) for purpose in (_LOOK, _PHYSICS)}
         self._looks: dict[pxr.Prim, VisualMaterial | None] = {}
+        self._others: dict[pxr.Prim, VisualMaterial] = {}
         self._surfaces: dict[pxr.Prim, PhysicsMaterial] = {}
 
     def look(self, prim: pxr.Prim) -> VisualMaterial | None:
@@ -34,26 +36,29 @@ class Materials:
         if bound is not None and (found := self._preview(bound)) is not None:
             return found
         color = _display_color(index, prim)
-        if color is None and bound is None:
-            return None
         if bound is None:
-            return VisualMaterial(color=color, origin=index.origin(prim))
-        return _nameable(index, bound, color)
+            return None if color is None else VisualMaterial(color=color, origin=index.origin(prim))
+        look = self._other(bound)
+        return dataclasses.replace(look, color=color) if color is not None and not look.says_anything else look
 
     def bound_look(self, prim: pxr.Prim) -> VisualMaterial | None:
         """The look of a part of a mesh; None where none is bound to it."""
         bound = self._binding(prim, _LOOK)
         if bound is None:
             return None
-        found = self._preview(bound)
-        if found is None:
-            found = self._looks[bound] = _nameable(self._index, bound, None)
-        return found
+        return self._preview(bound) or self._other(bound)
 
     def _preview(self, bound: pxr.Prim) -> VisualMaterial | None:
         if bound not in self._looks:
             self._looks[bound] = read_look(self._index, bound)
         return self._looks[bound]
+
+    def _other(self, bound: pxr.Prim) -> VisualMaterial:
+        """A material of another kind, or one of which only the name can be told."""
+        if bound not in self._others:
+            found = read_other_surface(self._index, bound)
+            self._others[bound] = found or VisualMaterial(name=bound.GetName(), origin=self._index.origin(bound))
+        return self._others[bound]
 
     def surface(self, prim: pxr.Prim) -> PhysicsMaterial | None:
         """The physics material bound to a collider, directly, by inheritance or by a collection."""
@@ -113,14 +118,6 @@ def _physics_material(index: StageIndex, bound: pxr.Prim) -> PhysicsMaterial:
     )
     keep_vendor_data(index, bound, material, MATERIAL_SETTINGS.keys())
     return restore_surface(index, bound, material)
-
-
-def _nameable(index: StageIndex, bound: pxr.Prim, color: tuple[float, float, float, float] | None) -> VisualMaterial:
-    """A material of which only the name, and what makes it, can be told."""
-    look = VisualMaterial(name=bound.GetName(), color=color, origin=index.origin(bound))
-    if name := surface_name(bound):
-        look.attributes[usd.KEPT_SURFACE] = name
-    return look
 
 
 def _display_color(index: StageIndex, prim: pxr.Prim) -> tuple[float, float, float, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +13,14 @@ from kinema.shapes import Appearance, CornerValues, Look, corner_values, unit_no
 from kinema.words import usd
 
 from . import pxr
-from .geometry import triangulate
+from .geometry import polygons, triangulate
 from .looks import coordinate_set, is_constant
 from .materials import Materials
 from .polar import Affine, polar
 from .stage_index import StageIndex
 
 _MOST_SETS = 8
+_PLAIN = np.eye(3)
 
 
 class _Corners(NamedTuple):
@@ -52,7 +54,7 @@ class MeshLooks:
         if found is None or found.normals is None:
             return found
         _, scale = polar(into_link.linear)
-        if np.allclose(scale, scale[0, 0] * np.eye(3), rtol=0.0, atol=1e-6 * abs(scale[0, 0])) and scale[0, 0] > 0:
+        if scale[0, 0] > 0 and np.abs(scale - scale[0, 0] * _PLAIN).max() <= 1e-6 * scale[0, 0]:
             return found
         key = (path, np.round(scale, 12).tobytes())
         if key not in self._turned:
@@ -78,10 +80,10 @@ class MeshLooks:
 
     def _corners(self, prim: pxr.Prim) -> _Corners:
         index = self._index
-        counts = np.asarray(index.value(prim, usd.FACE_VERTEX_COUNTS) or (), dtype=np.int64)
-        indices = np.asarray(index.value(prim, usd.FACE_VERTEX_INDICES) or (), dtype=np.int64)
+        counts, indices = polygons(index, prim)
         corners = triangulate(counts, np.arange(len(indices)))
-        faces = np.repeat(np.arange(len(counts)), np.maximum(counts - 2, 0))
+        is_plain = len(corners) == len(counts)  # triangles already
+        faces = np.arange(len(counts)) if is_plain else np.repeat(np.arange(len(counts)), np.maximum(counts - 2, 0))
         if index.value(prim, usd.ORIENTATION) == usd.LEFT_HANDED:
             corners = corners[:, ::-1]
         return _Corners(indices[corners], corners, faces)
@@ -137,7 +139,7 @@ class MeshLooks:
     # -- parts --
 
     def _subsets(self, prim: pxr.Prim) -> list[pxr.Prim]:
-        children = prim.GetFilteredChildren(pxr.Usd.TraverseInstanceProxies(pxr.Usd.PrimDefaultPredicate))
+        children = prim.GetFilteredChildren(_everywhere())
         return [c for c in children if c.GetTypeName() == usd.GEOM_SUBSET and self._is_painted(c)]
 
     def _is_painted(self, subset: pxr.Prim) -> bool:
@@ -161,6 +163,12 @@ class MeshLooks:
                 looks.append(look)
             of_face[numbers[(numbers >= 0) & (numbers < n_faces)]] = looks.index(look)
         return (tuple(looks), of_face[corners.faces]) if looks else ((), None)
+
+
+@functools.cache
+def _everywhere() -> Any:
+    """The children of a prim that are there, those of instances among them."""
+    return pxr.Usd.TraverseInstanceProxies(pxr.Usd.PrimDefaultPredicate)
 
 
 def _layer(values: Array | None, indices: Array | None, kind: str, corners: _Corners) -> CornerValues | None:

@@ -20,7 +20,10 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys((mjcf.CASTSHADOW, mjcf.UNREADABLE), values.flag),
     **dict.fromkeys((mjcf.USER, mjcf.HISTORY, mjcf.DAMPINGPOLY, mjcf.STIFFNESSPOLY, mjcf.PLASTIC), _NUMBERS),
     **dict.fromkeys((mjcf.FLUID, mjcf.SURFACEVEL, mjcf.SIZE), _NUMBERS),
-    **dict.fromkeys((mjcf.UNUSED_RANGE, mjcf.ACTUATORFRCRANGE), values.numbers(2)),
+    **dict.fromkeys((mjcf.UNUSED_RANGE, mjcf.ACTUATORFRCRANGE, mjcf.TEXREPEAT), values.numbers(2)),
+    mjcf.TEXUNIFORM: values.flag,
+    mjcf.TEXTURES: values.texts,
+    mjcf.UNUSED_SURFACE: values.surface,
 }
 
 

@@ -15,7 +15,7 @@ from kinema.words import mjcf, ours
 from . import pxr
 from .own_kinds import fitting
 from .own_settings import own
-from .own_values import BadValueError, plain_table
+from .own_values import BadValueError, plain_table, surface
 from .stage_index import StageIndex
 
 T = TypeVar("T")
@@ -54,7 +54,14 @@ def mark_generated(index: StageIndex, prim: pxr.Prim, node: Node) -> None:
 
 def kept_attributes(index: StageIndex, prim: pxr.Prim) -> dict[str, Any]:
     """What the format that a node came from said besides."""
-    return fitting(kept_table(index, prim, ours.ATTRIBUTES), mjcf.key(""))
+    table = kept_table(index, prim, ours.ATTRIBUTES)
+    if not table:
+        return {}
+    found = fitting(table, mjcf.key(""))
+    unused = mjcf.key(mjcf.UNUSED_SURFACE)
+    if unused in found:
+        found[unused] = surface(found[unused])
+    return found
 
 
 def kept_table(index: StageIndex, prim: pxr.Prim, setting: ours.Setting) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from kinema.foundation import Pose
 from kinema.words import ours
 
 from . import pxr
+from .own_assets import kept_assets
 from .own_joints import as_constraint, following, free_joint
 from .own_names import kept_attributes
 from .own_settings import own
@@ -84,6 +85,7 @@ class OwnRobots:
             return
         robot.name = str(own(self.index, prim, ours.ROBOT))
         robot.attributes |= kept_attributes(self.index, prim)
+        robot.extras += kept_assets(self.index, prim)
         if str(own(self.index, prim, ours.BASE) or "") == Base.UNSPECIFIED.value:
             robot.base = Base.UNSPECIFIED
         roots = [self.index.bodies.get(str(t)) for t in self.index.targets(prim, ours.ROOT)]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kinema.description import SolverParameters
+from kinema.description import Node, PhysicsMaterial, SolverParameters
 from kinema.foundation import Array, Pose, vector
 
 from . import pxr
 
 _MOST_TEXT = 4_000_000
 """Of a table kept as JSON [characters]."""
+_OF_NODES = {field.name for field in dataclasses.fields(Node)}
 
 
 class BadValueError(ValueError):
@@ -50,6 +52,22 @@ def text(value: Any) -> str:
     if not isinstance(value, str):
         raise BadValueError
     return value
+
+
+def texts(value: Any) -> dict[str, str]:
+    """A table of texts."""
+    if not isinstance(value, dict):
+        raise BadValueError
+    return {name: text(item) for name, item in value.items()}
+
+
+def surface(value: Any) -> PhysicsMaterial:
+    """A surface from a table of what differs from one that says nothing."""
+    known = {field.name for field in dataclasses.fields(PhysicsMaterial)} - _OF_NODES
+    if not isinstance(value, dict) or not value.keys() <= known:
+        raise BadValueError
+    kinds: dict[str, Callable[[Any], Any]] = {"contact_dimension": whole, "priority": whole, "solver": _solver}
+    return PhysicsMaterial(**{name: kinds.get(name, number)(item) for name, item in value.items()})
 
 
 def flag(value: Any) -> bool:
@@ -112,7 +130,10 @@ def table_of(read: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
 
 def solver(value: Any) -> SolverParameters:
     """MuJoCo's parameters of a soft constraint."""
-    table = plain_table(value)
+    return _solver(plain_table(value))
+
+
+def _solver(table: Mapping[str, Any]) -> SolverParameters:
     reference, impedance = table.get("solref"), table.get("solimp")
     return SolverParameters(
         solref=None if reference is None else numbers(2)(reference),  # type: ignore[arg-type]

@@ -86,6 +86,8 @@ class StageIndex:
     """Which other files may be read."""
     points_left: int = MAX_POINTS
     """How many points meshes may still have."""
+    last_polygons: tuple[pxr.Prim, np.ndarray, np.ndarray] | None = None
+    """The mesh that was read last: how many corners its polygons have, and the points of these."""
     value: Callable[[pxr.Prim, str], Any] = field(init=False)
     """An attribute's value at the index's time, its fallback, or None."""
     authored: Callable[[pxr.Prim, str], Any] = field(init=False)

@@ -70,7 +70,7 @@ def read_floats(document: ColladaDocument, source: Element, width: int) -> Float
         present = len(values) // stride
         raise MeshError(f"The COLLADA numbers are cut short: {count} vectors are declared, {present} are there.")
     document.limits.check_counts(count, 0)
-    return values[start : start + count * stride].reshape(count, stride)[:, : 3 if width == 3 else stride]
+    return values[start : start + count * stride].reshape(count, stride)
 
 
 _ACCESSOR_DEFAULTS = (("count", "0"), ("stride", "1"), ("offset", "0"))

@@ -47,7 +47,7 @@ def read_geometry(document: ColladaDocument, geometry: Element, *, looks: bool =
             continue
         source, offset, stride = _position_input(document, primitive)
         if id(source) not in blocks:
-            blocks[id(source)] = read_floats(document, source, 3)
+            blocks[id(source)] = read_floats(document, source, 3)[:, :3]
         table, corners = _read_corners(document, primitive, stride)
         faces.setdefault(id(source), []).append(table[corners, offset])
         if looks:

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from kinema import shapes
-from kinema.description import HeightField, Mesh, dressed_mesh, mesh_data
+from kinema.description import HeightField, Mesh, mesh_data
 from kinema.foundation import Pose
 from kinema.words import mjcf
 
+from ..loaded_meshes import LoadedMeshes
 from ..meshes import FOLDER, MeshStore, appearance_key
 from ..text import Element, number, numbers
 from .names import Names
@@ -51,7 +52,8 @@ class MeshAssets:
     names: Names
     _known: dict[object, PlacedAsset | None] = field(default_factory=dict)
     _data: dict[object, shapes.MeshData | None] = field(default_factory=dict)
-    _last: tuple[tuple[str, str, bool], shapes.LoadedMesh | None] | None = None
+    dressed: LoadedMeshes = field(default_factory=LoadedMeshes)
+    """Mesh files with what is on them."""
 
     def asset(
         self, mesh: Mesh, name: str, *, collides: bool, inertia: str = "", called: str = ""
@@ -74,15 +76,6 @@ class MeshAssets:
         if key not in self._known:
             self._known[key] = self._make(mesh, called or name, data, inertia, called, thickened=thickened)
         return self._known[key]
-
-    def dressed(self, mesh: Mesh) -> shapes.LoadedMesh | None:
-        """The triangles before their scale with what is on them; the file that was read last is kept."""
-        if mesh.vertices is not None:
-            return dressed_mesh(mesh)
-        key = (mesh.path, mesh.submesh, mesh.center_submesh)
-        if self._last is None or self._last[0] != key:
-            self._last = (key, dressed_mesh(mesh))
-        return self._last[1]
 
     def _triangles(self, mesh: Mesh) -> shapes.MeshData | None:
         key = _identity(mesh)

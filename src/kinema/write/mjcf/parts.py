@@ -34,7 +34,7 @@ def parts_of(writing: Writing, shape: Shape) -> list[Part]:
     if not shape.visual or not isinstance(mesh, Mesh) or _is_its_own(shape, mesh):
         return []
     try:
-        dressed = writing.meshes.dressed(mesh)
+        dressed = writing.meshes.dressed.get(mesh)
         if dressed is None or len(dressed.mesh.faces) == 0:
             return []
         shapes.check_mesh(dressed.mesh)

@@ -34,7 +34,8 @@ def write_sdf(described: Robot | World, path: Path, report: LossReport, options:
     """
     options = checked(options or SdfOptions(), path)
     with errors_of(path), staging(path) as draft:
-        writing = Writing(options, report, MeshStore(draft, SUFFIXES, options.meshes), source=described.format)
+        meshes = MeshStore(draft, SUFFIXES, options.meshes, kind=options.mesh_format)
+        writing = Writing(options, report, meshes, source=described.format)
         text = to_xml(_document(writing, described))
         (draft / path.name).write_text(text, encoding="utf-8")
 

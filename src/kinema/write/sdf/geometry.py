@@ -99,7 +99,10 @@ def _tessellated(writing: Writing, element: Element, shape: Shape, geometry: Geo
 
 def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh, *, seen: bool = False) -> bool:
     owner = f'shape "{shape.name}"'
-    whole = replace(mesh, submesh="")  # a part is named beside the file
+    whole = replace(mesh, submesh="")
+    # a part is named beside the file; of a new file made of that one it is the whole
+    is_made = bool(mesh.path) and mesh.vertices is None and not writing.meshes.keeps_file(whole, is_seen=seen)
+    named, whole = ("", mesh) if is_made else (mesh.submesh, whole)
     placed = writing.meshes.place(whole, shape.name, seen_on=shape if seen else None)
     if placed is None and not mesh.uri:
         writing.drop(shape, "the mesh", "there is no file with its triangles, or it cannot be read")
@@ -107,15 +110,15 @@ def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh, *, seen:
     if placed is None:
         how = f"the file {mesh.uri!r} was not found or cannot be read; the reference is written as it was"
         writing.approximate(shape, "the mesh", how)
-        placed = mesh.uri, mesh.scale
+        placed, named = (mesh.uri, mesh.scale), mesh.submesh
     made = element.child("mesh")
     uri, scale = placed
     made.child("uri", uri)
     if not (scale == 1).all():
         made.child("scale", numbers(finite(x, owner, "scale") for x in np.asarray(scale).tolist()))
-    if mesh.submesh:
+    if named:
         part = made.child("submesh")
-        part.child("name", mesh.submesh)
+        part.child("name", named)
         if mesh.center_submesh:
             part.child("center", "true")
     _approximation(writing, made, shape, mesh)

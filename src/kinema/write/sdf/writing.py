@@ -35,6 +35,8 @@ class SdfOptions:
     """`auto` lets a robot stand free where its file does not say; `world` joins its root links to the world then."""
     version: str = ""
     """`1.9` to `1.12`; where empty, 1.9 or the oldest that can say what is to be said."""
+    mesh_format: str = ""
+    """The kind of mesh file for what is seen: `obj`, `dae` or `glb`; any that can be read if empty."""
 
 
 @dataclass(slots=True, eq=False)

@@ -44,7 +44,8 @@ def write_urdf(described: Robot | World, path: Path, report: LossReport, options
     with errors_of(path):
         robot = choose_robot(described, options.robot, report)
         with staging(path) as draft:
-            writing = Writing(robot, options, report, MeshStore(draft, VISUAL_SUFFIXES, options.files))
+            meshes = MeshStore(draft, VISUAL_SUFFIXES, options.files, kind=options.mesh_format)
+            writing = Writing(robot, options, report, meshes)
             text = to_xml(_robot(writing, described))
             (draft / path.name).write_text(text, encoding="utf-8")
 

@@ -121,7 +121,7 @@ class Materials:
         if not unsaid:
             return
         if is_in_mesh:
-            how = "it is in the material library of the mesh, which URDF's own colour hides in many programs"
+            how = "it is in the file of the mesh, which URDF's own colour hides in many programs"
             self.writing.lose(Action.EXTENSION, _called(material), ", ".join(unsaid), how)
         else:
             self.writing.drop(_called(material), ", ".join(unsaid), "URDF's materials are a colour and a texture")

@@ -151,8 +151,8 @@ class ShapeWriter:
         if placed is not None:
             reference = self.writing.reference(placed[0])
             self.has_relative_meshes |= reference == placed[0] and not Path(reference).is_absolute()
-            is_dressed = (self.writing.meshes.draft / placed[0]).with_suffix(".mtl").is_file()
-            yield _Part(mesh, file=(reference, placed[1]), is_dressed=is_dressed and mesh.vertices is not None)
+            is_dressed = placed[0] in self.writing.meshes.dressed
+            yield _Part(mesh, file=(reference, placed[1]), is_dressed=is_dressed)
 
     def _report(self, called: Shape, mesh: Mesh) -> None:
         if mesh.approximation is Approximation.CONVEX_HULL:

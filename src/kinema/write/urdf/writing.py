@@ -38,6 +38,8 @@ class UrdfOptions:
     """Name of the ROS package that the file is going to lie in: meshes are `package://...` then, else relative."""
     version: str = ""
     """`1.0`, `1.1` (with capsules) or `1.2` (with limits of acceleration); that of the file that was read if empty."""
+    mesh_format: str = ""
+    """The kind of mesh file for what is seen: `obj`, `dae` or `glb`; any that can be read if empty."""
 
     @property
     def files(self) -> str:

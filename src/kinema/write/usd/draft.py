@@ -7,6 +7,7 @@ write, such as 0.1, need none: the stage says that its numbers stand for the sho
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,6 +74,9 @@ class PrimDraft:
     spec: pxr.PrimSpec
     draft: Draft
     schemas: list[str] = field(default_factory=list)
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """Those that were made here; asking OpenUSD for them takes longer than making them."""
+    relationships: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -81,7 +85,10 @@ class PrimDraft:
 
     def apply(self, *schemas: str) -> None:
         """Apply API schemas, each once."""
-        self.schemas += [s for s in dict.fromkeys(schemas) if s not in self.schemas]
+        new = [s for s in dict.fromkeys(schemas) if s not in self.schemas]
+        if not new:
+            return
+        self.schemas += new
         operation = pxr.Sdf.TokenListOp.Create(prependedItems=self.schemas)
         self.spec.SetInfo(usd.API_SCHEMAS, operation)
 
@@ -96,15 +103,17 @@ class PrimDraft:
             attribute.connectionPathList.explicitItems = [source]
 
     def _attribute(self, name: str, kind: str, *, uniform: bool = False, custom: bool = False) -> Any:
-        sdf = pxr.Sdf
-        variability = sdf.VariabilityUniform if uniform else sdf.VariabilityVarying
-        found = self.spec.attributes.get(name)
-        return found or sdf.AttributeSpec(self.spec, name, sdf.ValueTypeNames.Find(kind), variability, custom)
+        found = self.attributes.get(name)
+        if found is None:
+            sdf = pxr.Sdf
+            variability = sdf.VariabilityUniform if uniform else sdf.VariabilityVarying
+            found = self.attributes[name] = sdf.AttributeSpec(self.spec, name, _type(kind), variability, custom)
+        return found
 
     def primvar(self, name: str, kind: str, values: Any, interpolation: str, indices: Any = None) -> None:
         """Values that belong to points, corners or the whole of a prim, and where each finds its own."""
         self.set(name, kind, values)
-        self.spec.attributes[name].SetInfo(usd.INTERPOLATION, interpolation)
+        self.attributes[name].SetInfo(usd.INTERPOLATION, interpolation)
         if indices is not None:
             self.set(name + usd.INDICES, "int[]", indices)
 
@@ -145,8 +154,9 @@ class PrimDraft:
     def relate(self, name: str, targets: Iterable[str], *, custom: bool = False, relative: bool = False) -> None:
         """A relationship; `relative` where its one target reads better as a path from this prim."""
         listed = list(targets)
-        found = self.spec.relationships.get(name)
-        relationship = found or pxr.Sdf.RelationshipSpec(self.spec, name, custom)
+        relationship = self.relationships.get(name)
+        if relationship is None:
+            relationship = self.relationships[name] = pxr.Sdf.RelationshipSpec(self.spec, name, custom)
         relationship.targetPathList.explicitItems = listed
         if relative:
             self.draft.relative_targets.append((self.path, name, listed[0]))
@@ -170,6 +180,11 @@ class PrimDraft:
         """Metadata such as `kind` and `displayName`."""
         for key, value in metadata.items():
             self.spec.SetInfo(key, value)
+
+
+@functools.cache
+def _type(kind: str) -> Any:
+    return pxr.Sdf.ValueTypeNames.Find(kind)
 
 
 def _is_short(value: float) -> bool:

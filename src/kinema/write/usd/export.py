@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from kinema.foundation import WriteError
 
@@ -14,6 +15,10 @@ from .layers import split_layers
 from .writing import Writing
 
 _PLACEHOLDER = "/__kinema_relative_"
+_PIECE = 2**20
+"""How much of a text [bytes] is looked at together."""
+_LONGEST = 64
+"""No stand-in of a target is longer [bytes]."""
 
 
 def export(writing: Writing, file: Path) -> None:
@@ -52,9 +57,27 @@ def _save_text(writing: Writing, file: Path) -> None:
             spec = writing.draft.prims[prim].spec.relationships[name]
             spec.targetPathList.explicitItems = [f"{_PLACEHOLDER}{len(relative)}"]
             relative.append(str(pxr.Sdf.Path(target).MakeRelativePath(pxr.Sdf.Path(prim))))
-    text = layer.ExportToString()
-    text = re.sub(f"<{_PLACEHOLDER}([0-9]+)>", lambda m: f"<{relative[int(m.group(1))]}>", text)
-    file.write_text(text, encoding="utf-8")
+    absolute = file.with_name(f"{file.name}.absolute.usda")
+    _save(layer, absolute)
+    with absolute.open("rb") as text, file.open("wb") as output:
+        output.writelines(_with_targets(text, [target.encode() for target in relative]))
+    absolute.unlink()
+
+
+def _with_targets(text: BinaryIO, targets: Sequence[bytes]) -> Iterator[bytes]:
+    """The text with targets in the place of their stand-ins, piece by piece: meshes make it long."""
+    start, rest = f"<{_PLACEHOLDER}".encode(), b""
+    while piece := text.read(_PIECE):
+        whole = rest + piece
+        begun = whole.rfind(b"<", -_LONGEST)  # what may go on in the next piece
+        cut = begun if begun >= 0 and b">" not in whole[begun:] else len(whole)
+        whole, rest = whole[:cut], whole[cut:]
+        first, *others = whole.split(start)
+        yield first
+        for other in others:
+            number, _, after = other.partition(b">")
+            yield b"<%b>%b" % (targets[int(number)], after)
+    yield rest
 
 
 def _pack(writing: Writing, file: Path) -> None:

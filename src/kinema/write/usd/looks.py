@@ -11,6 +11,7 @@ from kinema.words import mjcf, ours, usd
 from ..report import Action
 from ..textures import NoImage, TextureStore
 from .draft import Draft, PrimDraft
+from .record_values import keep_table
 
 _INPUTS = {
     MapRole.OPACITY: (usd.OPACITY, "float"),
@@ -23,6 +24,8 @@ _INPUTS = {
 }
 _COLOR = "color"
 """What the prim of the base colour's texture is called."""
+_KEPT = frozenset(map(mjcf.key, (mjcf.TEXTURES, mjcf.TEXREPEAT, mjcf.TEXUNIFORM)))
+"""What MuJoCo says of textures that USD has no word for."""
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".exr", ".bmp", ".tga", ".hdr", ".tif", ".tiff", ".webp", ".ktx", ".ktx2")
 
 
@@ -95,7 +98,12 @@ class LookAuthor:
         if isinstance(shininess, float):
             material.keep(ours.SHININESS, shininess)
         carried = {mjcf.key(mjcf.SHININESS), *((mjcf.key(mjcf.TEXTURES),) if look.texture else ())}
-        lost = [key for key in look.attributes if key not in carried]
+        own = {key: value for key, value in look.attributes.items() if key in _KEPT and key not in carried}
+        kept = keep_table(material, ours.ATTRIBUTES, own)
+        if kept:
+            what = f"settings of its own format: {', '.join(kept)}"
+            self._draft.lose(Action.EXTENSION, look, what, "they are kept for Kinema alone")
+        lost = [key for key in look.attributes if key not in carried and key not in kept]
         lost += [f"{extra.format} {extra.tag}" for extra in look.extras]
         if lost:
             what = f"settings of its own format: {', '.join(dict.fromkeys(lost))}"

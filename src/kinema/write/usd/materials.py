@@ -11,7 +11,7 @@ from kinema.words import mjc, newton, ours, physics, usd
 
 from ..meshes import look_key
 from ..report import Action
-from ..textures import TextureStore
+from ..textures import NoImage, TextureStore
 from .draft import Draft, PrimDraft
 from .looks import LookAuthor
 from .plan import PrimNames
@@ -23,12 +23,20 @@ _USUAL_FRICTION = 1.0
 class Materials:
     """The materials of a stage."""
 
-    def __init__(self, draft: Draft, names: PrimNames, root: str, folder: Path) -> None:
+    def __init__(self, draft: Draft, names: PrimNames, root: str, folder: Path, *, is_package: bool) -> None:
+        self._is_package = is_package
         self._draft = draft
         self._names = names
         self._root = root
-        self._looks = LookAuthor(draft, TextureStore(folder))
+        self._textures = TextureStore(folder)
+        self._looks = LookAuthor(draft, self._textures)
         self._made: dict[Hashable, str] = {}
+
+    def place(self, file: str) -> str:
+        """Where a file lies beside the stage, into which it is put; `NoImage` where it cannot be."""
+        if self._is_package:
+            raise NoImage("a package holds what the stage refers to, and nothing else")
+        return self._textures.place(file)
 
     def bind(self, prim: PrimDraft, shape: Shape, appearance: Appearance | None) -> None:
         """Give a shape its look, its parts theirs, and its surface where it collides.

@@ -90,25 +90,45 @@ def write_layers(prim: PrimDraft, data: shapes.MeshData, appearance: shapes.Appe
     if appearance is None:
         return
     if appearance.normals is not None:
-        kind, places = _belonging(data, appearance.normals)
-        values = appearance.normals.values if places is None else appearance.normals.values[places]
-        prim.primvar(usd.NORMALS, "normal3f[]", values, kind)  # they cannot have indices
+        _write_normals(prim, data, appearance.normals)
     for number, layer in enumerate(appearance.coordinates):
         kind, places = _belonging(data, layer)
         prim.primvar(f"{usd.TEXTURE_COORDINATES}{number or ''}", "texCoord2f[]", layer.values, kind, places)
     if appearance.colors is not None:
-        kind, places = _belonging(data, appearance.colors)
+        kind, places = _belonging(data, appearance.colors, flat=True)
         values = appearance.colors.values
         prim.primvar(usd.DISPLAY_COLOR, "color3f[]", values[:, :3], kind, places)
         if (values[:, 3] != 1.0).any():
             prim.primvar(usd.DISPLAY_OPACITY, "float[]", values[:, 3], kind, places)
 
 
-def _belonging(data: shapes.MeshData, layer: shapes.CornerValues) -> tuple[str, np.ndarray | None]:
-    """What values belong to: to points, or to corners with where each has its value."""
-    if len(layer.values) == data.n_vertices and np.array_equal(layer.corners, data.faces):
-        return usd.VERTEX, None
-    return usd.FACE_VARYING, layer.corners.reshape(-1)
+def _write_normals(prim: PrimDraft, data: shapes.MeshData, normals: shapes.CornerValues) -> None:
+    """Normals in the attribute that all programs read; as a primvar with indices where that is far less to write."""
+    kind, places = _belonging(data, normals, flat=True)
+    if places is None:
+        prim.primvar(usd.NORMALS, "normal3f[]", normals.values, kind)
+    elif 2 * len(normals.values) > len(places):
+        prim.primvar(usd.NORMALS, "normal3f[]", normals.values[places], kind)
+    else:
+        prim.primvar(usd.PRIMVAR_NORMALS, "normal3f[]", normals.values, kind, places)
+
+
+def _belonging(
+    data: shapes.MeshData, layer: shapes.CornerValues, *, flat: bool = False
+) -> tuple[str, np.ndarray | None]:
+    """What values belong to, and where each of these has its value where that is not its own place.
+
+    To points where all faces at a point agree, to corners where not; and where that is allowed (`flat`), to faces.
+    """
+    corners, faces = layer.corners, np.asarray(data.faces)
+    if flat and (corners == corners[:, :1]).all():
+        return usd.UNIFORM, corners[:, 0]
+    of_point = np.zeros(data.n_vertices, dtype=np.int64)
+    of_point[faces] = corners
+    if not np.array_equal(of_point[faces], corners):
+        return usd.FACE_VARYING, corners.reshape(-1)
+    is_own = len(layer.values) == data.n_vertices and np.array_equal(corners, faces)
+    return usd.VERTEX, None if is_own else of_point
 
 
 class _Library:

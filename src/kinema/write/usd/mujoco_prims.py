@@ -24,9 +24,10 @@ from ..report import Action
 from .draft import PrimDraft
 from .geometry import NoGeometry, author_geometry, solid_of
 from .joint_settings import author_solver
-from .names import author_name, give_back, keep_table, report_kept
+from .names import author_name, give_back, report_kept
 from .placing import place_on_link
 from .plan import RobotPlan
+from .record_values import keep_table
 from .writing import Writing
 
 _DOT = 0.005

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinema.description import Node
+from kinema.description import Extra, Node
 from kinema.words import mjcf, ours, usd
 
 from ..bookkeeping import missed
 from ..report import Action
 from .draft import PrimDraft
-from .record_values import as_json
+from .record_values import keep_table
 from .writing import Writing
 
 
@@ -26,8 +25,8 @@ def author_name(writing: Writing, prim: PrimDraft, node: Node) -> None:
         prim.tell(displayName=node.name)
 
 
-def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
-    """Settings of other USD vendors as they were read; those of other formats are lost."""
+def give_back(writing: Writing, prim: PrimDraft, node: Node, said: Sequence[Extra] = ()) -> None:
+    """Settings of other USD vendors as they were read; those of other formats are lost, but for what is `said`."""
     known: set[str] = set()
     for key, value in node.attributes.items():
         if key.startswith(usd.KEPT) and isinstance(value, tuple):
@@ -37,7 +36,8 @@ def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
     for schema in node.attributes.get(usd.KEPT_SCHEMAS, ()):
         prim.apply(schema)
     kept = keep_table(prim, ours.ATTRIBUTES, _of_other_formats(node.attributes))
-    lost = [f"{e.format} {e.tag}" for e in node.extras if not (e.format == usd.FORMAT and e.tag in known)]
+    left = [extra for extra in node.extras if not any(extra is other for other in said)]
+    lost = [f"{e.format} {e.tag}" for e in left if not (e.format == usd.FORMAT and e.tag in known)]
     lost += [key for key in missed(node.attributes) if not key.startswith(usd.KEPT) and key not in kept]
     if lost:
         shown = ", ".join(dict.fromkeys(lost))
@@ -48,14 +48,6 @@ def give_back(writing: Writing, prim: PrimDraft, node: Node) -> None:
 def _of_other_formats(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """What is worth keeping: not what the stage says anyway, nor where files lie on this machine."""
     return {k: v for k, v in attributes.items() if not k.startswith(usd.KEPT) and k != mjcf.key(mjcf.FILES)}
-
-
-def keep_table(prim: PrimDraft, setting: ours.Setting, table: Mapping[str, Any]) -> list[str]:
-    """Keep what JSON can say of a table; the names of that."""
-    plain = {name: text for name, value in table.items() if (text := as_json(value)) is not None}
-    if plain:
-        prim.keep(setting, "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in plain.items()) + "}")
-    return list(plain)
 
 
 def report_kept(writing: Writing, node: Node, names: Sequence[str]) -> None:

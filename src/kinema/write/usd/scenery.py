@@ -13,8 +13,9 @@ from kinema.words import mjc, mjcf, newton, ours, physics, usd
 from ..bookkeeping import missed_options
 from ..report import Action
 from .draft import PrimDraft
-from .names import give_back, keep_table
+from .names import give_back
 from .placing import place_on_link
+from .record_values import keep_table
 from .writing import Writing
 
 _FOCAL_LENGTH = 50.0

@@ -15,6 +15,7 @@ from .collisions import author_collisions
 from .draft import Draft
 from .filters import Filters
 from .joints import author_joint, hold_base, say_without_prim
+from .kept_assets import keep_assets
 from .leftovers import author_leftovers
 from .links import author_link
 from .materials import Materials
@@ -43,7 +44,7 @@ def compose(described: Robot | World, target: Path, report: LossReport, options:
         draft,
         options,
         Filters(described),
-        Materials(draft, plan.names, plan.root, folder),
+        Materials(draft, plan.names, plan.root, folder, is_package=target.suffix.lower() == ".usdz"),
         Meshes(draft, target, embed=options.meshes == "embed"),
         _repeated(plan),
     )
@@ -114,7 +115,8 @@ def _rest(writing: Writing, assembly: Assembly, robots: list[RobotPlan]) -> Mujo
     prims.author_frames()
     home = writing.draft.prims[path]
     # what a stage says of all its robots together was said on its scene
-    give_back(writing, writing.scene or home if assembly is writing.described else home, assembly)
+    prim = writing.scene or home if assembly is writing.described else home
+    give_back(writing, prim, assembly, said=keep_assets(writing, prim, assembly))
     return prims
 
 
