@@ -17,11 +17,20 @@ from .reading import FINE, ReadSettings, read_file, report_error
 
 
 def run(
-    files: Sequence[Path], how: ReadSettings, address: dict[str, Any], *, envs: int, watch: bool, browser: bool
+    files: Sequence[Path],
+    how: ReadSettings,
+    address: dict[str, Any],
+    *,
+    envs: int,
+    watch: bool,
+    plain: bool,
+    browser: bool,
 ) -> int:
     """Show files until the user has seen enough; the exit status."""
     try:
-        viewer = view(*files, n_envs=envs, watch=watch, reader=lambda file: read_file(file, how), **address)
+        viewer = view(
+            *files, n_envs=envs, watch=watch, plain=plain, reader=lambda file: read_file(file, how), **address
+        )
     except KinemaError as error:
         return report_error(error, as_json=False)
     console = output_console()

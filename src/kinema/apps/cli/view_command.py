@@ -15,13 +15,14 @@ from .options import Command, Format, OfBase, SearchPath, Variant
 def view(  # noqa: PLR0913, PLR0917  one for each option of the command
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Robots of any format, side by side; two are compared, differences coloured."),
+        typer.Argument(metavar="FILE...", help="Robots of any format, side by side; two are compared."),
     ],
     envs: Annotated[
         int, typer.Option("--envs", "-n", min=1, max=4096, metavar="N", help="Copies that are simulated when it plays.")
     ] = 1,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Where to listen, or at one of the next ports if it is taken.")
+        int,
+        typer.Option(min=0, max=65535, metavar="N", help="Where to listen; one of the next if it is taken."),
     ] = 8080,
     host: Annotated[
         str,
@@ -32,9 +33,13 @@ def view(  # noqa: PLR0913, PLR0917  one for each option of the command
         ),
     ] = "127.0.0.1",
     token: Annotated[
-        str, typer.Option(metavar="WORD", help="What others have to bring; a random one when not given.", show_default=False)
+        str,
+        typer.Option(metavar="WORD", help="What others have to bring; random when not given.", show_default=False),
     ] = "",
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Read files again when they change.")] = True,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Without shadows and mirrored light, for browsers without a GPU.")
+    ] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open a browser here.")] = False,
     format: Format = None,
     search_path: SearchPath = None,
@@ -50,4 +55,4 @@ def view(  # noqa: PLR0913, PLR0917  one for each option of the command
 
     how = settings(format, search_path, variant, None, base)
     address = {"host": host, "port": port, "token": token}
-    raise typer.Exit(run(files, how, address, envs=envs, watch=watch, browser=browser))
+    raise typer.Exit(run(files, how, address, envs=envs, watch=watch, plain=plain, browser=browser))

@@ -11,7 +11,7 @@ from kinema.foundation import Array
 
 from .exhibit import Exhibit
 from .glb import glb
-from .painted import is_endless, painted
+from .painted import painted
 from .stage import Stage
 
 MOST = 64
@@ -39,8 +39,8 @@ class Crowd:
 
     def _add(self, exhibit: Exhibit) -> None:
         still = np.tile([1.0, 0.0, 0.0, 0.0], (self.count, 1))
-        for i, (link, shapes) in enumerate(exhibit.shapes_by_link().items()):
-            parts = [p for s in shapes if s.visual and not is_endless(s) for p in painted(s)]
+        for i, (link, shapes) in enumerate(exhibit.drawn().items()):
+            parts = [p for _, shape in shapes for p in painted(shape)]
             if parts:
                 self._nodes[exhibit.number, link] = self.stage.scene.add_batched_glb(
                     f"/crowd/{exhibit.number}/{i}", glb(parts), still, self.places

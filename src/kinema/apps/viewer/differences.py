@@ -34,9 +34,7 @@ def differences(first: Exhibit, second: Exhibit) -> list[Difference]:
     for one, other in ((first, second), (second, first)):
         for kind, own, others in (("link", one.links, other.links), ("joint", one.joints, other.joints)):
             missing = [name for name in own if name not in others]
-            found += [
-                Difference(Part(one.number, kind, n), f"{other.title} has no {kind} {n}", True) for n in missing
-            ]
+            found += [Difference(Part(one.number, kind, n), f"{other.title} has no {kind} {n}", True) for n in missing]
     poses = [first.poses(), second.poses()]
     for name in (n for n in first.links if n in second.links):
         told = _links_differ(first.links[name], second.links[name], size)
@@ -64,10 +62,10 @@ def _links_differ(a: Link, b: Link, size: float) -> list[str]:
         if not np.allclose(a.inertial.inertia, b.inertial.inertia, rtol=1e-5, atol=1e-6 * scale):
             told.append("another inertia")
     for role in ("visual", "collision"):
-        boxes = [_extent([s for s in x.shapes if getattr(s, role)]) for x in (a, b)]
-        if (boxes[0] is None) != (boxes[1] is None):
+        one, other = (_extent([s for s in x.shapes if getattr(s, role)]) for x in (a, b))
+        if (one is None) != (other is None):
             told.append(f"{role} shapes in one of them only")
-        elif boxes[0] is not None and boxes[1] is not None and not np.allclose(*boxes, rtol=0, atol=1e-4 * size):
+        elif one is not None and other is not None and not np.allclose(one, other, rtol=0, atol=1e-4 * size):
             told.append(f"{role} shapes of another extent")
     return told
 

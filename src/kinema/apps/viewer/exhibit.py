@@ -86,6 +86,19 @@ class Exhibit:
         found = {name: link.shapes for name, link in self.links.items()}
         return found if WORLD in found or not self.statics else {WORLD: self.statics, **found}
 
+    def drawn(self) -> dict[str, list[tuple[int, Shape]]]:
+        """The shapes that are drawn, with their places in their links: those to be seen, or all if a file has none."""
+        own = [shape for link in self.links.values() for shape in link.shapes]
+        every = not any(shape.visual for shape in own)
+        return {
+            link: [
+                (i, s)
+                for i, s in enumerate(shapes)
+                if (s.visual or (every and link in self.links)) and not is_endless(s)
+            ]
+            for link, shapes in self.shapes_by_link().items()
+        }
+
     def unique_link(self, mechanism: int, name: str | None) -> str | None:
         """A link of one robot by the name that is unique here; None for a base frame."""
         return None if name is None else self._names.get(mechanism, {}).get(f"link:{name}")
@@ -184,9 +197,8 @@ def bounds(exhibit: Exhibit) -> tuple[Array, Array] | None:
     """The box around everything that has an edge, in the world [m]; None where there is nothing."""
     poses = exhibit.poses()
     corners: list[Array] = []
-    for link, shapes in exhibit.shapes_by_link().items():
-        seen = [s for s in shapes if s.visual] or shapes
-        for shape in (s for s in seen if not is_endless(s)):
+    for link, shapes in exhibit.drawn().items():
+        for _, shape in shapes:
             mesh = triangles(shape)
             if mesh is None or not poses[link].is_finite:
                 continue

@@ -47,7 +47,7 @@ class Gate:
         return "" if good else "the token is missing or wrong: use the whole address that was printed"
 
     def answer(self, connection: Any, request: Any, page: Callable[[Any, Any], Any]) -> Any:
-        """What a request gets: a refusal, what one of our paths says, or what the page gives; None opens a websocket."""
+        """A refusal, the answer of one of our paths, or what the page gives; None opens a websocket."""
         why = self.refusal(request.path, request.headers)
         if why:
             return connection.respond(http.HTTPStatus.FORBIDDEN, f"{why}\n")

@@ -1,4 +1,4 @@
-"""What can be switched on and off: shapes for collision, inertias, frames, joints, sites, sensors, contacts, tendons."""
+"""What can be switched on and off: collision shapes, inertias, frames, joints, sites, sensors, contacts, tendons."""
 
 from __future__ import annotations
 

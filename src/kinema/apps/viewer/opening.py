@@ -44,6 +44,7 @@ def view(
     *shown: Robot | World | str | Path,
     n_envs: int = 1,
     watch: bool = True,
+    plain: bool = False,
     reader: Reader = read,
     **address: Any,
 ) -> Viewer:
@@ -53,6 +54,7 @@ def view(
         shown: files, or descriptions.
         n_envs: how many copies are simulated when it plays.
         watch: whether files that change are read again.
+        plain: without shadows and mirrored light, for browsers without a GPU.
         reader: what reads files.
         address: `host`, `port` and `token`: see `open_page`. On this machine alone unless told otherwise.
     """
@@ -66,8 +68,9 @@ def view(
     titles = titles if len(shown) > 1 else []
     described = read_all()
     exhibits = exhibits_of(described, titles)
-    viewer = Viewer(open_page("Kinema", **address), exhibits, n_envs)
-    files = [f for one, d in zip(shown, described, strict=True) if not isinstance(one, Robot | World) for f in files_of(d)]
+    viewer = Viewer(open_page("Kinema", **address), exhibits, n_envs, plain=plain)
+    from_files = [d for one, d in zip(shown, described, strict=True) if not isinstance(one, Robot | World)]
+    files = [file for one in from_files for file in files_of(one)]
     if watch and files:
 
         def changed() -> None:

@@ -101,15 +101,17 @@ def _corner_normals(mesh: MeshData, appearance: Appearance, smooth: bool) -> Arr
     if appearance.normals is not None and len(appearance.normals.corners) == mesh.n_faces:
         return appearance.normals.expanded()
     a, b, c = (mesh.triangles()[:, i] for i in range(3))
-    crossed = np.cross(b - a, c - a)
-    flat = _unit(crossed)
+    flat = _unit(np.cross(b - a, c - a))
     if not smooth or 3 * mesh.n_faces > _MANY_CORNERS:
         return np.repeat(flat[:, None], 3, axis=1)
-    return _smooth(mesh, crossed, flat)
+    return _smooth(mesh, flat)
 
 
-def _smooth(mesh: MeshData, crossed: Array, flat: Array) -> Array:
-    """Each corner's normal is the mean over the faces around its vertex that are not across a sharp edge."""
+def _smooth(mesh: MeshData, flat: Array) -> Array:
+    """Each corner's normal is the mean over the faces around its vertex that are not across a sharp edge.
+
+    Faces count by their angle there, so that it does not matter how a surface is cut into triangles.
+    """
     span = float(np.ptp(mesh.vertices, axis=0).max()) or 1.0
     _, place = np.unique(np.round(mesh.vertices / (span * 1e-6)).astype(np.int64), axis=0, return_inverse=True)
     vertex = place.ravel()[mesh.faces].ravel()  # of each corner; equal where corners lie on each other
@@ -120,14 +122,23 @@ def _smooth(mesh: MeshData, crossed: Array, flat: Array) -> Array:
     ends = np.cumsum(others)
     within = np.arange(ends[-1]) - np.repeat(ends - others, others)
     face = order // 3
-    one, two = np.repeat(face, others), face[np.repeat(starts[group], others) + within]
+    neighbour = np.repeat(starts[group], others) + within
+    one, two = np.repeat(face, others), face[neighbour]
     counted = np.einsum("ij,ij->i", flat[one], flat[two]) > _CREASE
-    sums = np.add.reduceat(crossed[two] * counted[:, None], ends - others, axis=0)
+    weights = counted * _angles(mesh).ravel()[order][neighbour]
+    sums = np.add.reduceat(flat[two] * weights[:, None], ends - others, axis=0)
     result = np.zeros((3 * mesh.n_faces, 3))
     result[order] = sums
     lost = np.linalg.norm(result, axis=1) < 1e-300
     result[lost] = np.repeat(flat, 3, axis=0)[lost]
     return _unit(result).reshape(-1, 3, 3)
+
+
+def _angles(mesh: MeshData) -> Array:
+    """The angle of each face at each of its corners [rad], (faces, 3)."""
+    corners = mesh.triangles()
+    ahead, back = (_unit(np.roll(corners, shift, axis=1) - corners) for shift in (-1, 1))
+    return np.arccos(np.clip(np.einsum("ijk,ijk->ij", ahead, back), -1.0, 1.0))
 
 
 def _unit(vectors: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,8 +59,8 @@ class Pull:
         point = pose.apply(self.grabbed)
         speed = link.get_vel([self.env])[0] + np.cross(link.get_ang([self.env])[0], point - pose.position)
         stiffness = _STIFFNESS * self.mass
-        damping = 2.0 * np.sqrt(stiffness * max(link.mass, 1e-3))
-        force = stiffness * (self.target - point) - damping * speed
+        damping = 2.0 * math.sqrt(stiffness * max(link.mass, 1e-3))
+        force: Array = np.asarray(stiffness * (self.target - point) - damping * speed, dtype=np.float64)
         self._push(force, np.cross(point - centre, force))
 
     def release(self) -> None:

@@ -33,10 +33,12 @@ _FIELD = math.radians(40.0)
 class Stage:
     """All exhibits, as nodes of the page."""
 
-    def __init__(self, viser: Any, exhibits: Sequence[Exhibit]) -> None:
+    def __init__(self, viser: Any, exhibits: Sequence[Exhibit], *, plain: bool = False) -> None:
         self.viser = viser
         self.scene = viser.scene
         self.exhibits = list(exhibits)
+        self.plain = plain
+        """Whether shadows and mirrored light are left out, for browsers without a GPU."""
         self.on_pick: Callable[[Part], None] = lambda _: None
         """Called with the shape that is clicked on."""
         self.on_visual: list[Callable[[Any, Part], None]] = []
@@ -69,8 +71,11 @@ class Stage:
         self.frame()
 
     def _light(self) -> None:
-        self.scene.configure_default_lights(enabled=True, cast_shadow=True)
-        self.scene.configure_environment_map("studio", environment_intensity=0.35)
+        self.scene.configure_default_lights(enabled=True, cast_shadow=not self.plain)
+        if self.plain:  # else sides that are turned away from the lamps would be black
+            sky, ground = (255, 255, 255), (185, 190, 200)
+            self.scene.add_light_hemisphere("/light", sky_color=sky, ground_color=ground, intensity=1.6)
+        self.scene.configure_environment_map(None if self.plain else "studio", environment_intensity=0.35)
 
     def _add_floor(self) -> None:
         """The endless planes of the files, else a floor under everything."""
@@ -98,14 +103,13 @@ class Stage:
 
     def _add(self, exhibit: Exhibit) -> None:
         poses = exhibit.poses()
-        for i, (link, shapes) in enumerate({**dict.fromkeys(poses, []), **exhibit.shapes_by_link()}.items()):
+        for i, (link, shapes) in enumerate({**{link: [] for link in poses}, **exhibit.drawn()}.items()):
             pose = poses[link] if poses[link].is_finite else Pose()
             name = f"/{exhibit.number}/{i}"
             node = self.scene.add_frame(name, show_axes=False, position=pose.position, wxyz=pose.quaternion)
             self.nodes[exhibit.number, link] = node
-            for j, shape in enumerate(shapes):
-                if shape.visual and not is_endless(shape):
-                    self._add_visual(Part(exhibit.number, "shape", link, j), f"{name}/visual/{j}", shape)
+            for j, shape in shapes:
+                self._add_visual(Part(exhibit.number, "shape", link, j), f"{name}/visual/{j}", shape)
 
     def _add_visual(self, part: Part, name: str, shape: Shape) -> None:
         parts = painted(shape)
@@ -139,6 +143,8 @@ class Stage:
         middle = (self.low + self.high) / 2
         radius = max(float(np.linalg.norm(self.high - self.low)) / 2, 1e-3)
         place = middle + _VIEW / np.linalg.norm(_VIEW) * radius * 1.12 / math.sin(_FIELD / 2)
+        right = np.cross(_VIEW, (0.0, 0.0, -1.0)) / np.linalg.norm(_VIEW[:2])
+        place, middle = place + 0.3 * radius * right, middle + 0.3 * radius * right  # where the panel is
         camera = self.viser.initial_camera if client is None else client.camera
         if client is None:
             camera.near, camera.far, camera.fov = radius / 200, radius * 500, _FIELD
@@ -161,11 +167,10 @@ class Stage:
             joint = exhibit.joints[part.name]
             number = next(i for i, m in enumerate(exhibit.mechanisms) if joint in m.robot.joints)
             link = exhibit.unique_link(number, joint.child) or exhibit.unique_link(number, joint.parent) or WORLD
-        shapes = exhibit.shapes_by_link().get(link, [])
+        shapes = [shape for _, shape in exhibit.drawn().get(link, [])]
         if part.kind == "shape":
-            shapes = shapes[part.index : part.index + 1]
-        seen = [s for s in shapes if s.visual] or shapes
-        meshes = [(s, mesh) for s in seen if not is_endless(s) and (mesh := triangles(s)) is not None]
+            shapes = [exhibit.shapes(link)[part.index]]
+        meshes = [(s, mesh) for s in shapes if not is_endless(s) and (mesh := triangles(s)) is not None]
         under = self.under(exhibit, link)
         name = f"{under}/{layer}/{part.kind}{part.index}"
         if not meshes:

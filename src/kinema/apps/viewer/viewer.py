@@ -34,16 +34,25 @@ from .recording import SIZE, png
 from .server import Page
 from .stage import CHOSEN, Stage
 
-_SLOW = 0.15
-"""Seconds between updates of sliders, plots and clocks while something moves."""
+_SLOW, _SLIDERS = 0.2, 0.6
+"""Seconds between updates of plots and clocks, and of sliders, while something moves."""
 _COLORS = {Severity.ERROR: (224, 49, 49), Severity.WARNING: (245, 140, 0), Severity.NOTE: (90, 150, 220)}
 
 
 class Viewer:
     """A page that shows exhibits. `address` is what to open in a browser."""
 
-    def __init__(self, page: Page, exhibits: Sequence[Exhibit], n_envs: int = 1, scene: Scene | None = None) -> None:
+    def __init__(
+        self,
+        page: Page,
+        exhibits: Sequence[Exhibit],
+        n_envs: int = 1,
+        scene: Scene | None = None,
+        *,
+        plain: bool = False,
+    ) -> None:
         self.page = page
+        self.plain = plain
         self.viser = page.viser
         self.lock = threading.RLock()
         self.selected: Part | None = None
@@ -53,7 +62,7 @@ class Viewer:
         """What is to be ended with the viewer."""
         self._crowd: Crowd | None = None
         self._together = False
-        self._last_slow = 0.0
+        self._last_slow = self._last_sliders = 0.0
         self._pull_line: Any = None
         self._marks: list[Any] = []
         self._open(exhibits, scene)
@@ -78,7 +87,7 @@ class Viewer:
         self.n_envs = self.player.n_envs
         self.player.on_frame = self.refresh
         self.player.on_state = self._say
-        self.stage = Stage(self.viser, exhibits)
+        self.stage = Stage(self.viser, exhibits, plain=self.plain)
         self.stage.on_pick = self._picked
         self.stage.on_visual.append(self._draggable)
         self.stage.build()
@@ -100,8 +109,9 @@ class Viewer:
             with tabs.add_tab("Joints"):
                 self.joints = JointPanel(gui, self.exhibits, self.move)
             with tabs.add_tab("Commands"):
-                keyframes = [k.name for e in self.exhibits for r in (e.description, *e.robots) for k in r.keyframes]
-                self.commands = CommandPanel(gui, self.player, list(dict.fromkeys(filter(None, keyframes))), self.notify)
+                keyframes = [k.name for e in self.exhibits for r in (*e.robots, e.description) for k in r.keyframes]
+                keyframes = list(dict.fromkeys(filter(None, keyframes)))
+                self.commands = CommandPanel(gui, self.player, keyframes)
             with tabs.add_tab("Layers"):
                 add_layers(gui, self.layers, self.switch)
             with tabs.add_tab("Checks"):
@@ -180,12 +190,14 @@ class Viewer:
 
     def _refresh_panels(self) -> None:
         if self.player.scene is not None:
-            for exhibit in self.exhibits:
-                exhibit.take_from(self.env)
             self.plots.sample(self.env)
             self.commands.refresh()
             self.playing.say("failed" if self.player.fault else "playing" if self.player.playing else "paused")
-        self.joints.refresh()
+        if self._last_slow - self._last_sliders > _SLIDERS or not self.player.playing:
+            self._last_sliders = self._last_slow
+            for exhibit in self.exhibits if self.player.scene is not None else []:
+                exhibit.take_from(self.env)
+            self.joints.refresh()
 
     def _say(self, state: str) -> None:
         self.playing.say(state)
@@ -221,7 +233,9 @@ class Viewer:
     def move(self, joint: str, values: Array) -> None:
         """Put one joint somewhere, in all exhibits that have it: numbers as sliders have them."""
         with self.lock, self.player.lock:
-            closed = all([e.move({joint: values}) for e in self.exhibits if joint in e.joints])
+            closed = True
+            for exhibit in (e for e in self.exhibits if joint in e.joints):
+                closed &= exhibit.move({joint: values})
             if self.player.scene is not None:
                 for exhibit in (e for e in self.exhibits if e.entity is not None):
                     exhibit.give_to(None if self._crowd is not None else self.env)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..commands import SLIDERS, WAYS, Command
@@ -12,10 +11,9 @@ from ..player import Player
 class CommandPanel:
     """Sliders for actuators, or for targets of joints; random commands; keyframes."""
 
-    def __init__(self, gui: Any, player: Player, keyframes: list[str], notify: Callable[[str], None]) -> None:
+    def __init__(self, gui: Any, player: Player, keyframes: list[str]) -> None:
         self.player = player
         self._gui = gui
-        self._notify = notify
         self._way = gui.add_dropdown("Commands", WAYS, initial_value=player.commands.way)
         self._way.on_update(lambda _: self._choose())
         if keyframes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any, Protocol
 
 from ..crowd import MOST
@@ -77,8 +78,7 @@ class PlayingPanel:
 
     def say(self, state: str) -> None:
         """Tell what goes on."""
-        from html import escape
-
         text = _WORDS.get(state) or f"It cannot be simulated: {self._player.fault}"
-        clock = "" if self._player.scene is None else f" <span style='float:right'>{self._player.scene.time:.2f} s</span>"
+        scene = self._player.scene
+        clock = "" if scene is None else f" <span style='float:right'>{scene.time:.2f} s</span>"
         self._text.content = f"<div style='padding:0 .8em;opacity:.75;font-size:.85em'>{escape(text)}{clock}</div>"
