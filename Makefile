@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks judges fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks judges browser fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ looks: setup  ## the same for what can be seen of them
 
 judges: setup  ## write every robot of the corpus in every format and have foreign programs judge the files
 	$(BIN)/python tools/judges.py
+
+browser: setup  ## look at the viewer with Chromium (apt install chromium; pip install playwright)
+	$(BIN)/pytest tests/apps/viewer -m browser
 
 fuzz: setup  ## feed damaged files to the readers
 	$(BIN)/python tools/fuzz.py

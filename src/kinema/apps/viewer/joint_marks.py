@@ -54,7 +54,11 @@ def _limits(stage: Stage, name: str, joint: Joint, axis: Axis) -> list[Any]:
     if axis.motion is AxisMotion.TRANSLATION:
         ends = [joint.parent_pose.apply((x - axis.reference) * axis.direction) for x in (axis.lower, axis.upper)]
         rail = np.stack(ends)[None]
-        return [stage.scene.add_line_segments(name, rail, np.array(_LIMIT, dtype=np.uint8), line_width=6.0)]
+        return [
+            stage.scene.add_line_segments(
+                name, rail, np.array(_LIMIT, dtype=np.uint8), thickness=6.0, thickness_units="screen"
+            )
+        ]
     rim = _rim(axis, axis.lower - axis.reference, axis.upper - axis.reference, 0.05 * stage.size)
     vertices = joint.parent_pose.apply(np.concatenate([np.zeros((1, 3)), rim]))
     faces = [[0, k, k + 1] for k in range(1, len(rim))]
@@ -71,7 +75,11 @@ def _hand(stage: Stage, name: str, joint: Joint, axis: Axis) -> list[Any]:
         return []
     tip = _rim(axis, 0.0, 0.0, 0.058 * stage.size)[:1]
     ends = joint.child_pose.apply(np.concatenate([np.zeros((1, 3)), tip]))
-    return [stage.scene.add_line_segments(name, ends[None], np.array(_NOW, dtype=np.uint8), line_width=3.0)]
+    return [
+        stage.scene.add_line_segments(
+            name, ends[None], np.array(_NOW, dtype=np.uint8), thickness=3.0, thickness_units="screen"
+        )
+    ]
 
 
 def _rim(axis: Axis, lower: float, upper: float, radius: float) -> Array:

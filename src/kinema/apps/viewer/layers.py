@@ -249,7 +249,9 @@ class Layers:
             handle.remove()
         if segments:
             paint = np.repeat(np.array(colors, dtype=np.uint8)[:, None], 2, axis=1)
-            handle = self.stage.scene.add_line_segments(f"/{name}", np.stack(segments), paint, line_width=4.0)
+            handle = self.stage.scene.add_line_segments(
+                f"/{name}", np.stack(segments), paint, thickness=4.0, thickness_units="screen"
+            )
             self._handles[name] = [handle]
 
     def draw_contacts(self, places: Array, forces: Array) -> None:

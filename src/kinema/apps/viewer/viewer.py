@@ -316,7 +316,9 @@ class Viewer:
         if pull is not None:
             ends = np.stack([pull.point, pull.target])[None]
             paint = np.array([255, 60, 60], dtype=np.uint8)
-            self._pull_line = self.stage.scene.add_line_segments("/pull", ends, paint, line_width=3.0)
+            self._pull_line = self.stage.scene.add_line_segments(
+                "/pull", ends, paint, thickness=3.0, thickness_units="screen"
+            )
 
     # --------------------------------------------------------------------------------------------------- closing
 

@@ -20,7 +20,8 @@ def add_pictures(gui: Any, notify: Callable[[str], None]) -> None:
     def take(event: Any) -> None:
         client = event.client
         if client is not None:
-            client.send_file_download("kinema.png", png(client.get_render(*SIZE, transport_format="png", timeout=30.0)))
+            picture = png(client.get_render(*SIZE, transport_format="png", timeout=30.0))
+            client.send_file_download("kinema.png", picture, save_immediately=True)
 
     def toggle(event: Any) -> None:
         client = event.client
@@ -45,7 +46,7 @@ def _film(client: Any, button: Any, end: threading.Event, notify: Callable[[str]
             frames.append(client.get_render(*SIZE, timeout=30.0))
         if frames:
             name, data = video(frames, len(frames) / max(time.perf_counter() - began, 1e-3))
-            client.send_file_download(name, data)
+            client.send_file_download(name, data, save_immediately=True)
     except Exception as error:  # the visitor has left, or a picture did not come
         notify(f"The video could not be made: {error}")
     finally:
