@@ -34,7 +34,7 @@ def joints(stage: Stage, exhibit: Exhibit) -> list[Any]:
 
 
 def _axis(stage: Stage, name: str, pose: Pose, axis: Axis) -> list[Any]:
-    reach = 0.07 * stage.size * axis.direction
+    reach = 0.11 * stage.size * axis.direction
     ends = pose.apply(np.stack([-reach, reach]))
     return [
         stage.scene.add_arrows(
@@ -59,7 +59,7 @@ def _limits(stage: Stage, name: str, joint: Joint, axis: Axis) -> list[Any]:
                 name, rail, np.array(_LIMIT, dtype=np.uint8), thickness=6.0, thickness_units="screen"
             )
         ]
-    rim = _rim(axis, axis.lower - axis.reference, axis.upper - axis.reference, 0.05 * stage.size)
+    rim = _rim(axis, axis.lower - axis.reference, axis.upper - axis.reference, 0.085 * stage.size)
     vertices = joint.parent_pose.apply(np.concatenate([np.zeros((1, 3)), rim]))
     faces = [[0, k, k + 1] for k in range(1, len(rim))]
     return [
@@ -73,7 +73,7 @@ def _hand(stage: Stage, name: str, joint: Joint, axis: Axis) -> list[Any]:
     """On the child: it turns over the sector of the limits."""
     if axis.motion is AxisMotion.TRANSLATION:
         return []
-    tip = _rim(axis, 0.0, 0.0, 0.058 * stage.size)[:1]
+    tip = _rim(axis, 0.0, 0.0, 0.095 * stage.size)[:1]
     ends = joint.child_pose.apply(np.concatenate([np.zeros((1, 3)), tip]))
     return [
         stage.scene.add_line_segments(
