@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from kit.assets import EXAMPLES
 POSE = Pose.from_rpy([0.1, -0.2, 0.3], [0.4, 0.5, 0.6])
 
 
-def _loaded(parts: list[Painted]) -> trimesh.Trimesh:
+def _loaded(parts: list[Painted]) -> Any:
     scene = trimesh.load(io.BytesIO(glb(parts)), file_type="glb")
     assert isinstance(scene, trimesh.Scene)
     return scene.to_geometry()
@@ -64,7 +65,6 @@ def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:
     )
     found = _loaded(painted(Shape(geometry=mesh)))
     visual = found.visual
-    assert isinstance(visual, trimesh.visual.TextureVisuals)
     np.testing.assert_array_equal(np.asarray(visual.material.baseColorTexture.convert("RGB")), pixels)
     assert visual.material.metallicFactor == 0.25
     assert visual.material.roughnessFactor == 0.75
