@@ -15,11 +15,13 @@ from PIL import Image
 from kinema.apps.viewer.glb import Painted, glb
 from kinema.apps.viewer.layers import inertia_box
 from kinema.apps.viewer.painted import painted
+from kinema.apps.viewer.recording import png, video
 from kinema.description import Box, Cylinder, Mesh, Shape, Sphere, VisualMaterial, tessellate
 from kinema.foundation import Pose, rpy_to_matrix
 from kinema.read import read
 from kinema.shapes import Appearance, CornerValues, box_mass
 from kit.assets import EXAMPLES
+from kit.shown import needs_viser
 
 POSE = Pose.from_rpy([0.1, -0.2, 0.3], [0.4, 0.5, 0.6])
 
@@ -70,6 +72,16 @@ def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:
     assert visual.material.roughnessFactor == 0.75
     order = np.argsort(found.vertices @ [1.0, 2.0, 0.0])
     np.testing.assert_allclose(visual.uv[order], [[0, 0], [1, 0], [0, 1]], atol=1e-6)
+
+
+def test_pictures_and_videos_are_files_that_others_read() -> None:
+    needs_viser()
+    frames = [np.full((32, 48, 3), 40 * i, dtype=np.uint8) for i in range(4)]
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(png(frames[2])))), frames[2])
+    seen_through = np.zeros((4, 4, 4), dtype=np.uint8)
+    assert (np.asarray(Image.open(io.BytesIO(png(seen_through)))) == 255).all()
+    name, data = video(frames, 10.0)
+    assert {"kinema.mp4": data[4:8], "kinema.gif": data[:4]}[name] in (b"ftyp", b"GIF8")
 
 
 def test_a_mesh_that_is_not_there_is_not_drawn() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.foundation import require
+from kinema.foundation import KinemaError, require
 
 SIZE = (720, 1280)
 """Rows and columns."""
@@ -35,6 +35,6 @@ def video(frames: Sequence[np.ndarray], rate: float) -> tuple[str, bytes]:
     stack = np.stack([frame[..., :3] for frame in frames])
     try:
         require("imageio_ffmpeg", purpose="a video", extra="viewer")
-    except Exception:
+    except KinemaError:
         return "kinema.gif", imageio.imwrite("<bytes>", stack, extension=".gif", duration=1000.0 / rate, loop=0)
     return "kinema.mp4", imageio.imwrite("<bytes>", stack, extension=".mp4", fps=rate, macro_block_size=2)
