@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kinema.description import TendonPathKind
-from kinema.foundation import Array, Pose, rotation_aligning
+from kinema.foundation import Array, Pose
 
 from . import joint_marks
 from .exhibit import Exhibit, Part
@@ -17,7 +17,7 @@ from .painted import is_endless, triangles
 from .stage import Stage
 
 _COLLISION, _INERTIA, _CENTRE = (60, 170, 90), (170, 70, 190), (245, 190, 40)
-_SITE, _SENSOR, _CONTACT, _TENDON = (220, 60, 60), (30, 150, 200), (230, 50, 40), (150, 60, 40)
+_SITE, _SENSOR, _CONTACT = (220, 60, 60), (30, 150, 200), (230, 50, 40)
 Maker = Callable[[Stage, Exhibit], list[Any]]
 
 
@@ -280,8 +280,3 @@ class Layers:
                 )
             )
         self._handles["Contacts"] = handles
-
-
-def along(direction: Array) -> Array:
-    """A quaternion that turns +z to a direction."""
-    return Pose(rotation=rotation_aligning(direction)).quaternion
