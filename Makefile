@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures judges fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures judges browser fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ pictures: setup  ## draw robots from files of all formats side by side (docs/pic
 
 judges: setup  ## write every robot of the corpus in every format and have foreign programs judge the files
 	$(BIN)/python tools/judges.py
+
+browser: setup  ## look at the viewer with Chromium (apt install chromium; pip install playwright)
+	$(BIN)/pytest tests/apps/viewer -m browser
 
 fuzz: setup  ## feed damaged files to the readers
 	$(BIN)/python tools/fuzz.py

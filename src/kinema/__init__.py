@@ -41,6 +41,8 @@ _HOME = {
 }
 _VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
+SHOWN_BY = "kinema.apps.viewer"
+"""What `Scene.show` opens."""
 
 __all__ = [
     "Diagnostic",

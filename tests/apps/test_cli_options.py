@@ -105,6 +105,7 @@ def test_the_width_that_is_asked_for_is_kept() -> None:
         ("convert", "--to", "all", "nowhere", "out"),
         ("simulate", "nowhere.urdf"),
         ("bench", "nowhere.urdf", "--device", "cpu"),
+        ("view", "nowhere.urdf"),
     ],
     ids=lambda a: a[0],
 )

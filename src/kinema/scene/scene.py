@@ -27,6 +27,7 @@ from .keyframes import state_of
 from .memory import Memory
 from .progress import Progress
 from .running import Running
+from .showing import Showing
 from .surroundings import Surroundings, medium_of
 from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
@@ -34,7 +35,7 @@ from .views import Sim, not_built
 PRECISIONS = ("single", "double")
 
 
-class Scene(Surroundings, Equalities):
+class Scene(Surroundings, Equalities, Showing):
     """Everything that is simulated together.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from . import view_command as view_command
 from .commands import app
 
 

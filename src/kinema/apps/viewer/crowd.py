@@ -1,0 +1,68 @@
+"""Many environments side by side: every link once, drawn as often as there are environments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kinema.foundation import Array
+
+from .exhibit import Exhibit
+from .glb import glb
+from .painted import painted
+from .stage import Stage
+
+MOST = 64
+
+
+class Crowd:
+    """The nodes of all environments that are shown together."""
+
+    def __init__(self, stage: Stage, count: int) -> None:
+        self.stage = stage
+        self.count = min(count, MOST)
+        span = stage.high - stage.low
+        columns = math.ceil(math.sqrt(self.count))
+        step = 1.15 * max(float(span[0]), float(span[1]), 0.4 * float(span[2]))
+        numbers = np.arange(self.count)
+        self.places = np.zeros((self.count, 3))
+        self.places[:, 0] = (numbers // columns - (columns - 1) / 2) * step
+        self.places[:, 1] = (numbers % columns - (columns - 1) / 2) * step
+        self.reach = columns * step
+        """How wide they stand [m]."""
+        self._nodes: dict[tuple[int, str], Any] = {}
+        with stage.viser.atomic():
+            for exhibit in stage.exhibits:
+                self._add(exhibit)
+
+    def _add(self, exhibit: Exhibit) -> None:
+        still = np.tile([1.0, 0.0, 0.0, 0.0], (self.count, 1))
+        for i, (link, shapes) in enumerate(exhibit.drawn().items()):
+            parts = [p for _, shape in shapes for p in painted(shape)]
+            if parts:
+                self._nodes[exhibit.number, link] = self.stage.scene.add_batched_glb(
+                    f"/crowd/{exhibit.number}/{i}", glb(parts), still, self.places
+                )
+
+    def pose(self, exhibit: Exhibit, poses: dict[str, tuple[Array, Array]]) -> None:
+        """Put the links of all environments: positions (n, 3) and quaternions (n, 4)."""
+        for link, (positions, quaternions) in poses.items():
+            node = self._nodes.get((exhibit.number, link))
+            if node is not None:
+                node.batched_positions = np.nan_to_num(positions + self.places).astype(np.float32)
+                node.batched_wxyzs = np.nan_to_num(quaternions).astype(np.float32)
+
+    def frame(self, client: Any) -> None:
+        """Look at all of them."""
+        middle = (self.stage.low + self.stage.high) / 2
+        client.camera.position = middle + np.array([0.9, -0.75, 0.6]) * self.reach
+        client.camera.look_at = middle
+
+    def remove(self) -> None:
+        """Take them away."""
+        with self.stage.viser.atomic():
+            for node in self._nodes.values():
+                node.remove()
+        self._nodes = {}

@@ -1,0 +1,198 @@
+"""The 3D side of the page: a node for every link, its shapes on it, the floor, the camera, and what is highlighted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kinema.description import Shape
+from kinema.foundation import Array, Pose
+from kinema.shapes import MeshData, merge
+
+from .exhibit import WORLD, Exhibit, Part, bounds
+from .glb import glb
+from .painted import is_endless, painted, triangles
+
+CHOSEN = (255, 140, 0)
+"""The colour of what is selected."""
+_FLOOR = {
+    "cell_color": (205, 208, 214),
+    "section_color": (168, 173, 182),
+    "plane_color": (238, 240, 243),
+    "plane_opacity": 1.0,
+    "shadow_opacity": 0.25,
+}
+_VIEW = np.array([1.0, -0.85, 0.55])
+"""The direction from which one looks first."""
+_FIELD = math.radians(40.0)
+
+
+class Stage:
+    """All exhibits, as nodes of the page."""
+
+    def __init__(self, viser: Any, exhibits: Sequence[Exhibit], *, plain: bool = False) -> None:
+        self.viser = viser
+        self.scene = viser.scene
+        self.exhibits = list(exhibits)
+        self.plain = plain
+        """Whether shadows and mirrored light are left out, for browsers without a GPU."""
+        self.on_pick: Callable[[Part], None] = lambda _: None
+        """Called with the shape that is clicked on."""
+        self.on_visual: list[Callable[[Any, Part], None]] = []
+        """Called with every node that can be seen and grabbed, when it is made."""
+        self.nodes: dict[tuple[int, str], Any] = {}
+        self.visuals: list[Any] = []
+        self._highlight: list[Any] = []
+        boxes = [box for exhibit in self.exhibits if (box := bounds(exhibit)) is not None]
+        self.low = np.min([low for low, _ in boxes], axis=0) if boxes else np.full(3, -0.5)
+        self.high = np.max([high for _, high in boxes], axis=0) if boxes else np.full(3, 0.5)
+
+    @property
+    def size(self) -> float:
+        """How large everything is [m]: the diagonal of one exhibit, of those that there are."""
+        return max(float(np.linalg.norm(self.high - self.low)) / max(len(self.exhibits), 1) ** 0.5, 1e-3)
+
+    # --------------------------------------------------------------------------------------------------- building
+
+    def build(self) -> None:
+        """Make all nodes; those of an earlier time go."""
+        with self.viser.atomic():
+            self.scene.reset()
+            self.nodes, self.visuals, self._highlight = {}, [], []
+            self.scene.set_up_direction("+z")
+            self.scene.world_axes.visible = False
+            self._light()
+            self._add_floor()
+            for exhibit in self.exhibits:
+                self._add(exhibit)
+        self.frame()
+
+    def _light(self) -> None:
+        self.scene.configure_default_lights(enabled=True, cast_shadow=not self.plain)
+        if self.plain:  # else sides that are turned away from the lamps would be black
+            sky, ground = (255, 255, 255), (185, 190, 200)
+            self.scene.add_light_hemisphere("/light", sky_color=sky, ground_color=ground, intensity=1.6)
+        self.scene.configure_environment_map(None if self.plain else "studio", environment_intensity=0.35)
+
+    def _add_floor(self) -> None:
+        """The endless planes of the files, else a floor under everything."""
+        planes = [
+            (exhibit.offset @ shape.pose, shape)
+            for exhibit in self.exhibits
+            for shape in exhibit.statics
+            if is_endless(shape) and shape.visual
+        ]
+        cell = 10.0 ** math.floor(math.log10(self.size))
+        low = min(0.0, float(self.low[2])) if self.low[2] < -1e-3 * self.size else 0.0
+        places = [pose for pose, _ in planes][:1] or [Pose.translation((0.0, 0.0, low))]
+        for i, pose in enumerate(places):
+            self.scene.add_grid(
+                f"/floor/{i}",
+                infinite_grid=True,
+                cell_size=cell / 2,
+                section_size=cell * 2,
+                fade_distance=16 * self.size,
+                fade_strength=2.0,
+                position=pose.position - 1e-3 * self.size * pose.rotation[:, 2],
+                wxyz=pose.quaternion,
+                **_FLOOR,
+            )
+
+    def _add(self, exhibit: Exhibit) -> None:
+        poses = exhibit.poses()
+        for i, (link, shapes) in enumerate({**{link: [] for link in poses}, **exhibit.drawn()}.items()):
+            pose = poses[link] if poses[link].is_finite else Pose()
+            name = f"/{exhibit.number}/{i}"
+            node = self.scene.add_frame(name, show_axes=False, position=pose.position, wxyz=pose.quaternion)
+            self.nodes[exhibit.number, link] = node
+            for j, shape in shapes:
+                self._add_visual(Part(exhibit.number, "shape", link, j), f"{name}/visual/{j}", shape)
+
+    def _add_visual(self, part: Part, name: str, shape: Shape) -> None:
+        parts = painted(shape)
+        if not parts:
+            return
+        handle = self.scene.add_glb(name, glb(parts))
+        self.visuals.append(handle)
+        self.pickable(handle, part)
+
+    def pickable(self, handle: Any, part: Part) -> None:
+        """Let a node be clicked on and dragged."""
+        handle.on_click(lambda _: self.on_pick(part))
+        for listener in self.on_visual:
+            listener(handle, part)
+
+    def under(self, exhibit: Exhibit, link: str | None) -> str:
+        """The name of a link's node; what is named below it moves with it. None for the exhibit's world."""
+        return self.nodes[exhibit.number, WORLD if link is None else link].name
+
+    # ---------------------------------------------------------------------------------------------------- moving
+
+    def pose(self, exhibit: Exhibit, poses: Mapping[str, tuple[Array, Array]]) -> None:
+        """Put links at positions and quaternions."""
+        for link, (position, quaternion) in poses.items():
+            node = self.nodes.get((exhibit.number, link))
+            if node is not None and np.isfinite(position).all() and np.isfinite(quaternion).all():
+                node.position, node.wxyz = position, quaternion
+
+    def frame(self, client: Any = None) -> None:
+        """Look at everything: new visitors from the start, or one who is here now."""
+        middle = (self.low + self.high) / 2
+        radius = max(float(np.linalg.norm(self.high - self.low)) / 2, 1e-3)
+        place = middle + _VIEW / np.linalg.norm(_VIEW) * radius * 1.12 / math.sin(_FIELD / 2)
+        right = np.cross(_VIEW, (0.0, 0.0, -1.0)) / np.linalg.norm(_VIEW[:2])
+        place, middle = place + 0.3 * radius * right, middle + 0.3 * radius * right  # where the panel is
+        camera = self.viser.initial_camera if client is None else client.camera
+        if client is None:
+            camera.near, camera.far, camera.fov = radius / 200, radius * 500, _FIELD
+        camera.position, camera.look_at = place, middle
+
+    # ----------------------------------------------------------------------------------------------- highlighting
+
+    def highlight(self, part: Part | None, color: tuple[int, int, int] = CHOSEN) -> None:
+        """Let one part shine, and no other."""
+        with self.viser.atomic():
+            for handle in self._highlight:
+                handle.remove()
+            self._highlight = [] if part is None else self.paint(part, color, "highlight")
+
+    def paint(self, part: Part, color: tuple[int, int, int], layer: str, opacity: float = 0.6) -> list[Any]:
+        """Lay a colour over a part; the nodes that do."""
+        exhibit = self.exhibits[part.exhibit]
+        link = part.name
+        if part.kind == "joint":
+            joint = exhibit.joints[part.name]
+            number = next(i for i, m in enumerate(exhibit.mechanisms) if joint in m.robot.joints)
+            link = exhibit.unique_link(number, joint.child) or exhibit.unique_link(number, joint.parent) or WORLD
+        shapes = [shape for _, shape in exhibit.drawn().get(link, [])]
+        if part.kind == "shape":
+            shapes = [exhibit.shapes(link)[part.index]]
+        meshes = [(s, mesh) for s in shapes if not is_endless(s) and (mesh := triangles(s)) is not None]
+        under = self.under(exhibit, link)
+        name = f"{under}/{layer}/{part.kind}{part.index}"
+        if not meshes:
+            return [
+                self.scene.add_frame(
+                    name, axes_length=0.15 * self.size, axes_radius=0.006 * self.size, origin_color=color
+                )
+            ]
+        joined = merge([MeshData(s.pose.apply(_grown(m, 0.002 * self.size)), m.faces) for s, m in meshes])
+        return [
+            self.scene.add_mesh_simple(
+                name, joined.vertices, joined.faces, color=color, opacity=opacity, side="double", cast_shadow=False
+            )
+        ]
+
+
+def _grown(mesh: MeshData, by: float) -> Array:
+    """Vertices moved outwards a little, so that what is laid over a surface does not flicker with it."""
+    a, b, c = (mesh.triangles()[:, i] for i in range(3))
+    normals = np.cross(b - a, c - a)
+    sums = np.zeros_like(mesh.vertices)
+    for corner in range(3):
+        np.add.at(sums, mesh.faces[:, corner], normals)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return mesh.vertices + by * sums / np.where(lengths > 0, lengths, 1.0)

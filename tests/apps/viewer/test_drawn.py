@@ -1,0 +1,116 @@
+"""What the browser is given to draw: triangles, looks, inertia boxes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+from hypothesis import given, settings, strategies as st
+from PIL import Image
+
+from kinema.apps.viewer.glb import Painted, glb
+from kinema.apps.viewer.layers import inertia_box
+from kinema.apps.viewer.painted import painted
+from kinema.apps.viewer.recording import png, video
+from kinema.description import Box, Cylinder, Mesh, Shape, Sphere, VisualMaterial, tessellate
+from kinema.foundation import Pose, rpy_to_matrix
+from kinema.read import read
+from kinema.shapes import Appearance, CornerValues, box_mass
+from kit.assets import EXAMPLES
+from kit.shown import needs_viser
+
+POSE = Pose.from_rpy([0.1, -0.2, 0.3], [0.4, 0.5, 0.6])
+
+
+def _loaded(parts: list[Painted]) -> Any:
+    scene = trimesh.load(io.BytesIO(glb(parts)), file_type="glb")
+    assert isinstance(scene, trimesh.Scene)
+    return scene.to_geometry()
+
+
+@pytest.mark.parametrize("geometry", [Box(np.array([0.1, 0.2, 0.3])), Cylinder(0.1, 0.4), Sphere(0.2)])
+def test_triangles_arrive_where_the_shape_is(geometry: Box | Cylinder | Sphere) -> None:
+    """Another reader of glTF has the surface that we meant, in the link's frame."""
+    shape = Shape(geometry=geometry, pose=POSE)
+    ours = tessellate(geometry)
+    assert ours is not None
+    expected = trimesh.Trimesh(POSE.apply(ours.vertices), ours.faces)
+    found = _loaded(painted(shape))
+    assert found.area == pytest.approx(expected.area, rel=1e-5)
+    np.testing.assert_allclose(found.bounds, expected.bounds, atol=1e-6)
+
+
+def test_normals_are_smooth_on_round_sides_and_sharp_at_edges() -> None:
+    """A cylinder's side shines as if it were round, its caps are flat: normals are those of the true surface."""
+    (part,) = painted(Shape(geometry=Cylinder(0.1, 0.4)))
+    on_side = np.abs(part.normals[:, 2]) < 0.5
+    around = part.positions[on_side] * [1.0, 1.0, 0.0]
+    np.testing.assert_allclose(part.normals[on_side], around / np.linalg.norm(around, axis=1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(np.abs(part.normals[~on_side]), [[0.0, 0.0, 1.0]] * int((~on_side).sum()), atol=1e-6)
+
+
+def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:
+    """The image is the same to the last pixel, and lies the right way up."""
+    pixels = np.arange(4 * 4 * 3, dtype=np.uint8).reshape(4, 4, 3)
+    Image.fromarray(pixels).save(tmp_path / "paint.png")
+    corners = np.array([[0, 1, 2]])
+    look = VisualMaterial(name="paint", texture=str(tmp_path / "paint.png"), metallic=0.25, roughness=0.75)
+    coordinates = (CornerValues(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), corners),)
+    mesh = Mesh(
+        vertices=np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]),
+        faces=corners,
+        appearance=Appearance(coordinates=coordinates, materials=(look,)),
+    )
+    found = _loaded(painted(Shape(geometry=mesh)))
+    visual = found.visual
+    np.testing.assert_array_equal(np.asarray(visual.material.baseColorTexture.convert("RGB")), pixels)
+    assert visual.material.metallicFactor == 0.25
+    assert visual.material.roughnessFactor == 0.75
+    order = np.argsort(found.vertices @ [1.0, 2.0, 0.0])
+    np.testing.assert_allclose(visual.uv[order], [[0, 0], [1, 0], [0, 1]], atol=1e-6)
+
+
+def test_pictures_and_videos_are_files_that_others_read() -> None:
+    needs_viser()
+    frames = [np.full((32, 48, 3), 40 * i, dtype=np.uint8) for i in range(4)]
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(png(frames[2])))), frames[2])
+    seen_through = np.zeros((4, 4, 4), dtype=np.uint8)
+    assert (np.asarray(Image.open(io.BytesIO(png(seen_through)))) == 255).all()
+    name, data = video(frames, 10.0)
+    assert {"kinema.mp4": data[4:8], "kinema.gif": data[:4]}[name] in (b"ftyp", b"GIF8")
+
+
+def test_a_mesh_that_is_not_there_is_not_drawn() -> None:
+    assert painted(Shape(geometry=Mesh(uri="gone.stl"))) == []
+
+
+def test_all_that_is_seen_of_an_example_is_drawn() -> None:
+    robot = read(EXAMPLES / "arm" / "arm.urdf")
+    assert all(painted(shape) for link in robot.links for shape in link.visuals)
+
+
+sizes = st.tuples(*[st.floats(0.01, 2.0)] * 3)
+
+
+@settings(max_examples=40)
+@given(size=sizes, mass=st.floats(0.01, 100.0), turn=st.tuples(*[st.floats(-3.0, 3.0)] * 3))
+def test_the_inertia_box_of_a_box_is_that_box(size: tuple[float, ...], mass: float, turn: tuple[float, ...]) -> None:
+    rotation = rpy_to_matrix(turn)
+    inertia = box_mass(size, density=1.0)
+    scaled = rotation @ inertia.inertia @ rotation.T * (mass / inertia.mass)
+    found = inertia_box(mass, scaled)
+    assert found is not None
+    edges, axes = found
+    np.testing.assert_allclose(np.sort(edges), np.sort(size), rtol=1e-5, atol=1e-5)
+    assert np.linalg.det(axes) == pytest.approx(1.0)
+    np.testing.assert_allclose(
+        axes @ np.diag(edges**2) @ axes.T, rotation @ np.diag(np.square(size)) @ rotation.T, atol=1e-5
+    )
+
+
+def test_an_impossible_inertia_has_no_box() -> None:
+    assert inertia_box(1.0, np.diag([1.0, 0.1, 0.1])) is None

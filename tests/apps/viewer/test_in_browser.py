@@ -1,0 +1,188 @@
+"""The viewer as people meet it: a real server, looked at with a real browser."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kinema.apps.viewer import Viewer, view
+from kit.shown import CHROMIUM, FLAGS, LEVER, needs_browser
+
+pytestmark = pytest.mark.browser
+PATIENCE = 180.0
+"""Seconds; a browser without a GPU takes its time at first."""
+
+
+def until(done: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, f"waited too long until {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    needs_browser()
+    file = tmp_path_factory.mktemp("shown") / "lever.urdf"
+    file.write_text(LEVER)
+    viewer = view(file, port=0, plain=True)
+    yield viewer
+    viewer.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    needs_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), headless=True, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def errors() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def page(viewer: Viewer, browser: Any, errors: list[str]) -> Any:
+    page = _tab(viewer, browser, errors)
+    until(lambda: _red(page) is not None, "the arm is seen")
+    close = page.locator(".mantine-Notification-closeButton")
+    if close.count():
+        close.first.click()
+    return page
+
+
+def _tab(viewer: Viewer, browser: Any, errors: list[str]) -> Any:
+    page = browser.new_page(viewport={"width": 1000, "height": 480})
+    page.set_default_timeout(1000 * PATIENCE)
+    page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    page.goto(viewer.address)
+    page.get_by_text("Simulation").wait_for()
+    return page
+
+
+def _red(page: Any) -> np.ndarray | None:
+    """The middle of all that is red [pixels: x, y], once it is really seen."""
+    from PIL import Image
+
+    pixels = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)
+    red = (pixels[..., 0] > 120) & (pixels[..., 1] < 70) & (pixels[..., 2] < 70)
+    return np.argwhere(red).mean(axis=0)[::-1] if red.sum() > 200 else None
+
+
+def _tab_of(page: Any, name: str) -> None:
+    page.get_by_role("tab", name=name).click()
+
+
+def test_it_loads_without_a_word_of_complaint(page: Any, errors: list[str]) -> None:
+    assert page.title()
+    assert errors == []
+
+
+def test_a_slider_moves_the_link(viewer: Viewer, page: Any) -> None:
+    """Where the nodes are is what forward kinematics says, and so is what the picture shows."""
+    before = _red(page)
+    _tab_of(page, "Joints")
+    value = page.locator("input.mantine-NumberInput-input").nth(1)  # the first is the speed
+    value.fill("0.9")
+    value.press("Enter")
+    until(lambda: abs(viewer.exhibits[0].values()["turn"][0] - 0.9) < 0.002, "the joint has moved")
+    angle = viewer.exhibits[0].values()["turn"][0]
+    expected = viewer.exhibits[0].description.link_poses({"turn": angle})["arm"]
+    node = viewer.stage.nodes[0, "arm"]
+    np.testing.assert_allclose(node.position, expected.position, atol=1e-9)
+    np.testing.assert_allclose(node.wxyz, expected.quaternion, atol=1e-9)
+    until(lambda: (now := _red(page)) is not None and before is not None and now[1] > before[1] + 10, "it is seen")
+
+    client = next(iter(viewer.viser.get_clients().values()))
+    wxyz = (np.sqrt(0.5), -np.sqrt(0.5), 0.0, 0.0)  # looks along +y, down is -z
+    image = client.get_render(240, 320, wxyz=wxyz, position=(0.0, -2.0, 0.0), fov=0.8, timeout=PATIENCE)
+    rows, columns = np.nonzero((image[..., 0] > 110) & (image[..., 1:3] < 80).all(axis=2))
+    middle = expected.apply([0.2, 0.0, 0.0])
+    scale = 120.0 / np.tan(0.4) / (middle[1] + 2.0 - 0.03)
+    assert columns.mean() == pytest.approx(160.0 + scale * middle[0], abs=3.0)
+    assert rows.mean() == pytest.approx(120.0 - scale * middle[2], abs=3.0)
+
+
+def test_two_tabs_see_the_same(viewer: Viewer, browser: Any, page: Any, errors: list[str]) -> None:
+    other = _tab(viewer, browser, errors)
+    _tab_of(other, "Joints")
+    value = other.locator("input.mantine-NumberInput-input").nth(1)
+    until(lambda: abs(float(value.input_value()) - 0.9) < 0.01, "the other tab has the slider there")
+    other.close()
+
+
+def test_a_layer_is_switched(viewer: Viewer, page: Any) -> None:
+    _tab_of(page, "Layers")
+    page.get_by_label("Visual", exact=True).uncheck()
+    until(lambda: _red(page) is None, "the arm is gone")
+    page.get_by_label("Visual", exact=True).check()
+    until(lambda: _red(page) is not None, "the arm is back")
+    page.get_by_label("Inertia boxes").check()
+    until(lambda: "Inertia boxes" in viewer.layers.on, "the layer is on")
+
+
+def test_a_diagnostic_highlights_its_link(viewer: Viewer, page: Any) -> None:
+    _tab_of(page, "Checks")
+    page.locator("[id^=kinema-diagnostic]").filter(has_text="heavy").first.click()
+    until(lambda: viewer.selected is not None, "something is selected")
+    assert viewer.selected is not None
+    assert (viewer.selected.kind, viewer.selected.name) == ("link", "heavy")
+    assert viewer.stage._highlight
+
+
+def test_selection_goes_both_ways(viewer: Viewer, page: Any) -> None:
+    """A click on the picture marks the link in the tree; one on the tree highlights it in the picture."""
+    _tab_of(page, "Robot")
+    place = _red(page)
+    assert place is not None
+    page.mouse.click(*place)
+    until(lambda: viewer.selected is not None and viewer.selected.name == "arm", "the arm is selected")
+    assert viewer.selected is not None
+    number = viewer.tree.parts.index(viewer.selected)
+    assert f"kinema-part-{number}" in viewer.tree._style.content
+    page.locator("[id^=kinema-part]").filter(has_text="stand").first.click()
+    until(lambda: viewer.selected is not None and viewer.selected.name == "stand", "the stand is selected")
+
+
+def test_play_moves_and_drag_pulls(viewer: Viewer, page: Any) -> None:
+    viewer.select(None)
+    page.get_by_role("button", name="Play", exact=True).click()
+    until(lambda: viewer.player.scene is not None and viewer.player.scene.time > 0.1, "it plays")
+    arm = viewer.exhibits[0].entity
+    assert arm is not None
+    page.get_by_role("button", name="Play", exact=True).hover()
+    place = _red(page)
+    assert place is not None
+    with viewer.player.lock:
+        held = float(arm.get_qpos()[0, 0])
+    page.keyboard.down("Control")
+    page.mouse.move(*place)
+    page.mouse.down()
+    page.mouse.move(place[0], place[1] - 30, steps=4)
+    page.mouse.move(place[0], place[1] - 120, steps=8)
+    until(lambda: viewer.player.pull is not None, "somebody pulls")
+    until(lambda: viewer.exhibits[0].values()["turn"][0] < held - 0.05, "the arm gives way, upwards")
+    page.mouse.up()
+    page.keyboard.up("Control")
+    until(lambda: viewer.player.pull is None, "it is let go")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    until(lambda: not viewer.player.playing, "it is paused")
+
+
+def test_a_changed_file_is_read_again(viewer: Viewer, page: Any) -> None:
+    file = Path(viewer.exhibits[0].description.source)
+    file.write_text(LEVER.replace('lower="-1.5"', 'lower="-1.25"'))
+    until(lambda: viewer.exhibits[0].joints["turn"].axes[0].lower == -1.25, "the new limits are known")
+    until(lambda: page.get_by_text("Not simulated yet").count() == 1, "the page is made anew")
