@@ -10,7 +10,7 @@ from kinema.foundation import Array
 from .launching import launch
 
 PASSES = 5
-STRENGTH = 3.0
+STRENGTH = 4.0
 """How many standard deviations two pixels may differ by and still be taken for the same."""
 _LEAST = 0.02
 """Darker surfaces are not divided by their colour in full."""

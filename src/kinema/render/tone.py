@@ -6,7 +6,7 @@ import numpy as np
 
 from kinema.foundation import Array
 
-_BRIGHT, _TARGET = 98.0, 0.85
+_BRIGHT, _TARGET = 99.5, 0.9
 """The percentile of brightness that is shown as this much, where the exposure is chosen by the picture."""
 _START = 0.76
 """From here on highlights are compressed instead of cut off."""

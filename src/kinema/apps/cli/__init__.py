@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from . import commands_render as commands_render
 from .commands import app
 
 

@@ -146,8 +146,7 @@ def spot_at(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, dire
     spot = Spot()
     spot.point = origin + hit.t * direction
     surface = surface_of(w, looks, hit)
-    row = env % looks.color.shape[0]
-    own = looks.color[row, surface]
+    own = looks.color[env % looks.color.shape[0], surface]
     n = hit.normal
     uv = wp.vec2(0.0, 0.0)
     if hit.face >= 0:
@@ -164,12 +163,12 @@ def spot_at(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, dire
         uv = uv_at(w.kind[i], w.size[i], here)
     spot.opacity = own[3]
     spot.color = wp.vec3(own[0], own[1], own[2])
-    finish = looks.finish[row, surface]
+    finish = looks.finish[env % looks.finish.shape[0], surface]
     spot.metallic = finish[0]
     spot.roughness = finish[1]
     spot.specular = finish[2]
     spot.glass = finish[3]
-    spot.emission = looks.emission[row, surface]
+    spot.emission = looks.emission[env % looks.emission.shape[0], surface]
     if looks.linear == 1:
         spot.color = light_of(spot.color)
     if looks.maps[surface, COLOR_MAP] >= 0:
