@@ -262,7 +262,7 @@ def test_colours_textures_shadows_and_environments(tmp_path) -> None:
     assert at(0, 0.05, -1.45) == pytest.approx(lit * np.array([0.5, 0.6, 0.8]), abs=3e-3)
     assert at(0, -1.0, 1.05) == pytest.approx(np.zeros(3), abs=3e-3)  # behind the box, seen from the lamp
     assert at(1, 0.05, -1.45) == pytest.approx(lit * np.array([0.2, 0.2, 0.2]), abs=3e-3)
-    for (x, y), color in {(0.7, 0.3): (1, 0, 0), (1.3, 0.3): (0, 1, 0), (0.7, -0.3): (0, 0, 1)}.items():
+    for (x, y), color in {(0.75, 0.25): (1, 0, 0), (1.25, 0.25): (0, 1, 0), (0.75, -0.25): (0, 0, 1)}.items():
         assert at(0, x, y) == pytest.approx(lit * np.array(color), abs=3e-3), (x, y)
 
 
