@@ -10,10 +10,10 @@ from kinema.foundation import Array
 from .launching import launch
 
 PASSES = 5
-STRENGTH = 4.0
+STRENGTH = 3.0
 """How many standard deviations two pixels may differ by and still be taken for the same."""
-_LEAST = 0.02
-"""Darker surfaces are not divided by their colour in full."""
+_LEAST = 0.25
+"""Darker surfaces are not divided by their colour in full: what shines on them does not depend on it."""
 
 
 def denoised(
@@ -25,17 +25,19 @@ def denoised(
     shape: tuple[int, int, int, int],
     device: Device,
 ) -> Array:
-    """The light of all pixels, (n, 3), with less noise; images one after the other."""
+    """The light of all pixels, (n, 3), with less noise; images one after the other.
+
+    The variance is that of the brightness of the light on what is seen, without its colour.
+    """
     from .kernels.denoise import smooth
 
     wp = warp()
     color = np.maximum(color, _LEAST)
-    grey = color @ [0.2126, 0.7152, 0.0722]
 
     def array(values: Array, dtype: object) -> object:
         return wp.array(np.ascontiguousarray(values, np.float32), dtype=dtype, device=device.name)
 
-    now, spread = array(light / color, wp.vec3), array(variance / grey**2, wp.float32)
+    now, spread = array(light / color, wp.vec3), array(variance, wp.float32)
     guides = [array(color, wp.vec3), array(normal, wp.vec3), array(depth, wp.float32)]
     new, new_spread = wp.zeros_like(now), wp.zeros_like(spread)
     for k in range(PASSES):

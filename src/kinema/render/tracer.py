@@ -75,7 +75,7 @@ class PathTracer:
         n = self.viewing.n_pixels
         film = Film()
         film.light, film.color, film.normal = (placed.zeros(n, wp.vec3) for _ in range(3))
-        film.square, film.depth, film.covered = (placed.zeros(n, wp.float32) for _ in range(3))
+        film.bright, film.square, film.depth, film.covered = (placed.zeros(n, wp.float32) for _ in range(4))
         self._film = film
         energy, (table, mean) = Energy(), energy_table()
         energy.table = placed.array(table.astype(np.float32), wp.vec2)
@@ -106,7 +106,7 @@ class PathTracer:
 
         placed, viewing, film, course = self.placed, self.viewing, self._film, self._course
         viewing.place()
-        for array in (film.light, film.square, film.color, film.normal, film.depth, film.covered):
+        for array in (film.light, film.bright, film.square, film.color, film.normal, film.depth, film.covered):
             array.zero_()
         placed.looks.linear = 1
         began, done = time.perf_counter(), 0
@@ -130,8 +130,8 @@ class PathTracer:
         light, color = film.light.numpy() / samples, film.color.numpy() / samples
         normal, depth = film.normal.numpy() / seen, film.depth.numpy() / seen[:, 0]
         if denoise:
-            brightness = light @ [0.2126, 0.7152, 0.0722]
-            spread = np.maximum(film.square.numpy() / samples - brightness**2, 0.0) / max(samples - 1, 1)
+            mean = film.bright.numpy() / samples
+            spread = np.maximum(film.square.numpy() / samples - mean**2, 0.0) / max(samples - 1, 1)
             light = denoised(light, spread, color, normal, depth, shape, self.placed.device)
         parts = (light, color, normal)
         return Traced(

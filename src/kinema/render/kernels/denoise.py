@@ -51,7 +51,7 @@ def smooth(
             bend = normal[i] - normal[j]
             away = wp.abs(depth[i] - depth[j]) / (0.02 * float(step) * (depth[i] + depth[j]) + 1.0e-3)
             tap = tap * wp.exp(
-                -wp.abs(off) / reach - 40.0 * wp.dot(tone, tone) - 8.0 * wp.dot(bend, bend) - away
+                -wp.abs(off) / reach - 100.0 * wp.dot(tone, tone) - 8.0 * wp.dot(bend, bend) - away
             )
             weights += tap
             total += tap * light[j]

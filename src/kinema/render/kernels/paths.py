@@ -16,8 +16,9 @@ class Film:
     """What has been gathered of all pixels: sums over samples."""
 
     light: wp.array[wp.vec3]
+    bright: wp.array[float]
+    """The brightness of the light on what is seen first, without its colour; and its square."""
     square: wp.array[float]
-    """Of the brightness."""
     color: wp.array[wp.vec3]
     """Of what is seen first, for the denoiser; like the next two."""
     normal: wp.array[wp.vec3]
@@ -117,7 +118,7 @@ def lit_by_glow(
     offset = point - spot.point
     distance = wp.length(offset)
     d = offset / wp.max(distance, 1.0e-9)
-    facing = wp.abs(wp.dot(normal, d))
+    facing = -wp.dot(normal, d)  # it shines to its outer side only
     into = wp.transpose(basis) * d
     result = wp.vec3(0.0, 0.0, 0.0)
     if into[2] > 0.0 and facing > 1.0e-6 and wp.dot(d, spot.normal) * wp.dot(basis * o, spot.normal) > 0.0:
@@ -136,8 +137,11 @@ def lit_by_glow(
 def met_glow(lamps: Lamps, spot: Spot, d: wp.vec3, t: float, instance: int, pdf: float) -> wp.vec3:
     """Light of a surface that a path came upon, weighed against having been sampled there."""
     weight = float(1.0)
-    if pdf > 0.0 and lamps.glows[instance] == 1:
-        sampled = brightness(spot.emission) / lamps.glow_total * t * t / wp.max(wp.abs(wp.dot(spot.normal, d)), 1.0e-6)
+    facing = -wp.dot(spot.normal, d)
+    if facing <= 0.0:
+        weight = 0.0
+    elif pdf > 0.0 and lamps.glows[instance] == 1:
+        sampled = brightness(spot.emission) / lamps.glow_total * t * t / wp.max(facing, 1.0e-6)
         weight = pdf * pdf / (pdf * pdf + sampled * sampled)
     return weight * spot.emission
 
@@ -192,14 +196,13 @@ def trace_paths(
         pdf = float(0.0)
         bounce = int(0)
         noted = int(0)
+        seen = wp.vec3(1.0, 1.0, 1.0)
         for _step in range(course.bounces + 16):
             if bounce <= course.bounces and wp.max(carried) > 0.0:
                 hit = nearest(w, env, time, origin, d, 1.0e30)
                 if hit.instance < 0:
                     sky = sky_light(lamps, d)
                     light += calmed(wp.cw_mul(carried, sky), bounce, course.brightest)
-                    if noted == 0:
-                        film.color[pixel] = film.color[pixel] + wp.vec3(1.0, 1.0, 1.0)
                     noted = 1
                     carried = wp.vec3(0.0, 0.0, 0.0)
                 else:
@@ -212,7 +215,7 @@ def trace_paths(
                         light += calmed(wp.cw_mul(carried, glow), bounce, course.brightest)
                         if noted == 0 and spot.glass == 0.0:
                             noted = 1
-                            film.color[pixel] = film.color[pixel] + spot.color
+                            seen = spot.color
                             film.normal[pixel] = film.normal[pixel] + spot.shading
                             film.depth[pixel] = film.depth[pixel] + hit.t
                             film.covered[pixel] = film.covered[pixel] + 1.0
@@ -247,4 +250,7 @@ def trace_paths(
                             if wp.randf(rng) > stays:
                                 carried = wp.vec3(0.0, 0.0, 0.0)
         film.light[pixel] = film.light[pixel] + light
-        film.square[pixel] = film.square[pixel] + brightness(light) * brightness(light)
+        film.color[pixel] = film.color[pixel] + seen
+        on_white = brightness(wp.cw_div(light, wp.max(seen, wp.vec3(0.25, 0.25, 0.25))))
+        film.bright[pixel] = film.bright[pixel] + on_white
+        film.square[pixel] = film.square[pixel] + on_white * on_white
