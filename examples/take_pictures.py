@@ -17,7 +17,19 @@ import numpy as np
 
 import kinema as km
 from kinema.apps.motions import swept
-from kinema.description import Box, Capsule, Cylinder, Joint, JointKind, Link, Robot, Shape, Sphere, VisualMaterial, World
+from kinema.description import (
+    Box,
+    Capsule,
+    Cylinder,
+    Joint,
+    JointKind,
+    Link,
+    Robot,
+    Shape,
+    Sphere,
+    VisualMaterial,
+    World,
+)
 from kinema.foundation import Pose, rpy_to_matrix
 from kinema.render import can_write_mp4, write_png, write_video
 from kinema.scene import Portrait, Style
@@ -68,7 +80,9 @@ def rover() -> Robot:
                 ],
             )
             place = Pose.translation([x, 0.23 * side, 0.12])
-            joints.append(Joint(name=f"{name} axle", kind=JointKind.FIXED, parent="body", child=name, parent_pose=place))
+            joints.append(
+                Joint(name=f"{name} axle", kind=JointKind.FIXED, parent="body", child=name, parent_pose=place)
+            )
             links.append(wheel)
     return Robot(name="rover", links=links, joints=joints)
 

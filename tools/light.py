@@ -139,13 +139,23 @@ def exported(stage: Stage, camera: Camera, folder: Path) -> dict:
             numbers = mesh.surface_of_face if mesh.surface_of_face is not None else np.full(len(mesh.faces), -1)
             parts = [(numbers == k, mesh.surfaces[k] if k >= 0 else Surface(specular=0.0)) for k in np.unique(numbers)]
         for faces, surface in parts:
-            thing = {"kind": geometry.kind.name, "size": geometry.size, "matrix": matrix.tolist(), **look(surface, folder)}
+            thing = {
+                "kind": geometry.kind.name,
+                "size": geometry.size,
+                "matrix": matrix.tolist(),
+                **look(surface or Surface(), folder),
+            }
             if geometry.triangles is not None:
                 thing["file"] = str(folder / f"{number}_{len(things)}.npz")
                 mesh = geometry.triangles
                 chosen = mesh.faces if faces is None else mesh.faces[faces]
-                np.savez(thing["file"], v=instance.pose.apply(mesh.vertices), f=chosen, t=mesh.uvs,
-                         n=mesh.normals @ instance.pose.rotation.T)
+                np.savez(
+                    thing["file"],
+                    v=instance.pose.apply(mesh.vertices),
+                    f=chosen,
+                    t=mesh.uvs,
+                    n=mesh.normals @ instance.pose.rotation.T,
+                )
             things.append(thing)
     pose = camera.pose
     return {
@@ -182,7 +192,7 @@ def look(surface: Surface, folder: Path) -> dict:
     return result
 
 
-THEIRS = '''
+THEIRS = """
 import json, sys, numpy as np, mitsuba as mi
 mi.set_variant("llvm_ad_rgb" if "llvm_ad_rgb" in mi.variants() else "scalar_rgb")
 T = mi.ScalarTransform4f
@@ -196,7 +206,8 @@ def bsdf(t):
 scene = {"type": "scene", "integrator": {"type": "path", "max_depth": s["depth"], "rr_depth": 50},
   "sensor": {"type": "perspective", "fov": s["fov"], "fov_axis": "y",
     "to_world": T().look_at(origin=s["eye"], target=s["target"], up=s["up"]),
-    "film": {"type": "hdrfilm", "width": job["edge"], "height": job["edge"], "rfilter": {"type": "box"}, "pixel_format": "rgb"},
+    "film": {"type": "hdrfilm", "width": job["edge"], "height": job["edge"], "pixel_format": "rgb",
+      "rfilter": {"type": "box"}},
     "sampler": {"type": "independent", "sample_count": min(job["samples"], 256)}}}
 if any(s["sky"]): scene["sky"] = {"type": "constant", "radiance": {"type": "rgb", "value": s["sky"]}}
 for i, t in enumerate(s["things"]):
@@ -210,7 +221,7 @@ for i, t in enumerate(s["things"]):
         p = mi.traverse(mesh)
         p["vertex_positions"] = a["v"].astype(np.float32).ravel(); p["faces"] = a["f"].astype(np.uint32).ravel()
         p["vertex_normals"] = a["n"].astype(np.float32).ravel()
-        uv = a["t"].astype(np.float32).copy(); p["vertex_texcoords"] = uv.ravel(); p.update()
+        uv = a["t"].astype(np.float32).copy(); uv[:, 1] = 1 - uv[:, 1]; p["vertex_texcoords"] = uv.ravel(); p.update()
         scene[f"s{i}"] = mesh; continue
     shape["b"] = bsdf(t)
     if any(t["emission"]): shape["e"] = {"type": "area", "radiance": {"type": "rgb", "value": t["emission"]}}
@@ -219,7 +230,7 @@ scene = mi.load_dict(scene)
 n = max(1, job["samples"] // 256)
 total = sum(np.array(mi.render(scene, seed=k)) for k in range(n)) / n
 np.save(sys.argv[2], total)
-'''
+"""
 
 
 def theirs(python: str, scene: dict, edge: int, samples: int, folder: Path) -> np.ndarray:

@@ -26,7 +26,7 @@ from kinema.render import (
     look_at,
     triangles,
 )
-from kinema.shapes import CornerValues, Appearance, box, sphere
+from kinema.shapes import Appearance, CornerValues, box, sphere
 
 SIZES = {
     Kind.PLANE: (0.4, 0.3, 0.0),
@@ -44,7 +44,7 @@ EDGE = 24
 
 def implicit(kind: Kind, size: tuple[float, float, float], p: np.ndarray) -> np.ndarray:
     """How far outside of a solid a point is, negative inside: another way to say what the shape is."""
-    x, y, z = size
+    x, y, _ = size
     match kind:
         case Kind.SPHERE:
             return np.linalg.norm(p, axis=-1) - x
@@ -151,7 +151,10 @@ def test_projections_see_a_rectangle_where_it_is(projection: str) -> None:
     assert (np.isfinite(images["depth"]) == hit).all()
     depth = t if projection == "fisheye" else t * (d @ -CAMERA.pose.rotation[:, 2])
     assert np.abs(images["depth"][hit] - depth[hit]).max() < 1e-4
-    assert np.abs(images["normal"][hit] - POSE.rotation[:, 2] * -np.sign(d[hit] @ POSE.rotation[:, 2])[:, None]).max() < 1e-4
+    assert (
+        np.abs(images["normal"][hit] - POSE.rotation[:, 2] * -np.sign(d[hit] @ POSE.rotation[:, 2])[:, None]).max()
+        < 1e-4
+    )
 
 
 @cache
@@ -194,7 +197,7 @@ def test_meshes_equal_rays_against_every_triangle_and_flow_is_what_moved() -> No
         flow = project(now) - project(now - moved)
         assert np.abs(images["flow"][env][hit] - flow[hit]).max() < 2e-3
     state, info = placed.vgeoms_state, placed.vgeoms_info
-    assert np.allclose(state.pos.numpy()[0, 0], POSE.position + [0.02, 0.0, 0.0], atol=1e-6)
+    assert np.allclose(state.pos.numpy()[0, 0], np.add(POSE.position, [0.02, 0.0, 0.0]), atol=1e-6)
     assert np.allclose(state.quat.numpy()[0, 0], POSE.quaternion, atol=1e-6)
     assert (info.vface_end - info.vface_start == len(mesh.faces)).all()
     assert len(placed.vverts) == len(mesh.vertices) == len(placed.uvs) == len(placed.vnormals)
@@ -284,7 +287,9 @@ def test_nothing_is_seen_in_a_white_furnace(surface: Surface) -> None:
     appearance = Appearance(normals=CornerValues(sphere(0.3, 24).vertices / 0.3, sphere(0.3, 24).faces))
     shapes = [Geometry(Kind.SPHERE, (0.3, 0.0, 0.0)), triangles(sphere(0.3, 24), appearance)]
     for shape in shapes[: 1 if surface.glass else 2]:
-        stage = Stage(instances=[Instance(geometry=shape, surface=surface)], sky=Sky(zenith=same, horizon=same, ground=same))
+        stage = Stage(
+            instances=[Instance(geometry=shape, surface=surface)], sky=Sky(zenith=same, horizon=same, ground=same)
+        )
         placed = Placed(stage, 1, find_device("cpu"))
         placed.place()
         camera = Camera(pose=look_at((0.0, -2.0, 0.5), (0.0, 0.0, 0.0)), fov=0.32)

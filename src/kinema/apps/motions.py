@@ -32,7 +32,7 @@ def keyframe_coordinates(described: Robot | World, wanted: str) -> dict[str, Arr
 
 
 def swept(described: Robot | World, start: dict[str, Array], count: int) -> list[dict[str, Pose]]:
-    """All joints to and fro around where they are, within their limits, once or twice; the last picture meets the first."""
+    """All joints to and fro around where they are, within their limits; the last picture meets the first."""
     if isinstance(described, World):
         moving = [(name, joint) for name, _, joint in described.named_joints()]
     else:

@@ -96,9 +96,7 @@ def framing(low: Array, high: Array, *, fov: float, aspect: float, azimuth: floa
         elevation: how high it stands above the horizon [rad].
     """
     middle = 0.5 * (low + high)
-    towards = np.array(
-        [np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)]
-    )
+    towards = np.array([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)])
     turned = look_at(middle + towards, middle).rotation
     corners = np.array(np.meshgrid(*zip(low - middle, high - middle, strict=True), indexing="ij")).reshape(3, -1).T
     seen = corners @ turned

@@ -39,14 +39,14 @@ def write_video(path: Path, frames: Iterable[np.ndarray], rate: float) -> int:
 def can_write_mp4() -> bool:
     """Whether the package for it is installed."""
     try:
-        require("imageio_ffmpeg", extra="viewer", purpose="writing .mp4 videos")
+        require("imageio_ffmpeg", extra="render", purpose="writing .mp4 videos")
     except KinemaError:
         return False
     return True
 
 
 def _write_mp4(path: Path, frames: Iterable[np.ndarray], rate: float) -> int:
-    library = require("imageio_ffmpeg", extra="viewer", purpose="writing .mp4 videos")
+    library = require("imageio_ffmpeg", extra="render", purpose="writing .mp4 videos")
     stream, count = iter(frames), 0
     first = next(stream, None)
     if first is None:

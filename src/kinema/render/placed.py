@@ -214,7 +214,9 @@ class Placed:
         for instance in stage.instances:
             mesh = instance.geometry.triangles
             vertex, face = self._meshes.starts.get(id(mesh), (0, 0))
-            rows.append((vertex, vertex + (len(mesh.vertices) if mesh else 0), face, face + (len(mesh.faces) if mesh else 0)))
+            rows.append(
+                (vertex, vertex + (len(mesh.vertices) if mesh else 0), face, face + (len(mesh.faces) if mesh else 0))
+            )
         ranges = np.array(rows or np.zeros((0, 4)), np.int32).reshape(-1, 4)
         numbers = np.maximum(instance_surfaces(stage, self._surfaces), 0)[: len(stage.instances)]
         return SimpleNamespace(

@@ -38,7 +38,7 @@ def _pixels(file: str) -> np.ndarray:
         with io.BytesIO(data) as source, library.open(source) as image:
             if image.width * image.height > MAX_PIXELS:
                 scale = (MAX_PIXELS / (image.width * image.height)) ** 0.5
-                image = image.resize((max(1, int(image.width * scale)), max(1, int(image.height * scale))))  # noqa: PLW2901
+                image = image.resize((max(1, int(image.width * scale)), max(1, int(image.height * scale))))
             return np.array(image.convert("RGBA"), dtype=np.uint8)
     except Exception as error:  # the library raises many types, warnings about huge images among them
         raise MeshError(f"The image cannot be read ({type(error).__name__}).") from None

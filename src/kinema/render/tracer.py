@@ -133,11 +133,12 @@ class PathTracer:
             mean = film.bright.numpy() / samples
             spread = np.maximum(film.square.numpy() / samples - mean**2, 0.0) / max(samples - 1, 1)
             light = denoised(light, spread, color, normal, depth, shape, self.placed.device)
-        parts = (light, color, normal)
         return Traced(
-            *(part.reshape(*shape, 3) for part in parts),
-            depth.reshape(shape),
-            (covered / samples).reshape(shape),
-            samples,
-            seconds,
+            light=light.reshape(*shape, 3),
+            color=color.reshape(*shape, 3),
+            normal=normal.reshape(*shape, 3),
+            depth=depth.reshape(shape),
+            covered=(covered / samples).reshape(shape),
+            samples=samples,
+            seconds=seconds,
         )

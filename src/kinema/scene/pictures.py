@@ -114,9 +114,7 @@ class Portrait:
         style = self.style
         aspect = style.resolution[0] / style.resolution[1]
         low, high = self._low, self._high
-        pose = framing(
-            low, high, fov=FOV, aspect=aspect, azimuth=style.azimuth + turn, elevation=style.elevation
-        )
+        pose = framing(low, high, fov=FOV, aspect=aspect, azimuth=style.azimuth + turn, elevation=style.elevation)
         if not self._turntable:
             return pose
         # as far away as from where the box is widest, so that the camera does not breathe
@@ -139,8 +137,7 @@ class Portrait:
             numbers = [min(start + k, count - 1) for k in range(size)]
             self._place(placed, numbers, device)
             images = take(self._mounts(numbers))
-            for image in images[: count - start]:
-                yield image
+            yield from images[: count - start]
             if progress is not None and not self.style.pathtrace:
                 progress(min(start + size, count), count)
 
@@ -157,9 +154,7 @@ class Portrait:
 
     def _cast(self, placed: Placed) -> Callable[[list[Pose]], np.ndarray]:
         edge = max(1, min(4, round(math.sqrt(self.style.samples))))
-        renderer = Renderer(
-            placed, [self._camera], self.style.resolution, images=("rgb",), samples=edge, per_env=True
-        )
+        renderer = Renderer(placed, [self._camera], self.style.resolution, images=("rgb",), samples=edge, per_env=True)
 
         def take(mounts: list[Pose]) -> np.ndarray:
             renderer.viewing.mount(mounts)

@@ -21,8 +21,8 @@ class SceneCameras:
 
     Args:
         scene: built.
-        cameras: of `kinema.render`, with `link` the row of a link (`EntityLink.idx`) or -1; or names of cameras that
-            the files have. All of those when not given.
+        cameras: of `kinema.render`, with `link` the row of a link in `scene.links` or -1; or names of cameras that the
+            files have. All of those when not given.
         resolution: width and height of the images [pixels].
         images: `rgb`, `depth`, `normal`, `segmentation`, `flow`: see `kinema.render.Renderer`.
         shadows: whether lights cast them.

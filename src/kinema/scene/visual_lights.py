@@ -22,9 +22,7 @@ def default_lamps() -> list[Lamp]:
     """What lights a scene whose files have no lights: one from the front left above, a weaker one from the right."""
     return [
         Lamp(pose=look_at((2.0, -3.0, 5.0), (0.0, 0.0, 0.0)), color=(0.72, 0.70, 0.66), radius=0.06),
-        Lamp(
-            pose=look_at((1.0, 5.0, 3.0), (0.0, 0.0, 0.0)), color=(0.16, 0.18, 0.22), radius=0.2, casts_shadow=False
-        ),
+        Lamp(pose=look_at((1.0, 5.0, 3.0), (0.0, 0.0, 0.0)), color=(0.16, 0.18, 0.22), radius=0.2, casts_shadow=False),
     ]
 
 

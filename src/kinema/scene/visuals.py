@@ -122,9 +122,7 @@ class _Dressing:
         surface = None
         if geometry.kind is not Kind.MESH or not isinstance(shape.geometry, Mesh):
             surface = self._surface(shape.material, shape, linear)
-        return [
-            Instance(geometry=geometry, surface=surface, link=link, pose=pose, entity=entity, name=shape.name)
-        ]
+        return [Instance(geometry=geometry, surface=surface, link=link, pose=pose, entity=entity, name=shape.name)]
 
     def _geometry(self, shape: Shape, linear: bool) -> Geometry | None:
         solid = primitive(shape)
@@ -134,7 +132,12 @@ class _Dressing:
         if not isinstance(own, Mesh):
             mesh = tessellate(own)
             return None if mesh is None else triangles(mesh)
-        key = (id(own.vertices) if own.vertices is not None else own.path, own.submesh, tuple(own.scale), id(shape.material))
+        key = (
+            id(own.vertices) if own.vertices is not None else own.path,
+            own.submesh,
+            tuple(own.scale),
+            id(shape.material),
+        )
         if key not in self._meshes:
             self._meshes[key] = self._mesh(shape, own, linear)
         return self._meshes[key]

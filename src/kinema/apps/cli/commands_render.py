@@ -66,7 +66,12 @@ def render(  # noqa: PLR0913, PLR0917  one for each option of the command
     samples: Annotated[
         int | None,
         typer.Option(
-            "--samples", min=1, max=65536, metavar="N", help="Rays for each pixel; else 9, or 64 paths.", show_default=False
+            "--samples",
+            min=1,
+            max=65536,
+            metavar="N",
+            help="Rays for each pixel; else 9, or 64 paths.",
+            show_default=False,
         ),
     ] = None,
     budget: Annotated[
@@ -85,9 +90,7 @@ def render(  # noqa: PLR0913, PLR0917  one for each option of the command
         float, typer.Option("--elevation", min=-89.0, max=89.0, metavar="DEG", help="How high it stands.")
     ] = 19.0,
     collision: Annotated[bool, typer.Option("--collision", help="Show the shapes that touch.")] = False,
-    device: Annotated[
-        str, typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto.")
-    ] = "auto",
+    device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto.")] = "auto",
     base: OfBase = None,
     format: Format = None,
     search_path: SearchPath = None,

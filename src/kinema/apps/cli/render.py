@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from ..motions import keyframe_coordinates, simulated, swept
 from .diagnostics_table import output_console, print_diagnostics
 from .reading import ReadSettings, named_input, read_file, report_error, status
 
+Told = Callable[[int, int], None]
+"""Is told how much is done, and of how much."""
 RAYS, PATHS = 9, 64
 """For each pixel, when the user does not say."""
 
@@ -124,7 +126,7 @@ def _film(described: Robot | World, start: dict[str, np.ndarray], options: Optio
             return swept(described, start, count)
 
 
-def _counted(frames: Iterator[np.ndarray], told, total: int) -> Iterator[np.ndarray]:  # noqa: ANN001
+def _counted(frames: Iterator[np.ndarray], told: Told, total: int) -> Iterator[np.ndarray]:
     for number, frame in enumerate(frames, 1):
         told(number, total)
         yield frame
@@ -136,12 +138,16 @@ class _progress:
     def __init__(self, what: str, total: int) -> None:
         console = Console(stderr=True)
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True,
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task(what, total=total)
 
-    def __enter__(self):  # noqa: ANN204
+    def __enter__(self) -> Told:
         self._bar.start()
         return lambda done, total: self._bar.update(self._task, completed=done, total=total)
 

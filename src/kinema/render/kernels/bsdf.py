@@ -1,8 +1,8 @@
 """How surfaces scatter light: a diffuse base under a clear rough coat, rough metal, and blends of the two.
 
 Roughness squared is the width of the microfacets (GGX); Fresnel's law is Schlick's. What the coat of the base reflects
-does not reach the base, and what facets of metal throw at each other comes back out, so that energy is conserved: a table
-holds how much light facets reflect of a direction.
+does not reach the base, and what facets of metal throw at each other comes back out, so that energy is conserved: a
+table holds how much light facets reflect of a direction.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from .records import Spot
 
 @wp.struct
 class Energy:
-    """What facets reflect in all, by roughness and cosine: the part that is multiplied by the colour seen straight on,
-    and the rest; and the same on average over all directions."""
+    """What facets reflect in all directions together."""
 
     table: wp.array2d[wp.vec2]
+    """By roughness and cosine: the part that is multiplied by what is reflected straight on, and the rest."""
     mean: wp.array[wp.vec2]
+    """On average over all directions, by roughness."""
 
 
 @wp.struct

@@ -1,4 +1,4 @@
-"""One launch for all pixels of all cameras of all environments: colours, depths, normals, what is seen, how it moved."""
+"""One launch for all pixels of all cameras of all environments: colour, depth, normal, what is seen, how it moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from .rays import is_blocked, nearest
 from .records import DIRECTIONAL, NEARBY, SPOT, Lamps, Looks, Spot, View, World, turn
 from .surfaces import spot_at
 from .views import last_pixel, pixel_ray
-
 
 EVEN = wp.constant(0.02)
 """Where two samples of a pixel differ by less, there is no edge in it."""
@@ -77,7 +76,9 @@ def lamp_color(w: World, lamps: Lamps, k: int, env: int, spot: Spot, n: wp.vec3,
 
 
 @wp.func
-def seen_color(w: World, looks: Looks, lamps: Lamps, env: int, o: wp.vec3, d: wp.vec3, clip: wp.vec2, shadows: int) -> wp.vec3:
+def seen_color(
+    w: World, looks: Looks, lamps: Lamps, env: int, o: wp.vec3, d: wp.vec3, clip: wp.vec2, shadows: int
+) -> wp.vec3:
     """The colour along a ray; through what is not opaque, the colour behind it shines."""
     result = wp.vec3(0.0, 0.0, 0.0)
     left = float(1.0)

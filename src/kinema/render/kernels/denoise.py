@@ -1,4 +1,4 @@
-"""Noise is averaged away along surfaces: wider and wider neighbourhoods, never across edges of colour, normal or depth."""
+"""Noise is averaged away along surfaces: over wider and wider neighbourhoods, never across edges of what is seen."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def smooth(
             tone = color[i] - color[j]
             bend = normal[i] - normal[j]
             away = wp.abs(depth[i] - depth[j]) / (0.02 * float(step) * (depth[i] + depth[j]) + 1.0e-3)
-            tap = tap * wp.exp(
-                -wp.abs(off) / reach - 100.0 * wp.dot(tone, tone) - 8.0 * wp.dot(bend, bend) - away
-            )
+            tap = tap * wp.exp(-wp.abs(off) / reach - 100.0 * wp.dot(tone, tone) - 8.0 * wp.dot(bend, bend) - away)
             weights += tap
             total += tap * light[j]
             spread += tap * tap * variance[j]

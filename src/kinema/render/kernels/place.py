@@ -39,9 +39,7 @@ def place_mounts(
     q = mounts.rotation[row, i]
     link = mounts.link[i]
     if link >= 0:
-        base = wp.vec3(
-            link_position[3 * link, env], link_position[3 * link + 1, env], link_position[3 * link + 2, env]
-        )
+        base = wp.vec3(link_position[3 * link, env], link_position[3 * link + 1, env], link_position[3 * link + 2, env])
         r = wp.vec4(
             link_rotation[4 * link, env],
             link_rotation[4 * link + 1, env],
