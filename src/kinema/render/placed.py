@@ -124,6 +124,10 @@ class Placed:
         looks.maps = self.array(s.maps, wp.int32)
         looks.slot_image, looks.slot_place = self.array(s.slot_image, wp.int32), self.array(s.slot_place, wp.float32)
         looks.pixels = self.array(s.pixels, wp.uint32)
+        c = np.arange(256) / 255.0
+        looks.light_of_byte = self.array(
+            np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4).astype(np.float32), wp.float32
+        )
         looks.linear = 0
         return looks
 

@@ -12,6 +12,7 @@ from kinema.backend import Device, find_device
 from kinema.description import Robot, World
 from kinema.foundation import KinemaError, Pose
 from kinema.render import (
+    STUDIO_EXPOSURE,
     Camera,
     PathTracer,
     Placed,
@@ -59,7 +60,7 @@ class Style:
     """`visual`, or `collision` for the shapes that touch."""
     device: str = "cpu"
     exposure: float | None = None
-    """What light is multiplied by; chosen by the picture when not given."""
+    """What light is multiplied by; that of the studio when not given, or chosen by the picture."""
     denoise: bool = True
 
 
@@ -90,7 +91,7 @@ class Portrait:
         self._low, self._high = self._bounds()
         furnish(self.stage, self._low, self._high, traced=style.pathtrace, lights=style.lights == "studio")
         self._camera = self._chosen_camera(shown)
-        self._exposure = style.exposure
+        self._exposure = STUDIO_EXPOSURE if style.exposure is None and style.lights == "studio" else style.exposure
 
     def _row(self, poses: LinkPoses) -> list[Pose]:
         return [poses[name] for name in self._names]

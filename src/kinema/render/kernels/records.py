@@ -66,10 +66,12 @@ class Looks:
     maps: wp.array2d[int]
     """Slots by surface and kind of map; -1 for none."""
     slot_image: wp.array2d[int]
-    """First pixel, width, height, wrap in u, wrap in v, channel, whether the numbers are of a display."""
+    """First pixel, width, height, wrap in u, wrap in v, channel."""
     slot_place: wp.array2d[float]
     """Two rows of a linear map with offsets, and the strength."""
     pixels: wp.array[wp.uint32]
+    light_of_byte: wp.array[float]
+    """The amount of light of each of the 256 numbers that a display takes."""
     linear: int
     """Whether colours are wanted in proportion to light, else as a display takes them."""
 

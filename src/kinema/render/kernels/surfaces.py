@@ -30,15 +30,6 @@ def to_light(c: float) -> float:
 
 
 @wp.func
-def to_display(c: float) -> float:
-    """The number that a display takes for an amount of light."""
-    result = 12.92 * c
-    if c > 0.0031308:
-        result = 1.055 * wp.pow(c, 1.0 / 2.4) - 0.055
-    return result
-
-
-@wp.func
 def light_of(c: wp.vec3) -> wp.vec3:
     return wp.vec3(to_light(c[0]), to_light(c[1]), to_light(c[2]))
 
@@ -65,24 +56,27 @@ def wrapped(i: int, n: int, how: int) -> int:
 
 
 @wp.func
-def texel(looks: Looks, slot: int, x: int, y: int) -> wp.vec4:
+def texel(looks: Looks, slot: int, x: int, y: int, as_light: int) -> wp.vec4:
+    """One pixel; colours as amounts of light, where asked for, because only these may be averaged."""
     width = looks.slot_image[slot, 1]
     column = wrapped(x, width, looks.slot_image[slot, 3])
     row = wrapped(y, looks.slot_image[slot, 2], looks.slot_image[slot, 4])
     value = wp.vec4(0.0, 0.0, 0.0, 0.0)
     if column >= 0 and row >= 0:
         bits = looks.pixels[looks.slot_image[slot, 0] + row * width + column]
-        value = wp.vec4(
-            float(bits & wp.uint32(255)),
-            float((bits >> wp.uint32(8)) & wp.uint32(255)),
-            float((bits >> wp.uint32(16)) & wp.uint32(255)),
-            float(bits >> wp.uint32(24)),
-        )
-    return value / 255.0
+        red = int(bits & wp.uint32(255))
+        green = int((bits >> wp.uint32(8)) & wp.uint32(255))
+        blue = int((bits >> wp.uint32(16)) & wp.uint32(255))
+        opacity = float(bits >> wp.uint32(24)) / 255.0
+        if as_light == 1:
+            value = wp.vec4(looks.light_of_byte[red], looks.light_of_byte[green], looks.light_of_byte[blue], opacity)
+        else:
+            value = wp.vec4(float(red) / 255.0, float(green) / 255.0, float(blue) / 255.0, opacity)
+    return value
 
 
 @wp.func
-def image_at(looks: Looks, slot: int, uv: wp.vec2) -> wp.vec4:
+def image_at(looks: Looks, slot: int, uv: wp.vec2, as_light: int) -> wp.vec4:
     """The image's four numbers at texture coordinates; v counts upwards, rows downwards."""
     u = looks.slot_place[slot, 0] * uv[0] + looks.slot_place[slot, 1] * uv[1] + looks.slot_place[slot, 2]
     v = looks.slot_place[slot, 3] * uv[0] + looks.slot_place[slot, 4] * uv[1] + looks.slot_place[slot, 5]
@@ -90,17 +84,19 @@ def image_at(looks: Looks, slot: int, uv: wp.vec2) -> wp.vec4:
     y = (1.0 - v) * float(looks.slot_image[slot, 2]) - 0.5
     column = int(wp.floor(x))
     row = int(wp.floor(y))
-    a = x - float(column)
-    b = y - float(row)
-    upper = wp.lerp(texel(looks, slot, column, row), texel(looks, slot, column + 1, row), a)
-    lower = wp.lerp(texel(looks, slot, column, row + 1), texel(looks, slot, column + 1, row + 1), a)
-    return wp.lerp(upper, lower, b)
+    result = wp.vec4(0.0, 0.0, 0.0, 0.0)
+    for k in range(4):
+        a = k % 2
+        b = k // 2
+        share = (1.0 - wp.abs(x - float(column + a))) * (1.0 - wp.abs(y - float(row + b)))
+        result += share * texel(looks, slot, column + a, row + b, as_light)
+    return result
 
 
 @wp.func
 def number_at(looks: Looks, slot: int, uv: wp.vec2) -> float:
     """The channel that a map is read from."""
-    value = image_at(looks, slot, uv)
+    value = image_at(looks, slot, uv, 0)
     return value[looks.slot_image[slot, 5]]
 
 
@@ -122,7 +118,7 @@ def mapped_normal(w: World, looks: Looks, hit: Hit, slot: int, uv: wp.vec2, n: w
             tangent = (d2[1] * e1 - d1[1] * e2) / area
             tangent = wp.normalize(tangent - wp.dot(tangent, n) * n)
             bitangent = wp.cross(n, tangent) * wp.sign(area)
-            m = image_at(looks, slot, uv)
+            m = image_at(looks, slot, uv, 0)
             strength = looks.slot_place[slot, 6]
             x = strength * (2.0 * m[0] - 1.0)
             y = strength * (2.0 * m[1] - 1.0)
@@ -172,11 +168,8 @@ def spot_at(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, dire
     if looks.linear == 1:
         spot.color = light_of(spot.color)
     if looks.maps[surface, COLOR_MAP] >= 0:
-        m = image_at(looks, looks.maps[surface, COLOR_MAP], uv)
-        image = wp.vec3(m[0], m[1], m[2])
-        if looks.linear == 1:
-            image = light_of(image)
-        spot.color = wp.cw_mul(spot.color, image)
+        m = image_at(looks, looks.maps[surface, COLOR_MAP], uv, looks.linear)
+        spot.color = wp.cw_mul(spot.color, wp.vec3(m[0], m[1], m[2]))
         spot.opacity = spot.opacity * m[3]
     if looks.maps[surface, OPACITY_MAP] >= 0:
         spot.opacity = spot.opacity * number_at(looks, looks.maps[surface, OPACITY_MAP], uv)
@@ -185,8 +178,8 @@ def spot_at(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, dire
     if looks.maps[surface, ROUGHNESS_MAP] >= 0:
         spot.roughness = spot.roughness * number_at(looks, looks.maps[surface, ROUGHNESS_MAP], uv)
     if looks.maps[surface, EMISSION_MAP] >= 0:
-        m = image_at(looks, looks.maps[surface, EMISSION_MAP], uv)
-        spot.emission = wp.cw_mul(spot.emission, light_of(wp.vec3(m[0], m[1], m[2])))
+        m = image_at(looks, looks.maps[surface, EMISSION_MAP], uv, 1)
+        spot.emission = wp.cw_mul(spot.emission, wp.vec3(m[0], m[1], m[2]))
     if looks.maps[surface, NORMAL_MAP] >= 0:
         n = mapped_normal(w, looks, hit, looks.maps[surface, NORMAL_MAP], uv, n)
     if looks.cutoff[surface] >= 0.0:
