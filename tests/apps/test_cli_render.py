@@ -1,4 +1,4 @@
-"""`kinema render`: pictures of files, and one clear sentence for what cannot be made. One kernel is compiled for all."""
+"""`kinema render`: pictures of files, and one clear sentence for what cannot be made."""
 
 from __future__ import annotations
 

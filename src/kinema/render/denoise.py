@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kinema.backend import Device, warp
@@ -34,7 +36,7 @@ def denoised(
     wp = warp()
     color = np.maximum(color, _LEAST)
 
-    def array(values: Array, dtype: object) -> object:
+    def array(values: Array, dtype: Any) -> Any:
         return wp.array(np.ascontiguousarray(values, np.float32), dtype=dtype, device=device.name)
 
     now, spread = array(light / color, wp.vec3), array(variance, wp.float32)

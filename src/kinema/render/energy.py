@@ -22,8 +22,8 @@ def energy_table() -> tuple[Array, Array]:
     grid = np.linspace(0.0, 1.0, CELLS)
     alpha = np.maximum(grid**2, 1e-3)[:, None, None]
     cosine = np.maximum(grid, 1e-3)[None, :, None]
-    k = np.arange(_SAMPLES)
-    r1, r2 = (k + 0.5) / _SAMPLES, (k * 0.6180339887498949) % 1.0
+    k = np.arange(_SAMPLES, dtype=np.float64)
+    r1, r2 = (k + 0.5) / _SAMPLES, np.mod(0.6180339887498949 * k, 1.0)
     seen = np.sqrt(1.0 - cosine**2)
     h = _facet(alpha, seen, cosine, r1[None, None], r2[None, None])
     both = np.clip(seen * h[0] + cosine * h[2], 0.0, 1.0)
@@ -32,7 +32,8 @@ def energy_table() -> tuple[Array, Array]:
     weight = np.where(into > 0.0, np.maximum(open_, 0.0), 0.0)
     schlick = (1.0 - both) ** 5
     table = np.stack([(weight * (1.0 - schlick)).mean(axis=-1), (weight * schlick).mean(axis=-1)], axis=-1)
-    mean = np.trapezoid(2.0 * grid[None, :, None] * table, grid, axis=1)
+    weighed = 2.0 * grid[None, :, None] * table
+    mean = 0.5 * (weighed[:, 1:] + weighed[:, :-1]).sum(axis=1) / (CELLS - 1)
     return table, mean
 
 

@@ -16,7 +16,7 @@ WHITEST = 0.9
 """What files call white is shown as white paint, which reflects four fifths of the light; all of it would look flat."""
 
 
-EXPOSURE = 0.75
+STUDIO_EXPOSURE = 0.75
 """What the light of the studio is multiplied by: white paint that faces the lamp comes out white."""
 
 
