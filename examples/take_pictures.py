@@ -36,7 +36,7 @@ from kinema.scene import Portrait, Style
 
 ROBOTS = Path(__file__).parent / "robots"
 FILES = [ROBOTS / "arm" / "arm.urdf", ROBOTS / "gripper" / "gripper.sdf", ROBOTS / "quadruped" / "quadruped.xml"]
-ARM = {"shoulder_lift_joint": -0.7, "elbow_joint": 1.3, "wrist_1_joint": 0.8}
+ARM = {"shoulder_lift_joint": -0.7, "elbow_joint": 1.3, "wrist_pitch_joint": 0.8}
 GAP = 6
 """Pixels between the pictures of a sheet."""
 
