@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
 	touch $@
 
-demo: setup  ## look at the example robots, check, convert and simulate them
+demo: setup  ## look at the example robots, check, convert, simulate and photograph them
 	@echo "== A six-joint arm with a gripper, as URDF ==" && $(BIN)/kinema info $(ROBOTS)/arm/arm.urdf
 	@echo "== The same arm, checked ==" && $(BIN)/kinema check $(ROBOTS)/arm/arm.urdf
 	@echo "== A gripper with closed loops, as SDFormat ==" && $(BIN)/kinema info $(ROBOTS)/gripper/gripper.sdf
@@ -53,6 +53,7 @@ demo: setup  ## look at the example robots, check, convert and simulate them
 	@echo "== 4,096 quadrupeds, dropped on stairs ==" && $(BIN)/python examples/drop_quadrupeds.py
 	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
+	@echo "== Pictures of four robots, and a film of the arm ==" && $(BIN)/python examples/take_pictures.py
 
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)

@@ -9,6 +9,7 @@ from .devices import (
     all_devices as all_devices,
     find_device as find_device,
     synchronise as synchronise,
+    warp as warp,
 )
 from .kernels import Arguments as Arguments, Kernel as Kernel, Roles as Roles, captured as captured
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

@@ -12,11 +12,11 @@ from kinema.shapes.builtin_images import builtin_reference
 from kinema.shapes.decompose import Decomposition, convex_parts
 from kinema.shapes.distance.field import DistanceField, distance_field, signed_distances
 from kinema.shapes.flat import THICKNESS, is_flat, thickened
-from kinema.shapes.formats.png import PictureError
+from kinema.shapes.formats.png import PictureError, color_picture
 from kinema.shapes.formats.source import LoadedMesh
 from kinema.shapes.hull import convex_hull
 from kinema.shapes.image_files import image_name, read_image, to_png
-from kinema.shapes.images import IMAGE_SUFFIXES
+from kinema.shapes.images import IMAGE_SUFFIXES, png_bytes
 from kinema.shapes.kept_arrays import Report
 from kinema.shapes.limits import MeshLimits
 from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, parse_mesh
@@ -105,6 +105,7 @@ __all__ = [
     "capsule",
     "capsule_mass",
     "check_mesh",
+    "color_picture",
     "combine",
     "cone",
     "cone_mass",
@@ -131,6 +132,7 @@ __all__ = [
     "oriented_box",
     "parse_mesh",
     "plane",
+    "png_bytes",
     "polytope",
     "read_image",
     "rough_terrain",

@@ -66,3 +66,18 @@ class Drives(enum.StrEnum):
     POSITION = "position"
     VELOCITY = "velocity"
     EFFORT = "effort"
+
+
+class Lighting(enum.StrEnum):
+    """What lights a picture."""
+
+    STUDIO = "studio"
+    FILE = "file"
+
+
+class Motion(enum.StrEnum):
+    """What moves in a video."""
+
+    SWEEP = "sweep"
+    SIMULATE = "simulate"
+    STILL = "still"

@@ -1,4 +1,4 @@
-"""Pictures in PNG files as arrays of grey, for terrain; with all 16 bits where they are there."""
+"""Pictures in PNG files as arrays: of grey with all 16 bits, for terrain, and of colours."""
 
 from __future__ import annotations
 
@@ -28,6 +28,27 @@ def grey_picture(data: bytes) -> FloatArray:
 
     Transparency is left out. Raises `PictureError` for what is no picture, is damaged, interlaced or too large.
     """
+    samples = _decoded(data)
+    return (samples[..., :-1] if samples.shape[2] in (2, 4) else samples).mean(axis=2)
+
+
+def color_picture(data: bytes) -> np.ndarray:
+    """The colours of a PNG picture with 8 bits each, shape (rows, columns, 4), row 0 on top; errors as above.
+
+    What a palette or one colour says of transparency is left out.
+    """
+    samples = _decoded(data)
+    rows, columns, channels = samples.shape
+    result = np.full((rows, columns, 4), 255, dtype=np.uint8)
+    bytes_of = np.round(255.0 * samples).astype(np.uint8)
+    result[..., :3] = bytes_of[..., :3] if channels >= 3 else bytes_of[..., :1]
+    if channels in (2, 4):
+        result[..., 3] = bytes_of[..., -1]
+    return result
+
+
+def _decoded(data: bytes) -> FloatArray:
+    """All samples from 0 to 1, shape (rows, columns, channels); palettes as the colours in them."""
     header, palette, packed = _parts(data)
     width, height, depth, color, _, _, interlace = header
     if not 0 < width * height <= MAX_PIXELS:
@@ -45,9 +66,8 @@ def grey_picture(data: bytes) -> FloatArray:
         colors = np.frombuffer(palette[: len(palette) // 3 * 3], dtype=np.uint8).reshape(-1, 3)
         if int(samples.max()) >= len(colors):
             raise PictureError("The picture uses a colour that its palette does not have.")
-        return colors[samples[..., 0]].mean(axis=2) / 255.0
-    grey = samples[..., : channels - 1] if channels in (2, 4) else samples
-    return grey.mean(axis=2) / (2.0**depth - 1)
+        return colors[samples[..., 0]] / 255.0
+    return samples / (2.0**depth - 1)
 
 
 def _parts(data: bytes) -> tuple[tuple[int, ...], bytes, bytes]:

@@ -1,0 +1,36 @@
+"""Launching a kernel over all pixels: on a CPU by several threads, because Warp uses only one there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kinema.backend import Device, n_threads, warp
+
+_PIECES = 8
+"""Shares of the work for each thread: some take longer than others."""
+_SMALL = 2048
+"""Pixels that are not worth a thread of their own."""
+
+
+def launch(kernel: Any, n: int, inputs: Sequence[Any], device: Device) -> None:
+    """Run a kernel, whose first argument is the number of the first item, for n items; on a CPU until it is done."""
+    wp = warp()
+    if not device.is_cpu:
+        wp.launch(kernel, dim=n, inputs=[0, *inputs], device=device.name)
+        return
+    threads = n_threads()
+    size = max(_SMALL, -(-n // (threads * _PIECES)))
+    starts = range(0, n, size)
+    kernel.module.load(wp.get_device("cpu"), 1)  # by one thread; not in several threads at a time
+
+    def piece(start: int) -> None:
+        wp.launch(kernel, dim=min(size, n - start), inputs=[start, *inputs], device="cpu")
+
+    if threads == 1 or len(starts) == 1:
+        for start in starts:
+            piece(start)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(piece, starts))

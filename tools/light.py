@@ -1,0 +1,273 @@
+"""The path tracer beside Mitsuba 3: the same scenes, how far the pictures are apart.
+
+    python tools/light.py --mitsuba /path/to/python [--samples 4096] [--edge 64] [--robot FILE]
+
+Mitsuba runs in a Python of its own (`pip install mitsuba`). Pictures are compared in blocks of 2 x 2 pixels, because
+both have noise: the mean difference, and the 99th percentile, each against the mean brightness around.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import kinema as km
+from kinema.backend import find_device
+from kinema.foundation import Pose, rpy_to_matrix
+from kinema.render import (
+    Camera,
+    Geometry,
+    Instance,
+    Kind,
+    PathTracer,
+    Placed,
+    Sky,
+    Stage,
+    Surface,
+    look_at,
+    write_png,
+)
+from kinema.scene import Shown, link_rows, stage_of
+
+BOUNCES = 12
+DARK = (0.0, 0.0, 0.0)
+
+
+def display(light: tuple[float, float, float]) -> tuple[float, float, float, float]:
+    """A colour of ours that reflects that much."""
+    values = [12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in light]
+    return (*values, 1.0)  # type: ignore[return-value]
+
+
+def paint(*light: float) -> Surface:
+    return Surface(color=display(light), specular=0.0)  # type: ignore[arg-type]
+
+
+def wall(surface: Surface, position: tuple[float, ...], rpy: tuple[float, ...], half: float = 1.0) -> Instance:
+    pose = Pose(np.array(position, dtype=float), rpy_to_matrix(rpy))
+    return Instance(geometry=Geometry(Kind.PLANE, (half, half, 0.0)), surface=surface, pose=pose)
+
+
+def cornell(*inside: Instance) -> Stage:
+    """A box of two metres with a red and a green wall, and a square lamp under its ceiling."""
+    white, quarter = paint(0.73, 0.73, 0.73), math.pi / 2
+    lamp = Surface(color=(0, 0, 0, 1), specular=0.0, emission=(12.0, 10.0, 7.0))
+    return Stage(
+        sky=Sky(zenith=DARK, horizon=DARK, ground=DARK),
+        instances=[
+            wall(white, (0, 0, -1), (0, 0, 0)),
+            wall(white, (0, 0, 1), (math.pi, 0, 0)),
+            wall(white, (0, 1, 0), (quarter, 0, 0)),
+            wall(paint(0.63, 0.065, 0.05), (-1, 0, 0), (0, quarter, 0)),
+            wall(paint(0.14, 0.45, 0.09), (1, 0, 0), (0, -quarter, 0)),
+            wall(lamp, (0, 0, 0.98), (math.pi, 0, 0), 0.35),
+            *inside,
+        ],
+    )
+
+
+def ball(surface: Surface, x: float, y: float, z: float, radius: float) -> Instance:
+    return Instance(
+        geometry=Geometry(Kind.SPHERE, (radius, 0.0, 0.0)), surface=surface, pose=Pose.translation([x, y, z])
+    )
+
+
+def scenes(robot: Path | None) -> dict[str, tuple[Stage, Camera]]:
+    front = Camera(pose=look_at((0.0, -3.4, 0.0), (0.0, 0.0, 0.0)), fov=0.75)
+    white, grey = paint(0.73, 0.73, 0.73), (0.8, 0.8, 0.8)
+    metal = Surface(color=display((0.7, 0.7, 0.7)), metallic=1.0, roughness=0.25)
+    glossy = Stage(
+        sky=Sky(zenith=grey, horizon=grey, ground=grey),
+        instances=[
+            wall(metal, (0, 0, 0), (0, 0, 0), 3.0),
+            ball(paint(0.6, 0.2, 0.1), -0.6, 0.0, 0.5, 0.5),
+            ball(paint(0.1, 0.2, 0.6), 0.6, 0.3, 0.4, 0.4),
+        ],
+    )
+    found = {
+        "Cornell box": (cornell(ball(white, -0.4, 0.2, -0.6, 0.4), ball(white, 0.45, -0.2, -0.7, 0.3)), front),
+        "glass sphere": (cornell(ball(Surface(color=(1, 1, 1, 1), glass=1.5), 0.0, 0.0, -0.45, 0.5)), front),
+        "glossy floor": (glossy, Camera(pose=look_at((0.3, -3.0, 1.2), (0.0, 0.0, 0.3)), fov=0.7)),
+    }
+    if robot is not None:
+        found["textured robot"] = textured(robot)
+    return found
+
+
+def textured(file: Path) -> tuple[Stage, Camera]:
+    """A robot on a floor under an even sky, matt all over; its links as they are in the file."""
+    described = km.read(file)
+    poses = described.link_poses()
+    names = list(poses)
+    stage = stage_of([Shown(description=described, links={name: i for i, name in enumerate(names)})])
+    for instance in stage.instances:  # into the world, so that both renderers get the same
+        instance.pose = poses[names[instance.link]] @ instance.pose if instance.link >= 0 else instance.pose
+        instance.link = -1
+        own = instance.geometry.triangles
+        for surface in [instance.surface] if instance.surface else (own.surfaces if own else []):
+            surface.specular, surface.metallic = 0.0, 0.0
+    stage.n_links = 0
+    low, high = stage.bounds()
+    middle, far = 0.5 * (low + high), float(np.linalg.norm(high - low))
+    stage.instances.append(wall(paint(0.5, 0.5, 0.5), (*middle[:2], low[2]), (0, 0, 0), 3 * far))
+    stage.lamps, stage.sky = [], Sky(zenith=(1.0, 1.0, 1.0), horizon=(1.0, 1.0, 1.0), ground=(1.0, 1.0, 1.0))
+    return stage, Camera(pose=look_at(middle + far * np.array([0.9, -1.0, 0.6]), middle), fov=0.7)
+
+
+def ours(stage: Stage, camera: Camera, edge: int, samples: int) -> np.ndarray:
+    placed = Placed(stage, 1, find_device("cpu"))
+    placed.place(*(link_rows([[]], "cpu") if stage.n_links else (None, None)))
+    tracer = PathTracer(placed, [camera], (edge, edge), bounces=BOUNCES, brightest=0.0, seed=1)
+    return tracer.trace(samples, denoise=False).light[0, 0]
+
+
+def exported(stage: Stage, camera: Camera, folder: Path) -> dict:
+    """The scene as Mitsuba takes it: rectangles, spheres, meshes in files."""
+    things = []
+    for number, instance in enumerate(stage.instances):
+        geometry = instance.geometry
+        matrix = instance.pose.matrix
+        parts = [(None, instance.surface)]
+        if geometry.triangles is not None and instance.surface is None:
+            mesh = geometry.triangles
+            numbers = mesh.surface_of_face if mesh.surface_of_face is not None else np.full(len(mesh.faces), -1)
+            parts = [(numbers == k, mesh.surfaces[k] if k >= 0 else Surface(specular=0.0)) for k in np.unique(numbers)]
+        for faces, surface in parts:
+            thing = {
+                "kind": geometry.kind.name,
+                "size": geometry.size,
+                "matrix": matrix.tolist(),
+                **look(surface or Surface(), folder),
+            }
+            if geometry.triangles is not None:
+                thing["file"] = str(folder / f"{number}_{len(things)}.npz")
+                mesh = geometry.triangles
+                chosen = mesh.faces if faces is None else mesh.faces[faces]
+                np.savez(
+                    thing["file"],
+                    v=instance.pose.apply(mesh.vertices),
+                    f=chosen,
+                    t=mesh.uvs,
+                    n=mesh.normals @ instance.pose.rotation.T,
+                )
+            things.append(thing)
+    pose = camera.pose
+    return {
+        "things": things,
+        "sky": stage.sky.zenith,
+        "eye": pose.position.tolist(),
+        "target": (pose.position - pose.rotation[:, 2]).tolist(),
+        "up": pose.rotation[:, 1].tolist(),
+        "fov": math.degrees(camera.fov),
+        "depth": BOUNCES + 1,
+    }
+
+
+def look(surface: Surface, folder: Path) -> dict:
+    from kinema.foundation import Diagnostics
+    from kinema.render.textures import load_images
+
+    light = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in surface.color[:3]]
+    result = {
+        "color": light,
+        "metallic": surface.metallic,
+        "roughness": surface.roughness,
+        "glass": surface.glass,
+        "emission": surface.emission,
+    }
+    if "color" in surface.maps:
+        file = surface.maps["color"].file
+        target = folder / f"{abs(hash((file, surface.color)))}.png"
+        pixels = load_images([file], Diagnostics())[file][..., :3] / 255.0
+        bright = np.where(pixels <= 0.04045, pixels / 12.92, ((pixels + 0.055) / 1.055) ** 2.4) * light
+        dark = np.where(bright <= 0.0031308, 12.92 * bright, 1.055 * bright ** (1 / 2.4) - 0.055)
+        write_png(target, np.round(255.0 * dark).astype(np.uint8))
+        result["image"] = str(target)
+    return result
+
+
+THEIRS = """
+import json, sys, numpy as np, mitsuba as mi
+mi.set_variant("llvm_ad_rgb" if "llvm_ad_rgb" in mi.variants() else "scalar_rgb")
+T = mi.ScalarTransform4f
+job = json.load(open(sys.argv[1])); s = job["scene"]
+def bsdf(t):
+    rgb = {"type": "rgb", "value": t["color"]}
+    if t.get("image"): rgb = {"type": "bitmap", "filename": t["image"]}
+    if t["glass"]: return {"type": "dielectric", "int_ior": t["glass"], "ext_ior": 1.0}
+    if t["metallic"]: return {"type": "principled", "base_color": rgb, "metallic": 1.0, "roughness": t["roughness"]}
+    return {"type": "twosided", "b": {"type": "diffuse", "reflectance": rgb}}
+scene = {"type": "scene", "integrator": {"type": "path", "max_depth": s["depth"], "rr_depth": 50},
+  "sensor": {"type": "perspective", "fov": s["fov"], "fov_axis": "y",
+    "to_world": T().look_at(origin=s["eye"], target=s["target"], up=s["up"]),
+    "film": {"type": "hdrfilm", "width": job["edge"], "height": job["edge"], "pixel_format": "rgb",
+      "rfilter": {"type": "box"}},
+    "sampler": {"type": "independent", "sample_count": min(job["samples"], 256)}}}
+if any(s["sky"]): scene["sky"] = {"type": "constant", "radiance": {"type": "rgb", "value": s["sky"]}}
+for i, t in enumerate(s["things"]):
+    m = T(np.array(t["matrix"]))
+    if t["kind"] == "PLANE": shape = {"type": "rectangle", "to_world": m @ T().scale([t["size"][0], t["size"][1], 1])}
+    elif t["kind"] == "SPHERE": shape = {"type": "sphere", "to_world": m @ T().scale(t["size"][0])}
+    else:
+        a = np.load(t["file"])
+        mesh = mi.Mesh("m", len(a["v"]), len(a["f"]), has_vertex_normals=True, has_vertex_texcoords=True,
+                       props=(lambda p: (p.__setitem__("b", mi.load_dict(bsdf(t))), p)[1])(mi.Properties()))
+        p = mi.traverse(mesh)
+        p["vertex_positions"] = a["v"].astype(np.float32).ravel(); p["faces"] = a["f"].astype(np.uint32).ravel()
+        p["vertex_normals"] = a["n"].astype(np.float32).ravel()
+        uv = a["t"].astype(np.float32).copy(); uv[:, 1] = 1 - uv[:, 1]; p["vertex_texcoords"] = uv.ravel(); p.update()
+        scene[f"s{i}"] = mesh; continue
+    shape["b"] = bsdf(t)
+    if any(t["emission"]): shape["e"] = {"type": "area", "radiance": {"type": "rgb", "value": t["emission"]}}
+    scene[f"s{i}"] = shape
+scene = mi.load_dict(scene)
+n = max(1, job["samples"] // 256)
+total = sum(np.array(mi.render(scene, seed=k)) for k in range(n)) / n
+np.save(sys.argv[2], total)
+"""
+
+
+def theirs(python: str, scene: dict, edge: int, samples: int, folder: Path) -> np.ndarray:
+    job, script, out = folder / "job.json", folder / "theirs.py", folder / "theirs.npy"
+    job.write_text(json.dumps({"scene": scene, "edge": edge, "samples": samples}))
+    script.write_text(THEIRS)
+    subprocess.run([python, str(script), str(job), str(out)], check=True)
+    return np.load(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mitsuba", required=True)
+    parser.add_argument("--samples", type=int, default=4096)
+    parser.add_argument("--edge", type=int, default=64)
+    parser.add_argument("--robot", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--keep", type=Path, help="where pictures go")
+    options = parser.parse_args()
+    print("| scene | mean difference | 99th percentile |\n|---|---|---|")
+    for name, (stage, camera) in scenes(options.robot).items():
+        if options.only not in name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            scene = exported(stage, camera, Path(folder))
+            a = ours(stage, camera, options.edge, options.samples)
+            b = theirs(options.mitsuba, scene, options.edge, options.samples, Path(folder))
+        if options.keep:
+            from kinema.render import developed
+
+            write_png(options.keep / f"{name}.png", np.concatenate([developed(x, 0.8) for x in (a, b)], axis=1))
+        blocks = [x.mean(axis=2).reshape(options.edge // 2, 2, options.edge // 2, 2).mean(axis=(1, 3)) for x in (a, b)]
+        scale = np.maximum(blocks[1], 0.1 * blocks[1].mean())
+        off = np.abs(blocks[0] - blocks[1]) / scale
+        mean = abs(blocks[0].mean() / blocks[1].mean() - 1)
+        print(f"| {name} | {100 * mean:.2f} % | {100 * np.percentile(off, 99):.2f} % |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
