@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Severity as Severity,
         WriteError as WriteError,
     )
+    from kinema.plan import Kinematics as Kinematics, ik as ik
     from kinema.read import read as read
     from kinema.scene import Entity as Entity, Scene as Scene
     from kinema.write import Loss as Loss, LossReport as LossReport, write as write
@@ -30,6 +31,7 @@ _HOME = {
     "Diagnostics": "kinema.foundation",
     "Entity": "kinema.scene",
     "KinemaError": "kinema.foundation",
+    "Kinematics": "kinema.plan",
     "Loss": "kinema.write",
     "LossReport": "kinema.write",
     "ReadError": "kinema.foundation",
@@ -38,15 +40,18 @@ _HOME = {
     "Severity": "kinema.foundation",
     "World": "kinema.description",
     "WriteError": "kinema.foundation",
+    "ik": "kinema.plan",
 }
 _VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
+_PACKAGES = ("plan",)
 
 __all__ = [
     "Diagnostic",
     "Diagnostics",
     "Entity",
     "KinemaError",
+    "Kinematics",
     "Loss",
     "LossReport",
     "ReadError",
@@ -56,6 +61,8 @@ __all__ = [
     "World",
     "WriteError",
     "check",
+    "ik",
+    "plan",
     "read",
     "write",
 ]
@@ -64,7 +71,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _VERBS:
+    if name in _VERBS or name in _PACKAGES:
         return importlib.import_module(f"kinema.{name}")
     raise AttributeError(f"module 'kinema' has no attribute {name!r}")
 
