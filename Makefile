@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks judges fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks judges fuzz reach clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ judges: setup  ## write every robot of the corpus in every format and have forei
 
 fuzz: setup  ## feed damaged files to the readers
 	$(BIN)/python tools/fuzz.py
+
+reach: setup  ## measure inverse kinematics beside Pinocchio, and fail below the mark
+	$(BIN)/python tools/inverse_kinematics.py
 
 clean:  ## remove caches and builds (not .venv)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis

@@ -14,11 +14,11 @@ from kinema.compile import Part, compile_model
 from kinema.description import Robot, World
 from kinema.foundation import Array, Diagnostics, KinemaError
 from kinema.model import Model
-from kinema.sim import Answers
+from kinema.sim import Answers, Solutions
 
 from .arguments import common_length, index, rows
 from .operational import operational_forces
-from .solving import Solutions, Solving
+from .solving import Solving
 
 PRECISIONS = ("single", "double")
 
@@ -92,7 +92,7 @@ class Kinematics:
         return self._answers.poses(self._qpos(qpos))
 
     def jacobian(self, qpos: Any, link: str | int) -> Array:
-        """Velocity of a link's origin by each joint velocity, (n, 6, n_dofs): linear rows, then angular, in the world."""
+        """Velocity of a link's origin by each joint velocity, (n, 6, n_dofs): linear rows, then angular."""
         return self._answers.jacobian(self._qpos(qpos), self._link(link))[0]
 
     def mass_matrix(self, qpos: Any) -> Array:
@@ -114,7 +114,7 @@ class Kinematics:
         """What holds the robot's weight at rest [N, N m], (n, n_dofs); springs of joints not counted."""
         return self._answers.holding_forces(self._qpos(qpos))
 
-    def operational_space(  # noqa: PLR0913  a controller has that many inputs
+    def operational_space(
         self,
         qpos: Any,
         qvel: Any,
@@ -160,7 +160,7 @@ class Kinematics:
 
         Args:
             link: a link, or several.
-            pos: where its origin is to be in the world [m], (3,) or (n, 3); of several links a list, None for any place.
+            pos: where its origin is to be in the world [m], (3,) or (n, 3); of several links a list, None for any.
             quat: how it is to be turned (w, x, y, z), likewise.
             init_qpos: where to start, (n_qs,) or (n, n_qs); None for what the file shows.
             dofs: the joints or degrees of freedom that may move; None for all that move these links.

@@ -15,20 +15,19 @@ from kinema.sim import (
     METHODS,
     AxisGoal,
     CenterGoal,
-    Found as Solutions,
     Goal,
     InverseKinematics,
     LookGoal,
     OrientationGoal,
     PositionGoal,
     Search,
+    Solutions,
 )
 
 from .arguments import common_length, index, rows, unit_rows
 
 TURNS_WEIGH = 0.1
 """A radian against a metre, squared: what matters while not everything is reached yet."""
-Solutions = Solutions
 
 
 @dataclass(slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
 from kinema.backend import find_device
 from kinema.model import Model
-from kinema.plan import Solutions, Solving, rows
+from kinema.plan import Solving, rows
 from kinema.sim import Answers
 
 from .batches import Index, environments
@@ -34,19 +34,9 @@ class Reaching:
     def _links(self, links_idx: Any, what: str) -> Index:
         raise NotImplementedError
 
-    @overload
-    def inverse_kinematics(
-        self, link: Any = None, pos: Any = None, quat: Any = None, *, return_error: Literal[True], **how: Any
-    ) -> Solutions: ...
-
-    @overload
     def inverse_kinematics(
         self, link: Any = None, pos: Any = None, quat: Any = None, *, return_error: bool = False, **how: Any
-    ) -> np.ndarray: ...
-
-    def inverse_kinematics(
-        self, link: Any = None, pos: Any = None, quat: Any = None, *, return_error: bool = False, **how: Any
-    ) -> np.ndarray | Solutions:
+    ) -> Any:
         """Coordinates at which a link is where it should be, (n_envs, n_qs); `set_qpos` or control goes there.
 
         Args:
@@ -71,12 +61,12 @@ class Reaching:
         *,
         return_error: bool = False,
         **how: Any,
-    ) -> np.ndarray | Solutions:
+    ) -> Any:
         """The same for several links at once; `poss` and `quats` have an entry for each, or None for any."""
         poss, quats = (x if x is not None else [None] * len(links) for x in (poss, quats))
         return self._solve(list(links), list(poss), list(quats), return_error, **how)
 
-    def _solve(  # noqa: PLR0913
+    def _solve(
         self,
         links: list[Any],
         poss: list[Any],
@@ -87,7 +77,7 @@ class Reaching:
         dofs_idx: Any = None,
         envs_idx: Any = None,
         **how: Any,
-    ) -> np.ndarray | Solutions:
+    ) -> Any:
         running = self.scene.running
         start = self.get_qpos(envs_idx) if init_qpos is None else init_qpos
         dofs = None if dofs_idx is None else [int(d) for d in self._dofs(dofs_idx, "inverse_kinematics")]
@@ -97,7 +87,9 @@ class Reaching:
         found = self._solving.solve(links, poss, quats, start, dofs=dofs, **how)
         return found if return_error else found.qpos.astype(running.memory.dtype)
 
-    def forward_kinematics(self, qpos: Any, links_idx: Any = None, envs_idx: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def forward_kinematics(
+        self, qpos: Any, links_idx: Any = None, envs_idx: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Where links would be at some coordinates: positions [m], (n, n_links, 3), and quaternions, (n, n_links, 4).
 
         Of coordinates for all environments, `envs_idx` takes some.

@@ -13,7 +13,12 @@ from .kinematics.goals import (
     OrientationGoal as OrientationGoal,
     PositionGoal as PositionGoal,
 )
-from .kinematics.solver import METHODS as METHODS, Found as Found, InverseKinematics as InverseKinematics, Search as Search
+from .kinematics.solver import (
+    METHODS as METHODS,
+    InverseKinematics as InverseKinematics,
+    Search as Search,
+    Solutions as Solutions,
+)
 from .lower.condition import Inertias as Inertias, dof_inertias as dof_inertias, perturbed as perturbed
 from .lower.plan import EMISSIONS as EMISSIONS
 from .lower.programs import step_program as step_program

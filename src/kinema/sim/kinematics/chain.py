@@ -1,4 +1,4 @@
-"""What moves some links: the frames on the way to them, the degrees of freedom that may move, and what follows those."""
+"""What moves some links: the frames on the way to them, the degrees of freedom that may move, and what follows."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A lane has a list of targets, and takes the next one as soon as it is done with one, so that lanes do not wait for each
 other. A step minimises |J x - e|^2 + damping |x|^2, with what is missing e and its Jacobian J. The damping has a part
 that shrinks with what is missing: far away that is a gradient step, which is safe, near by it is Gauss and Newton's,
-which is fast. Degrees of freedom at a limit that are pushed against it are left out. What a posture asks for enters with
-the damping as its weight: it acts where the goals leave freedom, and nowhere else.
+which is fast. Degrees of freedom at a limit that are pushed against it are left out. What a posture asks for enters
+with the damping as its weight: it acts where the goals leave freedom, and nowhere else.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ STALLED = 0.95
 """A step that leaves more than this of the cost has gained nothing."""
 PATIENCE = 4.0
 """Steps without a gain after which another start is tried."""
+TINY = 1e-20
+SETTLED = 2e-3
+"""The largest shift of a step [rad or m] after which a posture counts as reached."""
+Matrix = dict[tuple[int, int], Value]
+"""The entries below the diagonal, and on it, of what is not zero."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,11 +98,13 @@ class _Descent:
         number, taken, attempt, before, idle, steps, *q = state
         at, first = Posture(self.chain, q), number * float(self.record.size)
         matrix, slope, cost, errors = self._normal_equations(at, first)
-        shift = self._shift(at, matrix, slope, cost, first)
+        shift = self._shift(at, matrix, slope, cost, taken, first)
         arrived = self._arrived(errors, taken, shift)
         after = at.advanced(shift, *self._bounds())
         idle = trace.select(STALLED * before, cost, idle + 1.0, 0.0)
-        stuck = trace.select(idle, PATIENCE, trace.select(taken, self._shared("n_steps"), 0.0, 1.0), 1.0)
+        stuck = trace.select(taken, self._shared("n_steps"), 0.0, 1.0)
+        if not self.record.posture:  # which takes its time beside the goals
+            stuck = trace.select(idle, PATIENCE, stuck, 1.0)
         going = [number, taken + 1.0, attempt, cost, idle, steps + 1.0, *after]
         ended = self.recorder.where(
             "an attempt ends",
@@ -158,11 +165,9 @@ class _Descent:
 
     # ------------------------------------------------------------------------------------------------------- a step
 
-    def _normal_equations(
-        self, at: Posture, first: Value
-    ) -> tuple[dict[tuple[int, int], Value], dict[int, Value], Value, list[Value]]:
+    def _normal_equations(self, at: Posture, first: Value) -> tuple[Matrix, dict[int, Value], Value, list[Value]]:
         """J^T J and J^T e, the cost, and the largest errors of places and of angles."""
-        matrix: dict[tuple[int, int], Value] = {}
+        matrix: Matrix = {}
         slope: dict[int, Value] = dict.fromkeys(self.chain.free, 0.0)
         cost: Value = 0.0
         squares: list[Value] = [0.0, 0.0]
@@ -187,12 +192,13 @@ class _Descent:
         return lower, upper
 
     def _shift(
-        self, at: Posture, matrix: dict[tuple[int, int], Value], slope: dict[int, Value], cost: Value, first: Value
+        self, at: Posture, matrix: Matrix, slope: dict[int, Value], cost: Value, taken: Value, first: Value
     ) -> dict[int, Value]:
         """How far each free degree of freedom goes."""
         damping = self._shared("damping") + self._shared("slope") * cost
         if self.record.posture:
-            slope = self._with_posture(at, slope, damping, first)
+            left = trace.maximum(1.0 - taken / self._shared("n_steps"), 0.0)  # in the end only the goals count
+            slope = self._with_posture(at, slope, damping * left * self._shared("posture_gain"), first)
         lower, upper = self._bounds()
         moves = {d: self._moves(at, d, slope[d], lower[d], upper[d]) for d in self.chain.free}
         masked = {(i, j): x if i == j else x * (moves[i] * moves[j]) for (i, j), x in matrix.items()}
@@ -214,22 +220,15 @@ class _Descent:
         below = trace.select(lower, q, 1.0, trace.select(slope, 0.0, 0.0, 1.0))
         return trace.select(q, upper, below, trace.select(0.0, slope, 0.0, below))
 
-    def _with_posture(
-        self, at: Posture, slope: dict[int, Value], damping: Value, first: Value
-    ) -> dict[int, Value]:
+    def _with_posture(self, at: Posture, slope: dict[int, Value], pull: Value, first: Value) -> dict[int, Value]:
         """What the posture asks for, beside the goals."""
-        pull, result = damping * self._shared("posture_gain"), dict(slope)
+        result = dict(slope)
         for i, dof in enumerate(self.chain.free):
             place = int(self.chain.model.dofs.q_idx[dof])
             if place >= 0:
                 wished = self.recorder.read(TASKS, self.record.wished + i, first)
                 result[dof] = result[dof] + pull * (wished - at.q[place])
         return result
-
-
-TINY = 1e-20
-SETTLED = 2e-3
-"""The largest shift of a step [rad or m] after which a posture counts as reached."""
 
 
 def _larger(a: Value, b: Value) -> Value:
@@ -248,9 +247,7 @@ def restarted(chain: Chain) -> set[int]:
     return found
 
 
-def solved(
-    matrix: dict[tuple[int, int], Value], right: dict[int, Value], damping: Value
-) -> dict[int, Value]:
+def solved(matrix: Matrix, right: dict[int, Value], damping: Value) -> dict[int, Value]:
     """Solve (A + damping) x = b for a symmetric A, given below its diagonal.
 
     The last rows are eliminated first: between branches of a tree there is nothing, and so it stays.

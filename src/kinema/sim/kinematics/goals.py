@@ -11,7 +11,7 @@ from kinema import trace
 from kinema.foundation import Array, KinemaError
 from kinema.trace import Value
 
-from ..rigid.kinematics import Pose, Twist
+from ..rigid.kinematics import Twist, twist_at
 from ..sweeps.maths import (
     Vector,
     add,
@@ -52,7 +52,8 @@ class Goal:
     size = 3
     turns = False
     """Whether what is missing is an angle."""
-    link_idx: int | None = None
+    link_idx: int = -1
+    """The link that it is about, if it is about one."""
     whole = False
     """Whether it depends on everything that moves."""
 
@@ -65,7 +66,6 @@ class Goal:
 class PositionGoal(Goal):
     """A point of a link is at a place of the world."""
 
-    link_idx: int
     point: tuple[float, ...] = (0.0, 0.0, 0.0)
     """In the link [m]."""
     mask: tuple[bool, ...] = (True, True, True)
@@ -75,9 +75,7 @@ class PositionGoal(Goal):
         """By the vector to the place."""
         here = at.point(self.link_idx, self.point)
         moved = at.columns(_frame_of(at, self.link_idx), here)
-        return Off(
-            self._rows(sub(told, here)), {dof: self._rows(column.linear) for dof, column in moved.items()}
-        )
+        return Off(self._rows(sub(told, here)), {dof: self._rows(column.linear) for dof, column in moved.items()})
 
     def _rows(self, vector: Vector) -> list[Value]:
         return [x for x, wanted in zip(vector, self.mask, strict=True) if wanted]
@@ -87,7 +85,6 @@ class PositionGoal(Goal):
 class OrientationGoal(Goal):
     """A link is turned as a quaternion (w, x, y, z) says."""
 
-    link_idx: int
     size = 4
     turns = True
 
@@ -104,7 +101,6 @@ class OrientationGoal(Goal):
 class AxisGoal(Goal):
     """One axis of a link points where that of a quaternion (w, x, y, z) does; the turn about it does not matter."""
 
-    link_idx: int
     axis: int = 2
     size = 4
     turns = True
@@ -121,7 +117,6 @@ class AxisGoal(Goal):
 class LookGoal(Goal):
     """An axis through a point of a link points at a place of the world."""
 
-    link_idx: int
     axis: tuple[float, ...] = (0.0, 0.0, 1.0)
     """A unit vector in the link."""
     point: tuple[float, ...] = (0.0, 0.0, 0.0)
@@ -164,18 +159,12 @@ class CenterGoal(Goal):
             pose, middle = at.where[node.index], scale(1.0 / masses[node.index], moments[node.index])
             share = masses[node.index] / total
             for dof, own in zip(node.dofs, at.moves[node.index], strict=True):
-                moved = _moved_at(pose, own, middle)
+                moved = twist_at(pose, own, middle)
                 at.add_column(found, dof, Twist(moved.angular, scale(share, moved.linear)))
         return Off(self._rows(sub(told, center)), {dof: self._rows(x.linear) for dof, x in found.items()})
 
     def _rows(self, vector: Vector) -> list[Value]:
         return [x for x, wanted in zip(vector, self.mask, strict=True) if wanted]
-
-
-def _moved_at(pose: Pose, own: Twist, point: Vector) -> Twist:
-    from ..rigid.kinematics import twist_at
-
-    return twist_at(pose, own, point)
 
 
 def _carried(at: Posture) -> tuple[list[float], list[Vector]]:

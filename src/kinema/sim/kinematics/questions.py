@@ -115,4 +115,6 @@ def forces(model: Model) -> Question:
 
         s.each_frame("what it takes", body)
 
-    return Question({"force that it takes": (Owner.DOF, 1), "force that holds": (Owner.DOF, 1), ASKED: (Owner.DOF, 1)}, run)
+    return Question(
+        {"force that it takes": (Owner.DOF, 1), "force that holds": (Owner.DOF, 1), ASKED: (Owner.DOF, 1)}, run
+    )

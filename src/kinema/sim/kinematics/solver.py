@@ -58,7 +58,7 @@ METHODS: dict[str, dict[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Solutions:
     """What inverse kinematics found, a row for each target."""
 
     qpos: Array
@@ -91,7 +91,7 @@ class InverseKinematics:
     ) -> None:
         if not goals:
             raise KinemaError("inverse kinematics: nothing is asked for")
-        links = [g.link_idx for g in goals if g.link_idx is not None]
+        links = [g.link_idx for g in goals if g.link_idx >= 0]
         self.model = model
         self.device = device
         self.precision = precision
@@ -108,9 +108,7 @@ class InverseKinematics:
         self._memory: Arena | None = None
         self._restarts: tuple[int, Array] | None = None
 
-    def solve(
-        self, targets: Sequence[Array], qpos: Array, search: Search, posture: Array | None = None
-    ) -> Found:
+    def solve(self, targets: Sequence[Array], qpos: Array, search: Search, posture: Array | None = None) -> Solutions:
         """Coordinates for each target.
 
         Args:
@@ -121,6 +119,7 @@ class InverseKinematics:
         """
         n = len(qpos)
         lanes, turns = self._divide(n)
+        qpos = self._within(qpos) if search.respect_joint_limit else qpos
         tasks = self._tasks(targets, qpos, posture, lanes * turns)
         memory = self._arena(lanes, turns + 1)
         size = self.record.size
@@ -142,6 +141,13 @@ class InverseKinematics:
         else:
             turns = min(PER_LANE, max(1, n // GPU_LANES))
         return -(-n // turns), turns
+
+    def _within(self, qpos: Array) -> Array:
+        """Coordinates within the limits of what is free."""
+        places, result = self.model.dofs.q_idx[self.chain.free], np.array(qpos, np.float64)
+        lower, upper = (x[places >= 0] for x in self.chain.bounds())
+        result[:, places[places >= 0]] = np.clip(result[:, places[places >= 0]], lower, upper)
+        return result
 
     def _tasks(self, targets: Sequence[Array], qpos: Array, posture: Array | None, count: int) -> Array:
         """A record for each target; where lanes have room for more, the last one again."""
@@ -200,10 +206,10 @@ class InverseKinematics:
             starts[:, chain.qs.index(place)] = rng.uniform(low, high, N_RESTARTS + 1)
         return starts
 
-    def _found(self, tasks: Array, qpos: Array, search: Search) -> Found:
+    def _found(self, tasks: Array, qpos: Array, search: Search) -> Solutions:
         record = self.record
         q = np.array(qpos, np.float64)
         q[:, self.chain.qs] = tasks[:, record.q : record.errors]
         pos, rot, attempts, steps = tasks[:, record.errors : record.errors + 4].T.astype(np.float64)
         solved = (pos < search.pos_tol) & (rot < search.rot_tol)
-        return Found(follow(self.model, q), solved, pos, rot, attempts.astype(int), steps.astype(int))
+        return Solutions(follow(self.model, q), solved, pos, rot, attempts.astype(int), steps.astype(int))
