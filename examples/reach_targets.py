@@ -34,9 +34,8 @@ def main() -> None:
     start = time.perf_counter()
     found = arm.inverse_kinematics(HAND, pos, quat)
     seconds = time.perf_counter() - start
-    print(
-        f"{options.targets:,} targets, {options.targets / seconds:,.0f} a second: {100 * found.solved.mean():.2f} % reached"
-    )
+    share, rate = 100 * found.solved.mean(), options.targets / seconds
+    print(f"{options.targets:,} targets, {rate:,.0f} a second: {share:.2f} % reached")
     print(f"{found.attempts.mean():.2f} starts and {found.steps.mean():.1f} steps for each, on the average")
 
     home = found.qpos[0]
