@@ -48,7 +48,7 @@ class Recipe:
 
 
 RECIPES = {
-    "cartpole": Recipe(threshold=0.95, n_steps=64, gamma=0.99, batch_size=4096, n_epochs=8),
+    "cartpole": Recipe(threshold=0.95, n_envs=128, gamma=0.98, batch_size=1024, n_epochs=6, chunk=20),
     "reach": Recipe(threshold=0.95, gamma=0.95, ent_coef=0.0, net=(128, 128), n_epochs=5),
 }
 

@@ -17,7 +17,7 @@ from kinema.apps.learn.tasks.cartpole import cartpole
 gymnasium: Any = pytest.importorskip("gymnasium")
 
 
-def short(seconds: float = 0.1, **more: Any) -> learn.Task:
+def short(seconds: float = 0.2, **more: Any) -> learn.Task:
     """A cart-pole with episodes of five steps."""
     return replace(cartpole(), episode_length_s=seconds, **more)
 
@@ -58,7 +58,7 @@ def test_episodes_begin_anew_in_the_same_step_and_show_their_last_observation() 
         before = obs
     assert env.env.episode_length.tolist() == [0, 0, 0, 0]
     assert info["log"]["Episode_Termination/time_out"] == 0.75
-    assert info["log"]["Episode/length_s"] == pytest.approx(0.08)
+    assert info["log"]["Episode/length_s"] == pytest.approx(0.16)
 
 
 def test_rewards_are_weights_times_terms_times_the_step() -> None:
@@ -67,8 +67,8 @@ def test_rewards_are_weights_times_terms_times_the_step() -> None:
         "b": learn.RewTerm(func=lambda env, x: np.full(env.n_envs, x), weight=-1.0, params={"x": 3.0}),
     }
     env = learn.run(short(rewards=rewards), 3)
-    assert env.step_dt == pytest.approx(0.02)
-    np.testing.assert_allclose(env.step(np.zeros((3, 1))).reward, 0.02 * (2.0 * np.arange(3) - 3.0), rtol=1e-6)
+    assert env.step_dt == pytest.approx(0.04)
+    np.testing.assert_allclose(env.step(np.zeros((3, 1))).reward, 0.04 * (2.0 * np.arange(3) - 3.0), rtol=1e-6)
 
 
 def test_observations_are_scaled_bounded_and_noisy_by_group() -> None:
@@ -93,7 +93,7 @@ def test_observations_are_scaled_bounded_and_noisy_by_group() -> None:
 
 def test_commands_and_events_come_every_so_often() -> None:
     happened: list[tuple[str, int]] = []
-    told = learn.UniformVelocityCommand((0, 1), (0, 1), (0, 1), resampling_time_range=(0.05, 0.05))
+    told = learn.UniformVelocityCommand((0, 1), (0, 1), (0, 1), resampling_time_range=(0.1, 0.1))
     env = learn.run(
         short(
             1.0,
@@ -104,7 +104,7 @@ def test_commands_and_events_come_every_so_often() -> None:
                 "push": learn.EventTerm(
                     func=lambda env, envs: happened.append(("push", len(envs))),
                     mode="interval",
-                    interval_range_s=(0.09, 0.09),
+                    interval_range_s=(0.18, 0.18),
                 ),
             },
         ),

@@ -14,7 +14,7 @@ from kinema.apps.learn.tasks.cartpole import cartpole
 
 def task() -> learn.Task:
     """A cart-pole with episodes of four steps."""
-    return replace(cartpole(), episode_length_s=0.08)
+    return replace(cartpole(), episode_length_s=0.16)
 
 
 def test_stable_baselines3_learns_on_it() -> None:

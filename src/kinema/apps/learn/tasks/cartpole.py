@@ -16,13 +16,13 @@ CART, POLE = ["slider"], ["hinge"]
 
 
 def cartpole() -> Task:
-    """It hangs when an episode begins; 50 actions a second push the cart along its rail."""
+    """In every other episode it hangs to begin with, else it is anywhere; 25 actions a second push the cart."""
     return Task(
         name="cartpole",
         build=_build,
         scene={"dt": 0.01, "contacts": False},
         keyframe="hanging",
-        decimation=2,
+        decimation=4,
         episode_length_s=10.0,
         actions={"push": ActuatorAction(["slide"])},
         observations={
@@ -43,10 +43,11 @@ def cartpole() -> Task:
         },
         terminations={"time_out": DoneTerm(func=mdp.time_out, time_out=True)},
         events={
-            "pole": EventTerm(
+            "shaken": EventTerm(
                 func=mdp.reset_joints_by_offset,
                 params={"position_range": (-0.3, 0.3), "velocity_range": (-0.3, 0.3), "dofs": [*CART, *POLE]},
-            )
+            ),
+            "anywhere": EventTerm(func=anywhere, params={"share": 0.5}),
         },
         success=standing,
     )
@@ -57,6 +58,12 @@ def standing(env: TaskEnv) -> np.ndarray:
     (x, angle), (_, spin) = env.robot.get_dofs_position().T, env.robot.get_dofs_velocity().T
     tilt = np.abs(np.remainder(angle + np.pi, 2 * np.pi) - np.pi)
     return (tilt < 0.2) & (np.abs(spin) < 1.0) & (np.abs(x) < 1.0)
+
+
+def anywhere(env: TaskEnv, envs: np.ndarray, share: float) -> None:
+    """In a share of episodes the pole begins at any angle: what standing is worth is seen before it is swung up."""
+    chosen = envs[env.rng.random(len(envs)) < share]
+    mdp.reset_joints_by_offset(env, chosen, (-np.pi, np.pi), dofs=POLE)
 
 
 def _build(scene: Scene) -> dict[str, Entity]:
