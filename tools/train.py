@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch  # pyright: ignore[reportMissingImports]
-from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+
+try:
+    import torch  # pyright: ignore[reportMissingImports]
+    from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+except ImportError as missing:
+    sys.exit(f"{missing}: pip install 'kinema[rl]'")
 
 from kinema.apps import learn
 
@@ -49,7 +53,7 @@ class Recipe:
 
 RECIPES = {
     "cartpole": Recipe(threshold=0.95, n_envs=128, gamma=0.98, batch_size=1024, n_epochs=6, chunk=20),
-    "reach": Recipe(threshold=0.95, gamma=0.95, ent_coef=0.0, net=(128, 128), n_epochs=5),
+    "reach": Recipe(threshold=0.90, gamma=0.95, ent_coef=0.0, net=(128, 128), n_epochs=5),
 }
 
 

@@ -43,7 +43,7 @@ def test_episodes_begin_anew_in_the_same_step_and_show_their_last_observation() 
     }
     task = short(terminations=ends, events={})
     env = learn.make_vec(task, num_envs=4, seed=3)
-    before, _ = env.reset()
+    before, info = env.reset()
     for i in range(5):
         obs, _, terminated, truncated, info = env.step(np.ones((4, 1)))
         assert terminated.tolist() == [False, False, True, False]
@@ -72,11 +72,13 @@ def test_rewards_are_weights_times_terms_times_the_step() -> None:
 
 
 def test_observations_are_scaled_bounded_and_noisy_by_group() -> None:
-    ones = {"func": lambda env: np.ones((env.n_envs, 2))}
+    def ones(env: learn.TaskEnv) -> np.ndarray:
+        return np.ones((env.n_envs, 2))
+
     terms = {
-        "plain": learn.ObsTerm(**ones, scale=(2.0, 3.0)),
-        "bounded": learn.ObsTerm(**ones, clip=(-0.5, 0.5)),
-        "noisy": learn.ObsTerm(**ones, noise=0.1),
+        "plain": learn.ObsTerm(func=ones, scale=(2.0, 3.0)),
+        "bounded": learn.ObsTerm(func=ones, clip=(-0.5, 0.5)),
+        "noisy": learn.ObsTerm(func=ones, noise=0.1),
     }
     groups = {
         "policy": learn.ObsGroup(terms=terms, enable_corruption=True),

@@ -23,6 +23,7 @@ def test_stable_baselines3_learns_on_it() -> None:
     model = baselines.PPO("MlpPolicy", env, n_steps=8, batch_size=16, n_epochs=1, device="cpu")
     model.learn(64)
     env.reset()
+    infos: list[dict[str, Any]] = []
     for i in range(4):
         obs, reward, done, infos = env.step(np.ones((4, 1), np.float32))
         assert obs.shape == (4, 5)
@@ -37,6 +38,7 @@ def test_rsl_rl_steps_it() -> None:
     pytest.importorskip("rsl_rl", reason="needs rsl-rl-lib")
     env = learn.RslTask(learn.run(task(), 3))
     assert env.get_observations()["policy"].shape == (3, 5)
+    extras: dict[str, Any] = {}
     for i in range(4):
         obs, reward, dones, extras = env.step(torch.ones(3, 1))
         assert obs["policy"].shape == (3, 5)
