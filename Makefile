@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures judges browser fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures judges browser fuzz reach train clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,12 @@ browser: setup  ## look at the viewer with Chromium (apt install chromium; pip i
 
 fuzz: setup  ## feed damaged files to the readers
 	$(BIN)/python tools/fuzz.py
+
+reach: setup  ## measure inverse kinematics beside Pinocchio, and fail below the mark
+	$(BIN)/python tools/inverse_kinematics.py
+
+train: setup  ## train the small tasks with stable-baselines3 (pip install 'kinema[rl]'), and fail where that takes long
+	$(BIN)/python tools/train.py
 
 clean:  ## remove caches and builds (not .venv)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis

@@ -16,7 +16,8 @@ MAX_FILE_LINES = 350
 MAX_FUNCTION_LINES = 100
 
 _NOUNS = {"foundation", "shapes", "trace", "model"}
-_BELOW_SCENE = _NOUNS | {"words", "description", "read", "write", "check", "compile", "backend", "sim", "render"}
+_BELOW_SCENE = _NOUNS | {"words", "description", "read", "write", "check", "compile", "backend", "sim"}
+_BELOW_SCENE |= {"render", "plan"}
 
 ALLOWED = {
     "foundation": set[str](),
@@ -32,6 +33,7 @@ ALLOWED = {
     "backend": {"foundation", "trace"},
     "sim": _NOUNS | {"backend"},
     "render": _NOUNS | {"backend"},
+    "plan": _NOUNS | {"description", "read", "compile", "backend", "sim"},
     "scene": _BELOW_SCENE,
     "apps": _BELOW_SCENE | {"scene", ""},
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Severity as Severity,
         WriteError as WriteError,
     )
+    from kinema.plan import Kinematics as Kinematics, ik as ik
     from kinema.read import read as read
     from kinema.scene import Entity as Entity, Scene as Scene
     from kinema.write import Loss as Loss, LossReport as LossReport, write as write
@@ -30,6 +31,7 @@ _HOME = {
     "Diagnostics": "kinema.foundation",
     "Entity": "kinema.scene",
     "KinemaError": "kinema.foundation",
+    "Kinematics": "kinema.plan",
     "Loss": "kinema.write",
     "LossReport": "kinema.write",
     "ReadError": "kinema.foundation",
@@ -38,17 +40,20 @@ _HOME = {
     "Severity": "kinema.foundation",
     "World": "kinema.description",
     "WriteError": "kinema.foundation",
+    "ik": "kinema.plan",
 }
 _VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
 SHOWN_BY = "kinema.apps.viewer"
 """What `Scene.show` opens."""
+_PACKAGES = ("plan",)
 
 __all__ = [
     "Diagnostic",
     "Diagnostics",
     "Entity",
     "KinemaError",
+    "Kinematics",
     "Loss",
     "LossReport",
     "ReadError",
@@ -58,6 +63,8 @@ __all__ = [
     "World",
     "WriteError",
     "check",
+    "ik",
+    "plan",
     "read",
     "write",
 ]
@@ -66,7 +73,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _VERBS:
+    if name in _VERBS or name in _PACKAGES:
         return importlib.import_module(f"kinema.{name}")
     raise AttributeError(f"module 'kinema' has no attribute {name!r}")
 

@@ -4,6 +4,21 @@ from .arrays import ARRAYS as ARRAYS
 from .collide.touches import kinds_without_contact as kinds_without_contact
 from .fields.fields import Fields as Fields, Quantity as Quantity
 from .fields.names import describe_fields as describe_fields
+from .kinematics.answers import Answers as Answers
+from .kinematics.goals import (
+    AxisGoal as AxisGoal,
+    CenterGoal as CenterGoal,
+    Goal as Goal,
+    LookGoal as LookGoal,
+    OrientationGoal as OrientationGoal,
+    PositionGoal as PositionGoal,
+)
+from .kinematics.solver import (
+    METHODS as METHODS,
+    InverseKinematics as InverseKinematics,
+    Search as Search,
+    Solutions as Solutions,
+)
 from .lower.condition import Inertias as Inertias, dof_inertias as dof_inertias, perturbed as perturbed
 from .lower.plan import EMISSIONS as EMISSIONS
 from .lower.programs import step_program as step_program

@@ -1,0 +1,70 @@
+"""A pole on a cart is swung up and kept standing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinema.scene import Entity, Scene
+
+from .. import mdp
+from ..actions import ActuatorAction
+from ..robots import robot_file
+from ..running import TaskEnv
+from ..terms import DoneTerm, EventTerm, ObsGroup, ObsTerm, RewTerm, Task
+
+CART, POLE = ["slider"], ["hinge"]
+
+
+def cartpole() -> Task:
+    """In every other episode it hangs to begin with, else it is anywhere; 25 actions a second push the cart."""
+    return Task(
+        name="cartpole",
+        build=_build,
+        scene={"dt": 0.01, "contacts": False},
+        keyframe="hanging",
+        decimation=4,
+        episode_length_s=10.0,
+        actions={"push": ActuatorAction(["slide"])},
+        observations={
+            "policy": ObsGroup(
+                terms={
+                    "cart": ObsTerm(func=mdp.joint_pos, params={"dofs": CART}, scale=0.5),
+                    "pole": ObsTerm(func=mdp.joint_sin_cos, params={"dofs": POLE}),
+                    "cart speed": ObsTerm(func=mdp.joint_vel, params={"dofs": CART}, scale=0.3),
+                    "pole speed": ObsTerm(func=mdp.joint_vel, params={"dofs": POLE}, scale=0.1),
+                }
+            )
+        },
+        rewards={
+            "upright": RewTerm(func=mdp.upright, weight=1.0, params={"dofs": POLE}),
+            "standing": RewTerm(func=standing, weight=1.0),
+            "centred": RewTerm(func=mdp.joint_pos_l2, weight=-0.1, params={"dofs": CART}),
+            "effort": RewTerm(func=mdp.action_l2, weight=-0.02),
+        },
+        terminations={"time_out": DoneTerm(func=mdp.time_out, time_out=True)},
+        events={
+            "shaken": EventTerm(
+                func=mdp.reset_joints_by_offset,
+                params={"position_range": (-0.3, 0.3), "velocity_range": (-0.3, 0.3), "dofs": [*CART, *POLE]},
+            ),
+            "anywhere": EventTerm(func=anywhere, params={"share": 0.5}),
+        },
+        success=standing,
+    )
+
+
+def standing(env: TaskEnv) -> np.ndarray:
+    """Whether the pole stands, within 0.2 rad, almost at rest, less than a metre from the middle."""
+    (x, angle), (_, spin) = env.robot.get_dofs_position().T, env.robot.get_dofs_velocity().T
+    tilt = np.abs(np.remainder(angle + np.pi, 2 * np.pi) - np.pi)
+    return (tilt < 0.2) & (np.abs(spin) < 1.0) & (np.abs(x) < 1.0)
+
+
+def anywhere(env: TaskEnv, envs: np.ndarray, share: float) -> None:
+    """In a share of episodes the pole begins at any angle: what standing is worth is seen before it is swung up."""
+    chosen = envs[env.rng.random(len(envs)) < share]
+    mdp.reset_joints_by_offset(env, chosen, (-np.pi, np.pi), dofs=POLE)
+
+
+def _build(scene: Scene) -> dict[str, Entity]:
+    return {"robot": scene.add(robot_file("cartpole/cartpole.xml"))}

@@ -1,0 +1,116 @@
+"""A quadruped walks as fast as it is asked to, on a floor or on bumps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kinema.description import HeightField, Plane, Shape, World
+from kinema.scene import Entity, Scene
+from kinema.shapes import rough_terrain
+
+from .. import mdp
+from ..actions import ActuatorAction
+from ..commands import UniformVelocityCommand
+from ..robots import robot_file
+from ..running import TaskEnv
+from ..terms import CurrTerm, DoneTerm, EventTerm, ObsGroup, ObsTerm, RewTerm, Task
+
+LEGS = [f"{leg}_{part}_joint" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]
+STANCE = [0.0, 0.8, -1.6] * 4
+"""Of these joints, as in the keyframe `home` [rad]."""
+BUMPS, SIZE = 0.06, 20.0
+"""Height of bumps and extent of the rough ground [m]."""
+EASY, HARDER = 0.3, 0.02
+"""The share of the commands to begin with, and how it grows with every episode that did not end by falling."""
+
+
+def walk() -> Task:
+    """50 actions a second move the set points of twelve joints; velocities are asked for, and change on the way."""
+    command = {"command_name": "velocity"}
+    seen = {
+        "speed": ObsTerm(func=mdp.base_lin_vel, noise=0.1, scale=2.0),
+        "spin": ObsTerm(func=mdp.base_ang_vel, noise=0.2, scale=0.25),
+        "down": ObsTerm(func=mdp.projected_gravity, noise=0.05),
+        "command": ObsTerm(func=mdp.generated_commands, params=command, scale=(2.0, 2.0, 0.25)),
+        "joints": ObsTerm(func=mdp.joint_pos_rel, params={"default": STANCE, "dofs": LEGS}, noise=0.01),
+        "joint speeds": ObsTerm(func=mdp.joint_vel, params={"dofs": LEGS}, noise=1.5, scale=0.05),
+        "action": ObsTerm(func=mdp.last_action),
+    }
+    return Task(
+        name="walk",
+        build=_flat,
+        scene={"dt": 0.005},
+        keyframe="home",
+        decimation=4,
+        episode_length_s=20.0,
+        actions={"legs": ActuatorAction(scale=0.3, offset=STANCE)},
+        commands={"velocity": UniformVelocityCommand((-0.6, 1.0), (-0.4, 0.4), (-1.0, 1.0))},
+        observations={"policy": ObsGroup(terms=seen, enable_corruption=True), "critic": ObsGroup(terms=seen)},
+        rewards={
+            "track speed": RewTerm(func=mdp.track_lin_vel_xy_exp, weight=1.5, params={**command, "std": 0.5}),
+            "track spin": RewTerm(func=mdp.track_ang_vel_z_exp, weight=0.75, params={**command, "std": 0.5}),
+            "bounce": RewTerm(func=mdp.lin_vel_z_l2, weight=-2.0),
+            "wobble": RewTerm(func=mdp.ang_vel_xy_l2, weight=-0.05),
+            "tilt": RewTerm(func=mdp.flat_orientation_l2, weight=-1.0),
+            "effort": RewTerm(func=mdp.joint_torques_l2, weight=-2e-4, params={"dofs": LEGS}),
+            "jerky": RewTerm(func=mdp.action_rate_l2, weight=-0.01),
+        },
+        terminations={
+            "time_out": DoneTerm(func=mdp.time_out, time_out=True),
+            "fallen": DoneTerm(func=mdp.bad_orientation, params={"limit_angle": 1.0}),
+        },
+        events={
+            "base": EventTerm(func=mdp.reset_root_uniform, params={"xy": 0.3, "yaw": np.pi, "velocity": 0.2}),
+            "joints": EventTerm(func=mdp.reset_joints_by_offset, params={"position_range": (-0.1, 0.1), "dofs": LEGS}),
+            "push": EventTerm(
+                func=mdp.push_by_setting_velocity,
+                mode="interval",
+                interval_range_s=(5.0, 10.0),
+                params={"velocity": 0.4},
+            ),
+        },
+        curriculum={"speeds": CurrTerm(func=faster)},
+        success=keeping_up,
+    )
+
+
+def walk_rough() -> Task:
+    """The same on bumps."""
+    task = walk()
+    events = dict(task.events)
+    events["base"] = EventTerm(
+        func=mdp.reset_root_uniform, params={"xy": SIZE / 4, "yaw": np.pi, "velocity": 0.2, "height": BUMPS}
+    )
+    return replace(task, name="walk-rough", build=_rough, events=events)
+
+
+def keeping_up(env: TaskEnv) -> np.ndarray:
+    """Whether the base goes as fast as it is asked to, within 0.25 m/s."""
+    off = env.commands["velocity"][:, :2] - mdp.base_lin_vel(env)[:, :2]
+    return np.linalg.norm(off, axis=1) < 0.25
+
+
+def faster(env: TaskEnv, envs: np.ndarray) -> None:
+    """Ask for more, the fewer fall."""
+    command = env.task.commands["velocity"]
+    assert isinstance(command, UniformVelocityCommand)
+    if not env.total_steps:
+        command.share = EASY
+        return
+    stood = (env.episode_length[envs] >= env.max_episode_length).mean()
+    share = command.share + HARDER * (2.0 * stood - 1.0) * len(envs) / env.n_envs
+    command.share = float(np.clip(share, EASY, 1.0))
+
+
+def _flat(scene: Scene) -> dict[str, Entity]:
+    ground = scene.add(World(name="floor", shapes=[Shape(name="floor", geometry=Plane())]))
+    return {"ground": ground, "robot": scene.add(robot_file("quadruped/quadruped.xml"))}
+
+
+def _rough(scene: Scene) -> dict[str, Entity]:
+    bumps = rough_terrain((SIZE, SIZE), 0.2, BUMPS, seed=0, bump=0.4)
+    shape = Shape(name="bumps", geometry=HeightField(heights=bumps.heights, size=bumps.size, base=bumps.base))
+    ground = scene.add(World(name="bumps", shapes=[shape]))
+    return {"ground": ground, "robot": scene.add(robot_file("quadruped/quadruped.xml"))}
