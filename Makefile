@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks judges fuzz clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks sensors judges fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ matrix: setup  ## take every robot of the corpus to every format and back, and r
 
 looks: setup  ## the same for what can be seen of them
 	$(BIN)/python tools/appearance.py
+
+sensors: setup  ## compare the sensors of every robot of the corpus with MuJoCo's
+	$(BIN)/python tools/sensors.py
 
 judges: setup  ## write every robot of the corpus in every format and have foreign programs judge the files
 	$(BIN)/python tools/judges.py
