@@ -46,7 +46,7 @@ def compile_model(
     moved, owners = actuators.pack_actuators(draft)
     actuators.gains_from_actuators(dofs, moved)
     shapes, pairs = geoms.pack_geoms(draft) if contacts else (no_geoms(), no_pairs())
-    measured = sensors.pack_sensors(draft, moved, owners, held) if measures else no_sensors()
+    measured = sensors.pack_sensors(draft, moved, owners) if measures else no_sensors()
     return Model(
         entities=pack.pack_entities(draft, owners),
         links=links,

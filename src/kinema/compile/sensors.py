@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kinema.description import OPTION_DEFAULTS, Sensor
 from kinema.foundation import Array, Pose, unique_name
-from kinema.model import ActuatorsInfo, ReadingsInfo, SensorsInfo, TiesInfo
+from kinema.model import ActuatorsInfo, ReadingsInfo, SensorsInfo
 from kinema.words import mjcf
 
 from .draft import Body, Draft, Spot
@@ -40,7 +40,7 @@ class _Row:
         return sum(r.width for r in self.readings)
 
 
-def pack_sensors(draft: Draft, actuators: ActuatorsInfo, owners: list[int], ties: TiesInfo) -> SensorsInfo:
+def pack_sensors(draft: Draft, actuators: ActuatorsInfo, owners: list[int]) -> SensorsInfo:
     """All sensors of all parts."""
     directions: list[Array] = []
     rows: list[_Row] = []
@@ -53,7 +53,7 @@ def pack_sensors(draft: Draft, actuators: ActuatorsInfo, owners: list[int], ties
     flaws = [flaw for row in rows for r in row.readings for flaw in _flaws(row.sensor, r)]
     _say_that_they_are_ideal(draft, rows, flaws)
     for row in rows:
-        _warn_of_pulls(draft, row, ties)
+        _warn_of_pulls(draft, row)
         if (*row.sensor.settings.get(mjcf.HISTORY, ()), 0, 0)[1]:
             message = f'sensor "{row.sensor.name}" tells what it measured last, not what would have been in between'
             draft.diagnostics.warning("sim.sensor-part", message, origin=row.sensor.origin)
@@ -89,18 +89,15 @@ def _say_that_they_are_ideal(draft: Draft, rows: list[_Row], flaws: list[Flaw]) 
         draft.diagnostics.note("sim.ideal-sensors", message, hint="scene.sensors.as_files_say() for these")
 
 
-def _warn_of_pulls(draft: Draft, row: _Row, ties: TiesInfo) -> None:
+def _warn_of_pulls(draft: Draft, row: _Row) -> None:
     """Say where a sensor of forces does not know of all that pulls on what it carries."""
     link = next((r.item for r in row.readings if r.kind in ("force", "torque")), -1)
     if link < 0:
         return
     own = {body.index for body in draft.bodies if _hangs_on(body, link)}
-    tied = any((int(a) in own) != (int(b) in own) for a, b in zip(ties.link_a, ties.link_b, strict=True))
-    pulled = any(len({link in own for link in links}) > 1 for links in row.looking.links_of_tendons())
-    for there, what in ((tied, "constraints"), (pulled, "tendons")):
-        if there:
-            message = f'sensor "{row.sensor.name}" does not know what {what} pull between what it carries and the rest'
-            draft.diagnostics.warning("sim.sensor-part", message, origin=row.sensor.origin)
+    if any(len({link in own for link in links}) > 1 for links in row.looking.links_of_tendons()):
+        message = f'sensor "{row.sensor.name}" does not know what tendons pull between what it carries and the rest'
+        draft.diagnostics.warning("sim.sensor-part", message, origin=row.sensor.origin)
 
 
 def _hangs_on(body: Body, link: int) -> bool:

@@ -9,10 +9,11 @@ from kinema import trace
 from kinema.trace import Row, RowCode, Value
 
 from ..constrain.limits import fill_limits, limit_blocks
-from ..constrain.rows import Block, BlockKind, Rows, pushes
+from ..constrain.rows import Block, Rows
 from ..constrain.tendons import fill_tendon_limits, tendon_limit_blocks
 from ..fields.situation import Situation
 from .readings import Readings, tell
+from .ties import row_forces
 
 JOINTS = ("jointlimitpos", "jointlimitvel", "jointlimitfrc")
 TENDONS = ("tendonlimitpos", "tendonlimitvel", "tendonlimitfrc")
@@ -44,7 +45,7 @@ def _tell(now: Situation, readings: Readings, own: dict[int, list[Block]], *, jo
     (fill_limits if joints else fill_tendon_limits)(now.known, rows)
     rows.set_targets()
     rows.product(acceleration, "residual")
-    rows.each("forces of limits, measured", _force)
+    rows.each("forces of limits, measured", row_forces)
     number = {id(b): i for i, b in enumerate(blocks)}
     table = []
     for i, found in own.items():
@@ -59,13 +60,6 @@ def _tell(now: Situation, readings: Readings, own: dict[int, list[Block]], *, jo
 
 
 _TOLD = ("position", "speed", "force")
-
-
-def _force(code: RowCode) -> None:
-    kind = code.kind
-    assert isinstance(kind, BlockKind)
-    missing = [a - b for a, b in zip(code.array("residual", 1), code.array("wanted", 1), strict=True)]
-    code.write("force", [force for force, _ in pushes(code, missing)])
 
 
 def _tell_first(code: RowCode) -> None:

@@ -12,6 +12,7 @@ from ..sweeps.maths import add, scale, sub, unrotate
 from ..sweeps.tree import link_ref, root_of
 from .readings import HERE, THERE, ReadingKind, Readings, pose_of, tell
 from .tables import LOADS as KINDS
+from .ties import add_ties
 from .touching import contacts_of, no_sums, wrench_of
 
 __all__ = ["KINDS", "loads"]
@@ -19,7 +20,10 @@ OWN, ROOT = link_ref("own "), link_ref("root ")
 
 
 def loads(now: Situation, readings: Readings, which: list[int]) -> None:
-    """Forces and torques between links, at a place on one of them; contacts and the user's forces are taken off."""
+    """Forces and torques between links, at a place on one of them.
+
+    What contacts, ties and the user do to what is carried is taken off.
+    """
     s, info, frames, centers = now.s, readings.info, now.frames, now.centers
     _ = now.velocity, now.felt
     borne = s.links_inward("loads of links", now.load)
@@ -31,6 +35,7 @@ def loads(now: Situation, readings: Readings, which: list[int]) -> None:
     contacts_of(now, readings, which, sums, one)
     origin = s.take_fixed(3)
     s.recorder.write(SCRATCH, origin_of(s), origin.row)
+    add_ties(now, readings, which, sums, origin)
     rows = []
     for i in (i for i in which if info.item[i] >= 0):
         link = int(info.item[i])
