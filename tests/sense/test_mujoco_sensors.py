@@ -105,6 +105,13 @@ def _hit(theirs: Any, data: Any, name: str) -> str:
     return mujoco.mjtGeom(int(theirs.geom_type[found[0]])).name.removeprefix("mjGEOM_").lower()
 
 
+def test_forces_where_ties_and_tendons_pull() -> None:
+    """Connects, welds, and tendons around drums and over pulleys, with springs, limits, friction and motors."""
+    found = side(HERE / "held.xml", settle=5)
+    assert [d.message for d in found.scene.diagnostics if d.code.startswith("sim.sensor")] == []
+    compared(found)
+
+
 @pytest.mark.parametrize("file", SMALL_ASSETS)
 def test_assets(file: str) -> None:
     found = side(assets(file), settle=20)

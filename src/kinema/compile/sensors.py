@@ -90,9 +90,12 @@ def _say_that_they_are_ideal(draft: Draft, rows: list[_Row], flaws: list[Flaw]) 
 
 
 def _warn_of_pulls(draft: Draft, row: _Row) -> None:
-    """Say where a sensor of forces does not know of all that pulls on what it carries."""
+    """Say where a sensor of forces does not know of all that pulls on what it carries, on a link that is fixed."""
     link = next((r.item for r in row.readings if r.kind in ("force", "torque")), -1)
     if link < 0:
+        return
+    body = draft.bodies[link]
+    if body.parent is None or body.frame != body.parent.frame:
         return
     own = {body.index for body in draft.bodies if _hangs_on(body, link)}
     if any(len({link in own for link in links}) > 1 for links in row.looking.links_of_tendons()):

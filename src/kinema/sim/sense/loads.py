@@ -11,6 +11,7 @@ from ..rigid.links import moved_wrench
 from ..sweeps.maths import add, scale, sub, unrotate
 from ..sweeps.tree import link_ref, root_of
 from .readings import HERE, THERE, ReadingKind, Readings, pose_of, tell
+from .strands import add_tendons
 from .tables import LOADS as KINDS
 from .ties import add_ties
 from .touching import contacts_of, no_sums, wrench_of
@@ -22,7 +23,7 @@ OWN, ROOT = link_ref("own "), link_ref("root ")
 def loads(now: Situation, readings: Readings, which: list[int]) -> None:
     """Forces and torques between links, at a place on one of them.
 
-    What contacts, ties and the user do to what is carried is taken off.
+    What contacts, ties, tendons and the user do to what is carried is taken off.
     """
     s, info, frames, centers = now.s, readings.info, now.frames, now.centers
     _ = now.velocity, now.felt
@@ -36,6 +37,7 @@ def loads(now: Situation, readings: Readings, which: list[int]) -> None:
     origin = s.take_fixed(3)
     s.recorder.write(SCRATCH, origin_of(s), origin.row)
     add_ties(now, readings, which, sums, origin)
+    add_tendons(now, readings, which, sums, origin)
     rows = []
     for i in (i for i in which if info.item[i] >= 0):
         link = int(info.item[i])
