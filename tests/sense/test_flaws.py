@@ -122,3 +122,14 @@ def test_what_cannot_be_simulated_is_said_and_keeps_its_place(tmp_path: Path) ->
     assert str(told.origin).endswith(":3")
     assert scene.sensors.data.shape == (1, 4)
     assert scene.sensors["gap"].read()[0, 0] == 0.0
+
+
+def test_sensors_that_are_switched_off_tell_zeros(tmp_path: Path) -> None:
+    file = tmp_path / "off.xml"
+    file.write_text(PENDULUM.replace("/><worldbody>", '><flag sensor="disable"/></option><worldbody>', 1), "utf-8")
+    scene = km.Scene(dt=0.01, contacts=False, quiet=True)
+    scene.add(file)
+    scene.build()
+    assert "sim.sensors-off" in {d.code for d in scene.diagnostics}
+    assert scene.sensors.names == ["angle", "speed", "clock"]
+    assert scene.running.model.sensors.readings.kinds == ["nothing"] * 3

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kinema.description import OPTION_DEFAULTS, Sensor
+from kinema.description import OPTION_DEFAULTS, Sensor, is_switched_on
 from kinema.foundation import Array, Pose, unique_name
 from kinema.model import ActuatorsInfo, ReadingsInfo, SensorsInfo
 from kinema.words import mjcf
@@ -46,9 +46,13 @@ def pack_sensors(draft: Draft, actuators: ActuatorsInfo, owners: list[int]) -> S
     rows: list[_Row] = []
     for entity, part in enumerate(draft.parts):
         own: list[Sensor] = all_of(part.description, "sensors")
+        is_on = is_switched_on(all_options(part.description), mjcf.SENSOR)
+        if own and not is_on:
+            message = f'the sensors of "{part.name}" tell zeros, as its file asks for (the flag sensor)'
+            draft.diagnostics.note("sim.sensors-off", message, origin=part.description.origin)
         for sensor in sorted(own, key=lambda s: math.inf if s.order is None else s.order):
             looking = Looking(draft, entity, sensor, actuators, owners, directions)
-            rows.append(_Row(looking, _readings(looking)))
+            rows.append(_Row(looking, _readings(looking) if is_on else [_nothing(sensor)]))
     readings = [r for row in rows for r in row.readings]
     flaws = [flaw for row in rows for r in row.readings for flaw in _flaws(row.sensor, r)]
     _say_that_they_are_ideal(draft, rows, flaws)
@@ -126,7 +130,12 @@ def _readings(looking: Looking) -> list[DraftReading]:
         told = f"it tells {width} zero{'s' * (width != 1)}" if width else "it tells nothing"
         message = f'sensor "{sensor.name}" ({sensor.kind}) is not simulated: {reason}; {told}'
         looking.draft.diagnostics.warning("sim.sensor", message, origin=sensor.origin)
-        return [DraftReading("nothing", width)]
+        return [_nothing(sensor)]
+
+
+def _nothing(sensor: Sensor) -> DraftReading:
+    """Zeros, in the place that a sensor has."""
+    return DraftReading("nothing", int(sensor.settings.get(mjcf.DIM, 0)))
 
 
 def maker_of(sensor: Sensor) -> Maker | None:
