@@ -87,7 +87,7 @@ def table(lines: list[Line]) -> str:
 
 def main() -> int:
     """Compare, write the table, and tell by the exit status whether all agree."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Compare sensors with MuJoCo's.")
     parser.add_argument("files", nargs="*", type=Path)
     files = parser.parse_args().files or sorted((SHARED_ASSETS / "mjcf").glob("*/*.xml"))
     lines = []
