@@ -15,6 +15,9 @@ from .draft import Body, Draft
 from .ray_tree import pack_tree
 from .solids import Piece, pieces_of
 
+MOST_NUMBERS = 1 << 24
+"""Of all meshes together: beyond, single precision cannot count them."""
+
 
 @dataclass(slots=True, eq=False)
 class _Hit:
@@ -122,6 +125,10 @@ def _mesh(draft: Draft, shape: Shape, mesh: Mesh, body: Body | None, pose: Pose,
     radius = float(np.linalg.norm(corners - center, axis=2).max())
     packed, n_boxes = pack_tree(corners)
     key = (mesh.path, mesh.submesh, mesh.center_submesh, tuple(mesh.scale)) if mesh.path else id(mesh)
+    if key not in numbers.known and numbers.length + len(packed) > MOST_NUMBERS:
+        message = f'rays pass through the mesh of shape "{shape.name}": there are too many triangles in the scene'
+        draft.diagnostics.warning("sim.no-rays", message, origin=shape.origin)
+        return None
     hit = _Hit(shape, Piece("mesh", (0.0, 0.0, 0.0), radius, center), body, pose)
     hit.first, hit.counts = numbers.add(key, packed, (n_boxes, len(corners)))
     return hit
