@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures judges browser fuzz reach train clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser fuzz reach train clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ looks: setup  ## the same for what can be seen of them
 
 pictures: setup  ## draw robots from files of all formats side by side (docs/pictures.jpg)
 	$(BIN)/python tools/pictures.py
+
+sensors: setup  ## compare the sensors of every robot of the corpus with MuJoCo's
+	$(BIN)/python tools/sensors.py
 
 judges: setup  ## write every robot of the corpus in every format and have foreign programs judge the files
 	$(BIN)/python tools/judges.py

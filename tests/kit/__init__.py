@@ -4,7 +4,8 @@
   waits, and `kinema` with arguments.
 - `robots`: random robots, of which a record says what may occur in them; one for each kind of joint; small ones; their
   configurations, and whether two are the same.
-- `oracles`, `urdf_oracles`, `mujoco_models`, `mjcf_side`, `mass_matrix`: what others, or another way, say of a robot.
+- `oracles`, `urdf_oracles`, `mujoco_models`, `mjcf_side`, `sensor_side`, `mass_matrix`: what others, or another way,
+  say of a robot.
 - `written`, `judges`: a written file and how it corresponds to its description; the verdicts of foreign programs on it.
 - `round_trip`: to another format and back, and what differs then; `seen`: the same of what can be seen.
 - `dressed_meshes`, `dressed_robots`: made-up meshes and robots with materials, textures and colours.

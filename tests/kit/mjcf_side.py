@@ -80,13 +80,17 @@ def load(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
     theirs = mujoco_models.load(file)
     theirs.opt.disableflags |= int(Disable.mjDSBL_CONSTRAINT)
     theirs.opt.enableflags |= int(Enable.mjENBL_ENERGY)
-    body = np.array([_body(theirs, name) for name in ours.links.names], dtype=np.intp)
-    q, dof = _coordinates(theirs, ours, body)
-    actuator = _actuators(theirs, ours)
+    body, q, dof, actuator = correspondence(theirs, ours)
     left_out = sorted(set(range(theirs.nu)) - set(actuator.tolist()))
     theirs.actuator_gainprm[left_out] = 0.0
     theirs.actuator_biasprm[left_out] = 0.0
     return Pair(theirs, ours, body, q, dof, actuator, [theirs.actuator(i).name for i in left_out])
+
+
+def correspondence(theirs: Any, ours: Model) -> tuple[Ints, Ints, Ints, Ints]:
+    """Index arrays of bodies, coordinates, degrees of freedom and actuators: ours[i] is theirs[index[i]]."""
+    body = np.array([_body(theirs, name) for name in ours.links.names], dtype=np.intp)
+    return body, *_coordinates(theirs, ours, body), _actuators(theirs, ours)
 
 
 def _body(theirs: Any, name: str) -> int:

@@ -101,3 +101,5 @@ class Draft:
     """Number of the tie of a joint that may break, by its entity and its name."""
     paths_of_tendons: dict[tuple[int, int], int] = field(default_factory=dict)
     """Number of a tendon's path, by its entity and its identity."""
+    rows_of_tendons: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Number of a tendon in its table, by its entity and its identity; of those that are in it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema.foundation import ArrayLike, Diagnostics
-from kinema.model import Model, no_geoms, no_pairs
+from kinema.model import Model, no_geoms, no_pairs, no_sensors
 
-from . import actuators, bodies, couplings, geoms, keyframes, options, pack, paths, reflected, tendons, ties
+from . import actuators, bodies, couplings, geoms, keyframes, options, pack, paths, reflected, sensors, tendons, ties
 from .draft import Draft, Part
 from .fluid import AS_FILES_SAY, Medium, pack_fluid
 
@@ -27,11 +27,12 @@ def compile_model(
     *,
     contacts: bool = False,
     switchable: bool = False,
+    measures: bool = False,
 ) -> Model:
     """The model of everything that was added; what cannot be simulated is among the diagnostics.
 
-    What can touch what is in it only if asked for: meshes take their time. With `switchable`, constraints that do not
-    hold to begin with are in it as well.
+    What can touch what is in it only if asked for, and what is measured likewise: meshes take their time. With
+    `switchable`, constraints that do not hold to begin with are in it as well.
     """
     draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics, switchable=switchable)
     for run in PASSES:
@@ -45,6 +46,7 @@ def compile_model(
     moved, owners = actuators.pack_actuators(draft)
     actuators.gains_from_actuators(dofs, moved)
     shapes, pairs = geoms.pack_geoms(draft) if contacts else (no_geoms(), no_pairs())
+    measured = sensors.pack_sensors(draft, moved, owners) if measures else no_sensors()
     return Model(
         entities=pack.pack_entities(draft, owners),
         links=links,
@@ -63,5 +65,6 @@ def compile_model(
         geoms=shapes,
         pairs=pairs,
         fluid=pack_fluid(draft, medium),
+        sensors=measured,
         names_of_frames=[draft.joints[j].name for _, _, j in draft.frames],
     )

@@ -53,6 +53,7 @@ def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
         for tendon in all_of(part.description, "tendons"):
             row = _row(draft, entity, tendon, switches, dofs, added.get(tendon.name, NOTHING_ADDED))
             if row is not None:
+                draft.rows_of_tendons[entity, id(tendon)] = len(rows)
                 rows.append(row)
         rows += _of_loops(draft, entity, switches)
     n = len(rows)

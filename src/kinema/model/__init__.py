@@ -31,4 +31,13 @@ from .model import (
     ModelOptions as ModelOptions,
 )
 from .paths import PathsInfo as PathsInfo
+from .sensors import (
+    RAY_BOX as RAY_BOX,
+    RAY_LEAF as RAY_LEAF,
+    RayShapes as RayShapes,
+    ReadingsInfo as ReadingsInfo,
+    SensorsInfo as SensorsInfo,
+    no_ray_shapes as no_ray_shapes,
+    no_sensors as no_sensors,
+)
 from .ties import CouplingsInfo as CouplingsInfo, TiesInfo as TiesInfo

@@ -18,6 +18,7 @@ from .cords import ActuatorsInfo, TendonsInfo
 from .fluid import FluidInfo, no_fluid
 from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
 from .paths import PathsInfo, no_paths
+from .sensors import SensorsInfo, no_sensors
 from .ties import CouplingsInfo, TiesInfo
 
 
@@ -106,6 +107,7 @@ class Model:
     geoms: GeomsInfo = field(default_factory=no_geoms)
     pairs: PairsInfo = field(default_factory=no_pairs)
     fluid: FluidInfo = field(default_factory=no_fluid)
+    sensors: SensorsInfo = field(default_factory=no_sensors)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
 

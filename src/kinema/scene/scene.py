@@ -31,11 +31,12 @@ from .showing import Showing
 from .surroundings import Surroundings, medium_of
 from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
+from .watching import Watching
 
 PRECISIONS = ("single", "double")
 
 
-class Scene(Surroundings, Equalities, Showing):
+class Scene(Surroundings, Equalities, Showing, Watching):
     """Everything that is simulated together.
 
     Args:
@@ -200,7 +201,7 @@ class Scene(Surroundings, Equalities, Showing):
         with self.progress.showing(3):
             parts = [p.description for p in self._parts]
             with self.progress("modelling"):
-                asked = {"contacts": self.contacts, "switchable": "equality" in settings.per_env}
+                asked = {"contacts": self.contacts, "switchable": "equality" in settings.per_env, "measures": True}
                 model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, **asked)
                 given = self._set_constants(model)
             with self.progress("checking"):
@@ -279,10 +280,7 @@ class Scene(Surroundings, Equalities, Showing):
         n = whole(n, "step", "step")
         if running.controls.changed:
             self.prepare()
-        if running.model.n_dofs:
-            running.engine.step(n * self.substeps)
-        else:
-            running.engine.count(n * self.substeps)
+        self._advance(n)
 
     def reset(self, envs_idx: Any = None, keyframe: str | int | None = None) -> None:
         """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back.
@@ -310,6 +308,7 @@ class Scene(Surroundings, Equalities, Showing):
             if running.engine.settings.external_forces:
                 rows = 3 * running.model.n_links
                 running.memory.write(name, slice(None), np.zeros((count, rows)), envs)
+        self._was_reset(envs)
 
     def _note_once(self, code: str, messages: Sequence[str]) -> None:
         said = {d.message for d in self.diagnostics if d.code == code}

@@ -12,6 +12,7 @@ from kinema.foundation import Array
 from kinema.model import Model, Motion
 from kinema.trace import UNIFORM
 
+from .sense.tables import readings_with_contacts, touch_weights
 from .settings import Control, Integrator, Settings
 
 
@@ -30,6 +31,11 @@ class Owner(enum.Enum):
     COUPLING = "coupling"
     CONTACT = "contact"
     SHAPES = "shapes"
+    READING = "reading"
+    """A number that a sensor tells."""
+    SENSED = "sensed"
+    """A pair of shapes, as a sensor sees it."""
+    RAYS = "rays"
     ROLE = "role"
 
 
@@ -100,6 +106,9 @@ class ArrayInfo:
             Owner.TIE: len(model.ties.names),
             Owner.COUPLING: len(model.couplings.names),
             Owner.SHAPES: len(model.geoms.numbers),
+            Owner.READING: model.sensors.n_numbers,
+            Owner.SENSED: len(readings_with_contacts(model)) * len(model.pairs.geom_a),
+            Owner.RAYS: len(model.sensors.rays.numbers),
             Owner.ROLE: settings.roles,
         }[self.owner]
 
@@ -229,6 +238,9 @@ ARRAYS = [
     ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),
     ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),
     *(ArrayInfo(f"cfrc_applied_{x}", Owner.LINK, Use.STATE, 3, when=_pushed) for x in ("ang", "vel")),
+    ArrayInfo("touch_weights", Owner.SENSED, Use.INPUT, start=lambda model, _: touch_weights(model), when=_touching),
+    ArrayInfo("ray_numbers", Owner.RAYS, Use.INPUT, start=lambda model, _: model.sensors.rays.numbers),
+    ArrayInfo("clock", Owner.ENVIRONMENT, Use.INPUT, needed=lambda model: "clock" in model.sensors.readings.kinds),
 ]
 """State, commands and parameters, in the order in which they lie: those of the environment first, so that their rows
 are the same for all models, which then share the code that names them."""

@@ -99,10 +99,22 @@ def _settings(reading: Reading, body: int, link: Link) -> None:
 
 
 def _open_axes(model: Any, body: int) -> tuple[float, ...]:
-    """The axes of an inertia with equal moments: they decide what a medium does to the body, and nothing else tells."""
+    """The axes of an inertia that nothing else tells: those a sensor looks at, and those of equal moments in a medium.
+
+    The latter decide what the medium does to the body.
+    """
+    if _is_looked_at(model, body):
+        return floats(model.body_iquat[body])
     if not (model.opt.density or model.opt.viscosity) or not model.body_mass[body]:
         return ()
     a, b, c = sorted(floats(model.body_inertia[body]))
     axes = np.abs(quaternion_to_matrix(model.body_iquat[body]))
     tells = min(b - a, c - b) > _EQUAL * c or np.abs(axes - axes.round()).max() < _EQUAL
     return () if tells else floats(model.body_iquat[body])
+
+
+def _is_looked_at(model: Any, body: int) -> bool:
+    """Whether a sensor looks at the axes of a body's inertia, or from there."""
+    kind = int(mujoco().mjtObj.mjOBJ_BODY)
+    looks = (model.sensor_objtype == kind) & (model.sensor_objid == body)
+    return bool((looks | ((model.sensor_reftype == kind) & (model.sensor_refid == body))).any())

@@ -65,6 +65,7 @@ def fill_tendon_limits(known: Known, rows: Rows) -> None:
     table = []
     for i, tendon in found:
         row = _distance_row(known, rows.blocks[i], lengths[tendon])
+        rows.places[i]["sign"] = signs[i]
         row.places.update({"position": rows.places[i]["position"], "sign": signs[i]})
         table.append(row)
 

@@ -208,6 +208,7 @@ def fill_ties(known: Known, rows: Rows) -> None:
     ties = [(i, int(b.tells["tie"])) for i, b in enumerate(rows.blocks) if "tie" in b.tells]  # type: ignore[call-overload]
     own = {i: {side: s.take(6 * rows.blocks[i].n_rows) for side in SIDES} | {"about": s.take(3)} for i, _ in ties}
     for i, _ in ties:
+        rows.places[i] |= {"on a": own[i]["a "], "on b": own[i]["b "], "about": own[i]["about"]}
         if rows.blocks[i].holder >= 0:
             rows.places[i]["wrenches"] = own[i]["b "]
     info, table = s.model.ties, []

@@ -28,7 +28,7 @@ from .names import OWNERS, SPACES, FieldInfo, n_items, outputs_of
 
 OUT = "new "
 """What the names of results start with in programs: the state has some arrays of the same names."""
-DRIVEN = {"loads", "forces", "contacts"}
+DRIVEN = {"loads", "forces", "contacts", "sensors"}
 """Groups that depend on what the step listens to."""
 
 
@@ -186,6 +186,7 @@ class Fields:
         self.ties = Space(self, "ties")
         self.couplings = Space(self, "couplings")
         self.contacts = Space(self, "contacts")
+        self.sensors = Space(self, "sensors")
         self.system = Space(self, "system")
 
     @property
@@ -219,7 +220,7 @@ class Fields:
         engine = self._engine
         n = self._count(space)
         if n == 0:
-            what = f"there are no {space}" if space in ("ties", "couplings", "contacts") else "nothing moves"
+            what = f"there are no {space}" if space in ("ties", "couplings", "contacts", "sensors") else "nothing moves"
             raise KinemaError(f"{what}, so there is no {space}.{info.name}")
         rows, refresh = self._rows(space, info)
         if space == "system":

@@ -3,60 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from kinema import trace
 from kinema.model import Motion
 from kinema.trace import Value
 
-from ..force import cords, joints
+from ..force import cords
 from ..force.fluid import fluid_forces
 from ..force.links import applied, no_wrenches, spare_weight
-from ..force.rotors import rotor_energy
 from ..rigid import links
-from ..rigid.kinematics import Moving, Pose, Twist, accelerations, link_pose, twist_at, twists
-from ..rigid.rnea import Wrench, joint_forces, momentum
+from ..rigid.kinematics import Pose, Twist, link_pose, twist_at, twists
+from ..rigid.rnea import Wrench, joint_forces
+from ..sense.kinds import sense
 from ..settings import Control
-from ..step import Step
 from ..sweeps.cords import Pull
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     ZERO,
     Vector,
-    add,
-    cross,
-    dot,
     matrix_quaternion,
     product,
-    rotate,
     rotation_vector,
     scale,
     sub,
 )
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import WORLD, Forest, Link, Node, Ref
+from ..sweeps.tree import WORLD, Link, Node, Ref
 from .contacts import contacts
 from .held import couplings, ties
-
-
-@dataclass(eq=False)
-class Situation(Step):
-    """One state, and what several fields need of it beside what a step needs."""
-
-    @cached_property
-    def bodies(self) -> Quantity[links.LinkBody]:
-        """The links."""
-        return links.link_bodies(self.s, self.frames)
-
-    @cached_property
-    def centers(self) -> Quantity[Vector]:
-        """The point of com-based quantities, by root link."""
-        return links.tree_centers(self.s, self.bodies)
-
-    def twist(self, frame: Ref, point: Vector) -> Twist:
-        """The velocity of a frame at a point of the world."""
-        return twist_at(self.frames[frame], self.velocity[frame], point)
+from .situation import Situation
+from .sums import kinetic_energy, potential_energy, sums_of
 
 
 def _flat(rows: Sequence[Sequence[Value]]) -> list[Value]:
@@ -114,22 +90,15 @@ def link_velocities(now: Situation) -> None:
 
 def loads(now: Situation) -> None:
     """How links accelerate, and what their parents have to bear for it."""
-    s, frames, bodies, centers, _ = now.s, now.frames, now.bodies, now.centers, now.velocity
-    felt: Quantity[Moving] = accelerations(s, now.where, now.acceleration)
+    s, frames, centers, felt, _ = now.s, now.frames, now.centers, now.felt, now.velocity
 
     def own(link: Link) -> Wrench:
-        at, body, center = frames[link.frame], bodies[link.here], centers[link.root]
-        there = links.acceleration_at(at, felt[link.frame], center)
+        center = centers[link.root]
+        there = links.acceleration_at(frames[link.frame], felt[link.frame], center)
         com_based = links.spatial_acceleration(there, now.twist(link.frame, center))
         s.write("cacc_ang", link, com_based.angular)
         s.write("cacc_lin", link, com_based.linear)
-        of_mass = links.acceleration_at(at, felt[link.frame], body.center)
-        wrench = links.newton_euler(body, of_mass, now.twist(link.frame, body.center).angular, center)
-        if s.settings.external_forces:
-            given = (s.of(f"cfrc_applied_{x}", link) for x in ("ang", "vel"))
-            moved = links.moved_wrench(sub(body.center, center), *given)
-            wrench = Wrench(sub(wrench.torque, moved.torque), sub(wrench.force, moved.force))
-        return wrench
+        return now.load(link)
 
     borne = s.links_inward("loads", own)
 
@@ -224,50 +193,13 @@ def mass(now: Situation) -> None:
     now.s.each_frame("awake", lambda node: now.s.write("mass_mat_mask", node, [1.0] * len(node.dofs)))
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What is conserved where nothing acts."""
-
-    mass: Value
-    moment: Vector
-    kinetic: Value
-    springs: Value
-    linear: Vector
-    angular: Vector
-
-
 def system(now: Situation) -> None:
     """Energies, momenta and the centre of mass."""
-    s, frames, velocity, bodies = now.s, now.frames, now.velocity, now.bodies
-
-    def own(node: Node) -> Sums:
-        at, motion, inertia_ = frames[node.here], velocity[node.here], node.inertia
-        carried = momentum(inertia_, motion)
-        kinetic = 0.5 * (dot(motion.angular, carried.torque) + dot(motion.linear, carried.force))
-        for speed, rotor in zip(s.of("vel", node), s.of("armature", node), strict=True):
-            kinetic = kinetic + (0.5 * rotor) * (speed * speed)
-        linear = rotate(at.rotation, carried.force)
-        return Sums(
-            inertia_.mass,
-            add(scale(inertia_.mass, at.position), rotate(at.rotation, inertia_.moment)),
-            kinetic,
-            joints.spring_energy(s, node),
-            linear,
-            add(rotate(at.rotation, carried.torque), cross(at.position, linear)),
-        )
-
-    sums = s.total("what moves", Forest.FRAMES, Sums(0.0, ZERO, 0.0, 0.0, ZERO, ZERO), own)
-
-    def weight(link: Link) -> Value:
-        height = dot(s.gravity, bodies[link.here].center)
-        return -(link.gravity_scale * link.mass) * height
-
-    lifted = s.total("weight", Forest.LINKS, 0.0, weight)
-
-    stretched = cords.tendons(now, cords.tendon_energy).total_force()
+    s, sums = now.s, sums_of(now)
+    potential = potential_energy(now, sums)
     some = trace.select(0.0, sums.mass, sums.mass, 1.0)
-    s.write("kinetic_energy", None, [sums.kinetic + rotor_energy(now)])
-    s.write("potential_energy", None, [lifted + (sums.springs + stretched)])
+    s.write("kinetic_energy", None, [kinetic_energy(now, sums)])
+    s.write("potential_energy", None, [potential])
     s.write("mass", None, [sums.mass])
     s.write("com", None, scale(1.0 / some, sums.moment))
     s.write("linear_momentum", None, sums.linear)
@@ -328,5 +260,6 @@ GROUPS: dict[str, Callable[[Situation], None]] = {
     "couplings": couplings,
     "contacts": contacts,
     "system": system,
+    "sensors": sense,
 }
 """By the name that the list of fields gives them."""

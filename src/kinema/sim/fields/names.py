@@ -162,6 +162,9 @@ CONTACTS = [
     ),
 ]
 COUPLINGS = [*_fields("couplings", ("error", (), "rad or m", "how far the follower is from where it should be"))]
+SENSORS = [
+    *_fields("sensors", ("reading", (), "by sensor", "every number that sensors tell, in the order of MuJoCo's data")),
+]
 
 SPACES = {
     "links_state": LINKS_STATE,
@@ -170,6 +173,7 @@ SPACES = {
     "ties": TIES,
     "couplings": COUPLINGS,
     "contacts": CONTACTS,
+    "sensors": SENSORS,
     "system": SYSTEM,
 }
 """The namespaces, by name; of the last there is one item, of others one for each of what they are called after."""
@@ -182,6 +186,7 @@ OWNERS = {
     "ties": Owner.TIE,
     "couplings": Owner.COUPLING,
     "contacts": Owner.CONTACT,
+    "sensors": Owner.READING,
     "system": Owner.ENVIRONMENT,
 }
 """What the items of each namespace belong to."""
@@ -192,6 +197,8 @@ def n_items(model: Model, owner: Owner) -> int:
     sizes = {Owner.LINK: model.n_links, Owner.DOF: model.n_dofs, Owner.TIE: len(model.ties.names)}
     if owner is Owner.CONTACT:
         return n_places(model)
+    if owner is Owner.READING:
+        return model.sensors.n_numbers
     return {**sizes, Owner.COUPLING: len(model.couplings.names)}.get(owner, 1)
 
 

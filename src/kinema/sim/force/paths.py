@@ -68,9 +68,8 @@ def _measured(step: HasFrames) -> Lengths:
         lengths[path] = s.take(1)
         start = s.take(len(dofs)).row
         moments[path] = {dof: Place(SCRATCH, start + k) for k, dof in enumerate(dofs)}
-    found = Lengths(lengths, moments)
     if not paths:
-        return found
+        return Lengths(lengths, moments)
     where, frames = step.where, step.frames
     numbers = [*lengths.values(), *(x for moment in moments.values() for x in moment.values())]
     s.loop("no paths", [Row("number", {"number": x}) for x in numbers], lambda code: code.write("number", [0.0]))
@@ -80,7 +79,7 @@ def _measured(step: HasFrames) -> Lengths:
     s.loop("pieces of paths", table, lambda code: _measure(code, frames))
     columns = [row for i in pieces for row in _columns(s, i, moments[int(info.path_idx[i])], pulls[i])]
     s.loop("moments of paths", columns, lambda code: _add_moment(s, code, where, frames))
-    return found
+    return Lengths(lengths, moments, pulls)
 
 
 def _row(s: Loops, piece: int, own: dict[str, Place]) -> Row:

@@ -223,6 +223,8 @@ class Engine:
         """Say that some steps were taken."""
         self.time += steps
         self.seconds += steps * self._dt
+        if self.uniform.layout.rows["clock"][1]:
+            self.uniform.field("clock").assign(np.array([[self.seconds]]))
 
     @property
     def dt(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,8 @@ class Lengths:
 
     lengths: Mapping[int, Place]
     moments: Mapping[int, Mapping[int, Place]]
+    pulls: Mapping[int, Mapping[str, Place]] = field(default_factory=dict)
+    """Of each piece of a path what its ends feel at unit force: torque about a place, and force; and that place."""
 
 
 NO_LENGTHS = Lengths({}, {})

@@ -1,0 +1,123 @@
+"""Recordings: what is in their files, where USD has everything at each time, and playing them again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pxr import Usd, UsdGeom, UsdPhysics
+
+import kinema as km
+from kinema.foundation import quaternion_to_matrix
+from kinema.write import link_paths
+from kit.assets import EXAMPLES
+
+BALL = """<robot name="ball"><link name="ball"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link></robot>"""
+
+
+@pytest.fixture(scope="module")
+def scene() -> km.Scene:
+    made = km.Scene(dt=0.01, contacts=False, quiet=True, gravity=(0, 0, 0))
+    made.add(EXAMPLES / "arm" / "arm.urdf", fixed=True, pos=(0.5, 0.0, 0.0))
+    made.build(n_envs=3)
+    return made
+
+
+@pytest.fixture
+def moving(scene: km.Scene) -> km.Scene:
+    """At its start, with each environment moving in its own way."""
+    scene.reset()
+    speeds = np.linspace(0.5, 1.5, 3)[:, None] * np.ones((3, scene.entities[0].n_dofs))
+    scene.running.memory.write("vel", slice(None), speeds)
+    return scene
+
+
+def stepped(scene: km.Scene, steps: int) -> dict[str, np.ndarray]:
+    """What a recording is to hold, by stepping and looking oneself."""
+    seen: dict[str, list[np.ndarray]] = {"qpos": [], "pos": [], "quat": []}
+
+    def look() -> None:
+        seen["qpos"].append(np.array(scene.entities[0].get_qpos()))
+        seen["pos"].append(np.moveaxis(np.array(scene.links.pos.numpy()), 0, 1))
+        seen["quat"].append(np.moveaxis(np.array(scene.links.quat.numpy()), 0, 1))
+
+    look()
+    for _ in range(steps):
+        scene.step()
+        look()
+    return {name: np.stack(rows) for name, rows in seen.items()}
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_arrays_and_playing_them_again(moving: km.Scene, tmp_path: Path, suffix: str) -> None:
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs the extra record")
+    file = tmp_path / f"run{suffix}"
+    with moving.record(file) as recording:
+        seen = stepped(moving, 4)
+    assert not recording.is_open
+    assert repr(recording).endswith("5 frames of 3 environments, closed>")
+    replay = moving.replay(file)
+    np.testing.assert_array_equal(replay.arrays["qpos"], seen["qpos"])
+    assert np.ptp(seen["qpos"], axis=0).max() > 0.01, "something moves"
+    moving.step(10)
+    for frame, time in enumerate(replay):
+        assert time == replay.times[frame]
+        np.testing.assert_array_equal(moving.entities[0].get_qpos(), seen["qpos"][frame])
+    with pytest.raises(km.KinemaError, match="5 frames"):
+        replay.show(5)
+
+
+def test_every_second_step_of_one_environment(moving: km.Scene, tmp_path: Path) -> None:
+    with moving.record(tmp_path / "some.npz", every=2, envs_idx=[1]):
+        moving.step(5)
+    with np.load(tmp_path / "some.npz") as stored:
+        assert stored["qpos"].shape[:2] == (3, 1)
+        assert stored["link_pos"].shape[:2] == (3, 1)
+        np.testing.assert_allclose(np.diff(stored["time"]), 0.02)
+
+
+def test_usd_has_links_where_they_were(moving: km.Scene, tmp_path: Path) -> None:
+    """Each link's pose at each time, read by OpenUSD, is what the scene said then."""
+    file = tmp_path / "run.usda"
+    with moving.record(file, env_spacing=3.0):
+        seen = stepped(moving, 3)
+    stage = Usd.Stage.Open(str(file))
+    per_second = stage.GetTimeCodesPerSecond()
+    assert stage.GetEndTimeCode() - stage.GetStartTimeCode() == pytest.approx(0.03 * per_second)
+    root, paths = link_paths(moving.entities[0].description, "flat")
+    offsets = [(0, 0, 0), (3, 0, 0), (0, 3, 0)]
+    for frame in range(4):
+        cache = UsdGeom.XformCache(Usd.TimeCode(stage.GetStartTimeCode() + 0.01 * frame * per_second))
+        for env, offset in enumerate(offsets):
+            for link, path in enumerate(paths):
+                prim = stage.GetPrimAtPath(f"/World/env_{env}/arm{path[len(root) :]}")
+                found = np.array(cache.GetLocalToWorldTransform(prim)).T
+                np.testing.assert_allclose(found[:3, 3], seen["pos"][frame, env, link] + offset, atol=1e-6)
+                turned = quaternion_to_matrix(np.array(seen["quat"][frame, env, link], np.float64))
+                np.testing.assert_allclose(found[:3, :3], turned, atol=1e-5)
+    assert any(prim.IsA(UsdGeom.Gprim) for prim in stage.Traverse()), "there is something to be seen"
+    assert not [p for p in stage.Traverse() if p.IsA(UsdPhysics.Joint)], "and nothing that pulls it elsewhere"
+
+
+def test_errors(moving: km.Scene, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.npz"
+    broken.write_bytes(b"PK not much")
+    with moving.record(tmp_path / "other.npz"):
+        pass
+    other = km.Scene(dt=0.01, contacts=False, quiet=True)
+    (tmp_path / "ball.urdf").write_text(BALL, encoding="utf-8")
+    other.add(tmp_path / "ball.urdf", fixed=False)
+    other.build()
+    for wrong, said in (
+        (lambda: moving.record(tmp_path / "run.mp4"), "recordings are written to"),
+        (lambda: moving.record(tmp_path / "nowhere" / "run.npz"), "no folder"),
+        (lambda: moving.record(tmp_path / "run.npz", every=0), "record"),
+        (lambda: moving.replay(tmp_path / "none.npz"), "no such file"),
+        (lambda: moving.replay(broken), "no recording"),
+        (lambda: other.replay(tmp_path / "other.npz"), "another scene"),
+    ):
+        with pytest.raises(km.KinemaError, match=said):
+            wrong()
