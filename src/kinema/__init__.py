@@ -22,20 +22,41 @@ if TYPE_CHECKING:
         WriteError as WriteError,
     )
     from kinema.read import read as read
-    from kinema.scene import Entity as Entity, Scene as Scene
+    from kinema.scene import (
+        Box as Box,
+        Capsule as Capsule,
+        Cylinder as Cylinder,
+        Ellipsoid as Ellipsoid,
+        Entity as Entity,
+        Mesh as Mesh,
+        Plane as Plane,
+        Scene as Scene,
+        SceneState as SceneState,
+        Sphere as Sphere,
+        Terrain as Terrain,
+    )
     from kinema.write import Loss as Loss, LossReport as LossReport, write as write
 
 _HOME = {
+    "Box": "kinema.scene",
+    "Capsule": "kinema.scene",
+    "Cylinder": "kinema.scene",
     "Diagnostic": "kinema.foundation",
     "Diagnostics": "kinema.foundation",
+    "Ellipsoid": "kinema.scene",
     "Entity": "kinema.scene",
     "KinemaError": "kinema.foundation",
     "Loss": "kinema.write",
     "LossReport": "kinema.write",
+    "Mesh": "kinema.scene",
+    "Plane": "kinema.scene",
     "ReadError": "kinema.foundation",
     "Robot": "kinema.description",
     "Scene": "kinema.scene",
+    "SceneState": "kinema.scene",
     "Severity": "kinema.foundation",
+    "Sphere": "kinema.scene",
+    "Terrain": "kinema.scene",
     "World": "kinema.description",
     "WriteError": "kinema.foundation",
 }
@@ -43,16 +64,25 @@ _VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
 
 __all__ = [
+    "Box",
+    "Capsule",
+    "Cylinder",
     "Diagnostic",
     "Diagnostics",
+    "Ellipsoid",
     "Entity",
     "KinemaError",
     "Loss",
     "LossReport",
+    "Mesh",
+    "Plane",
     "ReadError",
     "Robot",
     "Scene",
+    "SceneState",
     "Severity",
+    "Sphere",
+    "Terrain",
     "World",
     "WriteError",
     "check",

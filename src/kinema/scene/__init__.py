@@ -1,5 +1,17 @@
 """L5: what users hold: a scene, the entities in it, and views of their arrays."""
 
 from .entity import Entity as Entity
+from .morphs import (
+    Box as Box,
+    Capsule as Capsule,
+    Cylinder as Cylinder,
+    Ellipsoid as Ellipsoid,
+    Mesh as Mesh,
+    Morph as Morph,
+    Plane as Plane,
+    Sphere as Sphere,
+    Terrain as Terrain,
+)
 from .parts import EntityJoint as EntityJoint, EntityLink as EntityLink
 from .scene import Scene as Scene
+from .states import SceneState as SceneState

@@ -171,6 +171,13 @@ class Controls:
             self.given[("kp", "kv").index(name), dofs] = True
             self._apply()
 
+    def restore(self, modes: Modes, given: npt.NDArray[np.bool_]) -> None:
+        """Control as it was: modes (n_dofs, 1), or (n_dofs, n_envs) where environments differ."""
+        self.given[:] = given
+        self.modes = modes[:, 0].copy()
+        self.mixed = None if modes.shape[1] == 1 else modes.copy()
+        self._apply()
+
     def _apply(self) -> None:
         """Tell the engine."""
         engine = self.memory.engine

@@ -20,6 +20,8 @@ class Running:
     engine: Engine
     memory: Memory
     controls: Controls
+    key: str = ""
+    """Of the model's content."""
 
     @property
     def n_envs(self) -> int:

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kinema.backend import find_device
-from kinema.compile import Part, compile_model
-from kinema.description import Robot, World
-from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
-from kinema.model import Model
-from kinema.sim import EMISSIONS, Engine, Integrator, Settings
+from kinema.compile import Part
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError
+from kinema.sim import EMISSIONS, Integrator, Settings
 
-from .arguments import choice, device_name, duration, flag, numbers, placed, whole
+from .adding import Adding
+from .arguments import choice, device_name, duration, flag, numbers, offsets, whole
 from .batches import environments
+from .building import Plan, build
 from .contacts import contacts_of
-from .controls import Controls
 from .entity import Entity
 from .equalities import Equalities
-from .file_options import report_options
 from .keyframes import state_of
-from .memory import Memory
 from .progress import Progress
 from .running import Running
+from .states import SceneState, restore, state_of_scene
+from .summary import show, summary_of
 from .surroundings import Surroundings, medium_of
-from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 
 PRECISIONS = ("single", "double")
 
 
-class Scene(Surroundings, Equalities):
+class Scene(Adding, Surroundings, Equalities):
     """Everything that is simulated together.
 
     Args:
@@ -130,62 +125,35 @@ class Scene(Surroundings, Equalities):
 
     # ------------------------------------------------------------------------------------------------ building
 
-    def add(
+    def build(
         self,
-        robot: Robot | World | str | os.PathLike[str],
+        n_envs: int = 1,
         *,
-        fixed: bool | None = None,
-        pos: ArrayLike = (0.0, 0.0, 0.0),
-        quat: ArrayLike = (1.0, 0.0, 0.0, 0.0),
-        name: str | None = None,
-    ) -> Entity:
-        """Put a robot, or all that is in a file, into the scene.
-
-        Args:
-            robot: a description, or the path of a file.
-            fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
-            pos: where the file's own origin is put [m].
-            quat: how it is turned (w, x, y, z).
-            name: what to call it; its own name, made unique, when not given.
-        """
-        if self._running is not None:
-            raise KinemaError("the scene is built: add everything before scene.build()")
-        description = robot if isinstance(robot, Robot | World) else self._read(robot)
-        part = Part(
-            name=unique_name(name or description.name or "entity", self._names),
-            description=description,
-            pose=placed(description, pos, quat),
-            fixed=None if fixed is None else flag(fixed, "fixed"),
-        )
-        entity = Entity(self, part.name, description, compile_model([part]))
-        self._parts.append(part)
-        self.entities.append(entity)
-        return entity
-
-    def _read(self, path: str | os.PathLike[str]) -> Robot | World:
-        from kinema.read import read
-
-        if not isinstance(path, str | os.PathLike):
-            raise KinemaError(f"add: expected a robot, a world or the path of a file, not {path!r}")
-        description = read(Path(path))
-        self.diagnostics.items += description.diagnostics.items
-        return description
-
-    def build(self, n_envs: int = 1, *, per_env: Sequence[str] = (), external_forces: bool = False) -> None:
-        """Compile the model and make room for its environments.
+        env_spacing: tuple[float, float] = (1.0, 1.0),
+        per_env: Sequence[str] = (),
+        external_forces: bool = False,
+    ) -> None:
+        """Compile the model and make room for its environments; a summary goes to the terminal (`Scene.summary`).
 
         The step itself is compiled when it is first taken, because only then it is known how joints are controlled;
         `prepare` does so at once.
 
         Args:
             n_envs: how many copies of the scene there are.
+            env_spacing: how far apart they are shown in x and y [m] (`env_offsets`): all are simulated at the origin.
             per_env: parameters that may differ between them: `kinema.sim.PARAMETERS`, gravity and wind among them.
             external_forces: whether links can be pushed by `apply_links_external_force`.
         """
         if self._running is not None:
             raise KinemaError("the scene is built already")
         n_envs = whole(n_envs, "build", "environment")
-        settings = Settings(
+        self.env_offsets = offsets(n_envs, env_spacing)
+        asked = frozenset([per_env] if isinstance(per_env, str) else per_env)
+        self._run(n_envs, self._settings(asked, flag(external_forces, "external_forces")))
+        show(self.summary(), self.progress)
+
+    def _settings(self, per_env: frozenset[str], external_forces: bool) -> Settings:
+        return Settings(
             dt=self.dt / self.substeps,
             integrator=self.integrator,
             limits=self.limits,
@@ -193,50 +161,30 @@ class Scene(Surroundings, Equalities):
             contacts=self.contacts,
             iterations=self.iterations,
             ls_iterations=self.ls_iterations,
-            per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
-            external_forces=flag(external_forces, "external_forces"),
+            per_env=per_env,
+            external_forces=external_forces,
+        )
+
+    def _run(self, n_envs: int, settings: Settings) -> None:
+        plan = Plan(
+            parts=self._parts,
+            entities=self.entities,
+            gravity=self.gravity,
+            medium=self.medium,
+            device=self.device,
+            precision=self.precision,
+            emission=self.emission,
         )
         with self.progress.showing(3):
-            parts = [p.description for p in self._parts]
-            with self.progress("modelling"):
-                asked = {"contacts": self.contacts, "switchable": "equality" in settings.per_env}
-                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, **asked)
-                given = self._set_constants(model)
-            with self.progress("checking"):
-                report_missing(model, parts, self.diagnostics, contacts=self.contacts)
-                for part in self._parts:
-                    report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
-                adjustable = bool(settings.per_env & {"armature", "mass_shift"})
-                inertia = refuse_impossible(
-                    model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable
-                )
-            with self.progress("allocating"):
-                engine = Engine(
-                    model,
-                    settings,
-                    n_envs,
-                    find_device(self.device),
-                    precision=self.precision,
-                    emission=self.emission,
-                    progress=self.progress,
-                )
-                memory = Memory(engine)
-                controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
-        self._running = Running(model, engine, memory, controls)
-        self._sim = Sim(engine)
-        for entity, info in zip(self.entities, model.entities, strict=True):
-            entity._info = info
+            self._running = build(plan, settings, n_envs, self.diagnostics, self.progress)
+        if self._sim is None:
+            self._sim = Sim(self._running.engine)
+        else:
+            self._sim.now_run_by(self._running.engine)
 
-    def _set_constants(self, model: Model) -> np.ndarray:
-        """What entities were given before building, into the model; whether kp and kv were among it, (2, n_dofs)."""
-        given = np.zeros((2, model.n_dofs), dtype=np.bool_)
-        for entity, info in zip(self.entities, model.entities, strict=True):
-            for name, values in entity._constants.items():
-                for dof, value in values.items():
-                    getattr(model.dofs, name)[info.dof_start + dof] = value
-                    if name in ("kp", "kv"):
-                        given[("kp", "kv").index(name), info.dof_start + dof] = True
-        return given
+    def summary(self) -> str:
+        """What is in the scene and what it takes, in a few lines."""
+        return summary_of(self.running, self.entities, self.diagnostics)
 
     def prepare(self) -> None:
         """Compile the step, so that the first one is as fast as the next."""
@@ -309,6 +257,19 @@ class Scene(Surroundings, Equalities):
             if running.engine.settings.external_forces:
                 rows = 3 * running.model.n_links
                 running.memory.write(name, slice(None), np.zeros((count, rows)), envs)
+
+    def get_state(self, envs_idx: Any = None) -> SceneState:
+        """Everything that the scene, or some environments, go on from, bit for bit; `save` writes it to a file."""
+        return state_of_scene(self.running, envs_idx)
+
+    def set_state(self, state: SceneState, envs_idx: Any = None) -> None:
+        """Go on from a state of this scene or one like it; one environment's serves any number.
+
+        Parameters that environments share, and the time, are restored only with all environments together.
+        """
+        restore(self.running, state, envs_idx)
+        if self.running.engine.dt != self._dt / self.substeps:
+            self._dt = self.running.engine.dt * self.substeps
 
     def _note_once(self, code: str, messages: Sequence[str]) -> None:
         said = {d.message for d in self.diagnostics if d.code == code}
