@@ -69,9 +69,9 @@ def flag(value: Any, what: str) -> bool:
 
 
 def numbers(value: Any, what: str, count: str) -> Array:
-    """Some finite numbers: `count` says how many in words, three or four of them."""
+    """Some finite numbers: `count` says how many in words, two to four of them."""
     array = as_array(value, np.float64, what)
-    if array.shape != ({"three": 3, "four": 4}[count],) or not np.isfinite(array).all():
+    if array.shape != ({"two": 2, "three": 3, "four": 4}[count],) or not np.isfinite(array).all():
         raise KinemaError(f"{what}: expected {count} finite numbers, not {value!r}")
     return array
 
@@ -111,11 +111,8 @@ def three_scales(value: Any, what: str) -> Array:
     return np.broadcast_to(array, (3,)).copy()
 
 
-def offsets(n_envs: int, spacing: Any) -> Array:
+def offsets(n_envs: int, apart: Array) -> Array:
     """Where environments are shown, (n_envs, 3): on a square about the origin, so far apart in x and y [m]."""
-    apart = as_array(spacing, np.float64, "env_spacing")
-    if apart.shape != (2,) or not np.isfinite(apart).all():
-        raise KinemaError(f"env_spacing: expected two distances in metres, not {spacing!r}")
     side = math.isqrt(n_envs - 1) + 1
     row, column = np.divmod(np.arange(n_envs), side)
     grid = np.stack([column - (side - 1) / 2, row - (-(-n_envs // side) - 1) / 2], axis=1)

@@ -18,6 +18,7 @@ from .controls import Controls
 from .entity import Entity
 from .file_options import report_options
 from .memory import Memory
+from .outputs import Outputs
 from .progress import Progress
 from .running import Running
 from .unsupported import refuse_impossible, report_missing
@@ -34,6 +35,7 @@ class Plan:
     device: str
     precision: str
     emission: str
+    out: str
 
 
 def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics, progress: Progress) -> Running:
@@ -64,7 +66,7 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
         controls = Controls(model, memory, np.array(inertia.diagonal), given, diagnostics)
     for entity, info in zip(plan.entities, model.entities, strict=True):
         entity._info = info
-    return Running(model, engine, memory, controls, key)
+    return Running(model, engine, memory, controls, Outputs(memory, plan.out), key)
 
 
 def _set_constants(model: Model, entities: Sequence[Entity]) -> np.ndarray:

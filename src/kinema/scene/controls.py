@@ -74,10 +74,13 @@ class Controls:
         self.memory.write("command", slice(None), np.broadcast_to(command.T, (n_envs, self.model.n_dofs)), envs)
         self.memory.write("ctrl", slice(None), np.broadcast_to(told, (n_envs, self.model.n_actuators)), envs)
 
-    def tell(self, mode: Control, dofs: Index, values: Any, envs: Index | None) -> None:
+    def tell(self, mode: Control, dofs: Index, values: Any, envs: Any) -> None:
         """Command some degrees of freedom, in all environments or some: values (environments, degrees of freedom)."""
-        if not self._is(mode, dofs, envs):
-            self._switch(mode, dofs, None if envs is None or len(np.unique(envs)) == self.memory.n_envs else envs)
+        if self.mixed is not None or not self._is(mode, dofs, None):
+            known = envs.cpu().numpy() if hasattr(envs, "cpu") else envs  # who moves what is known here, not on a GPU
+            if not self._is(mode, dofs, known):
+                every = known is None or len(np.unique(known)) == self.memory.n_envs
+                self._switch(mode, dofs, None if every else known)
         if isinstance(values, np.ndarray):
             self.memory.write("command", dofs, values, envs)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .contacts import contacts_of
 from .entity import Entity
 from .equalities import Equalities
 from .keyframes import state_of
+from .outputs import OUTPUTS
 from .progress import Progress
 from .running import Running
 from .states import SceneState, restore, state_of_scene
@@ -49,7 +50,9 @@ class Scene(Adding, Surroundings, Equalities):
         substeps: how many equal steps `dt` is divided into.
         emission: `unrolled` compiles the step of this very scene, `rolled` loops over tables, which compiles in no time
             whatever the number of joints, and `auto` takes what suits the scene.
-        quiet: no progress bar, even on a terminal.
+        quiet: no progress bar and no summary, even on a terminal.
+        out: what getters give: `numpy` (arrays that stay as they are), `view` (NumPy on the scene's own memory, on a
+            CPU), `torch` (PyTorch tensors on the scene's own memory, wherever it is).
     """
 
     def __init__(  # noqa: PLR0913  one for each choice there is
@@ -71,6 +74,7 @@ class Scene(Adding, Surroundings, Equalities):
         substeps: int = 1,
         emission: str = "auto",
         quiet: bool = False,
+        out: str = "numpy",
     ) -> None:
         self._dt = duration(dt, "dt")
         self.device = device_name(device)
@@ -85,12 +89,14 @@ class Scene(Adding, Surroundings, Equalities):
         self.medium = medium_of(density, viscosity, wind)
         self.substeps = whole(substeps, "substeps", "substep")
         self.emission = choice(emission, "emission", EMISSIONS)
+        self.out = choice(out, "out", OUTPUTS)
         self.entities: list[Entity] = []
         self.diagnostics = Diagnostics()
         """What was read, approximated or left out."""
         self.progress = Progress(quiet)
         self._parts: list[Part] = []
         self._names: set[str] = set()
+        self._spacing = np.ones(2)
         self._running: Running | None = None
         self._sim: Sim | None = None
 
@@ -147,7 +153,7 @@ class Scene(Adding, Surroundings, Equalities):
         if self._running is not None:
             raise KinemaError("the scene is built already")
         n_envs = whole(n_envs, "build", "environment")
-        self.env_offsets = offsets(n_envs, env_spacing)
+        self._spacing = numbers(env_spacing, "env_spacing", "two")
         asked = frozenset([per_env] if isinstance(per_env, str) else per_env)
         self._run(n_envs, self._settings(asked, flag(external_forces, "external_forces")))
         show(self.summary(), self.progress)
@@ -174,6 +180,7 @@ class Scene(Adding, Surroundings, Equalities):
             device=self.device,
             precision=self.precision,
             emission=self.emission,
+            out=self.out,
         )
         with self.progress.showing(3):
             self._running = build(plan, settings, n_envs, self.diagnostics, self.progress)
@@ -181,6 +188,23 @@ class Scene(Adding, Surroundings, Equalities):
             self._sim = Sim(self._running.engine)
         else:
             self._sim.now_run_by(self._running.engine)
+
+    def torch(self) -> Self:
+        """Let all getters give PyTorch tensors from now on: the scene's own memory, on a CPU as on a GPU.
+
+        What they show changes with the scene: `clone` what is to stay. On a GPU, Warp works in PyTorch's queue then.
+        """
+        return self._give("torch")
+
+    def numpy(self) -> Self:
+        """Let all getters give NumPy arrays again, which stay as they are."""
+        return self._give("numpy")
+
+    def _give(self, out: str) -> Self:
+        if self._running is not None:
+            self._running.outputs.choose(out)
+        self.out = out
+        return self
 
     def summary(self) -> str:
         """What is in the scene and what it takes, in a few lines."""
@@ -214,6 +238,11 @@ class Scene(Adding, Surroundings, Equalities):
     def n_envs(self) -> int:
         """Environments."""
         return self.running.n_envs
+
+    @property
+    def env_offsets(self) -> np.ndarray:
+        """Where environments are shown [m], (n_envs, 3): on a square about the origin; all are simulated there."""
+        return offsets(self.n_envs, self._spacing)
 
     @property
     def time(self) -> float:

@@ -123,6 +123,8 @@ def loads(now: Situation) -> None:
         com_based = links.spatial_acceleration(there, now.twist(link.frame, center))
         s.write("cacc_ang", link, com_based.angular)
         s.write("cacc_lin", link, com_based.linear)
+        origin = links.acceleration_at(at, felt[link.frame], link_pose(link, frames).position)
+        s.write("acc", link, add(origin.linear, s.gravity))
         of_mass = links.acceleration_at(at, felt[link.frame], body.center)
         wrench = links.newton_euler(body, of_mass, now.twist(link.frame, body.center).angular, center)
         if s.settings.external_forces:
