@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         SceneState as SceneState,
         Sphere as Sphere,
         Terrain as Terrain,
+        loguniform as loguniform,
+        normal as normal,
+        uniform as uniform,
     )
     from kinema.write import Loss as Loss, LossReport as LossReport, write as write
 
@@ -59,6 +62,9 @@ _HOME = {
     "Terrain": "kinema.scene",
     "World": "kinema.description",
     "WriteError": "kinema.foundation",
+    "loguniform": "kinema.scene",
+    "normal": "kinema.scene",
+    "uniform": "kinema.scene",
 }
 _VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
@@ -86,7 +92,10 @@ __all__ = [
     "World",
     "WriteError",
     "check",
+    "loguniform",
+    "normal",
     "read",
+    "uniform",
     "write",
 ]
 

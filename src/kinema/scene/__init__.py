@@ -1,5 +1,6 @@
 """L5: what users hold: a scene, the entities in it, and views of their arrays."""
 
+from .draws import Draw as Draw, loguniform as loguniform, normal as normal, uniform as uniform
 from .entity import Entity as Entity
 from .morphs import (
     Box as Box,

@@ -191,6 +191,8 @@ class Commands(ABC):
         if len(array) > 1 and (array != array[:1]).any():
             raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{asked}",)) lets them differ')
         running.memory.write(name, rows, array[:1].reshape(1, -1))
+        if name in ("kp", "kv"):
+            getattr(running.model.dofs, name)[rows] = array[0]
         running.controls.was_set(name, rows)
 
     def set_mass_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:

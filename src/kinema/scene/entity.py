@@ -29,7 +29,8 @@ class Entity(Measuring):
     """
 
     def __init__(self, scene: HasRunning, name: str, description: Robot | World, alone: Model) -> None:
-        self.scene = scene
+        self.scene: Any = scene
+        """The scene that it is in."""
         self.name = name
         self.description = description
         self._alone = alone

@@ -46,13 +46,19 @@ class Parameters(Stops):
         """Stiffness of the springs in joints [N/m, N m/rad]; before building only."""
         self._set_dofs("stiffness", stiffness, dofs_idx, None)
 
+    def _built(self, name: str) -> np.ndarray:
+        """A parameter of its degrees of freedom as all environments were given it, (n_dofs,)."""
+        if self._info is not None:
+            return getattr(self._running.model.dofs, name)[self._info.dof_start : self._info.dof_end].copy()
+        values = getattr(self._alone.dofs, name).copy()
+        for dof, value in self._constants.get(name, {}).items():
+            values[dof] = value
+        return values
+
     def _get_dofs(self, name: str, dofs_idx: Any, envs_idx: Any) -> np.ndarray:
         own = self._dofs(dofs_idx, f"get_dofs_{name}")
         if self._info is None:
-            values = getattr(self._alone.dofs, name).copy()
-            for dof, value in self._constants.get(name, {}).items():
-                values[dof] = value
-            return values[own]
+            return self._built(name)[own]
         running, rows = self._running, self._info.dof_start + own
         if not running.memory.has(name):
             return np.array(getattr(running.model.dofs, name)[rows])

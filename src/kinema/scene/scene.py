@@ -21,6 +21,7 @@ from .equalities import Equalities
 from .keyframes import state_of
 from .outputs import OUTPUTS
 from .progress import Progress
+from .randomizing import Randomizing
 from .running import Running
 from .states import SceneState, restore, state_of_scene
 from .summary import show, summary_of
@@ -30,7 +31,7 @@ from .views import Sim, not_built
 PRECISIONS = ("single", "double")
 
 
-class Scene(Adding, Surroundings, Equalities):
+class Scene(Adding, Surroundings, Randomizing, Equalities):
     """Everything that is simulated together.
 
     Args:
@@ -155,7 +156,7 @@ class Scene(Adding, Surroundings, Equalities):
         n_envs = whole(n_envs, "build", "environment")
         self._spacing = numbers(env_spacing, "env_spacing", "two")
         asked = frozenset([per_env] if isinstance(per_env, str) else per_env)
-        self._run(n_envs, self._settings(asked, flag(external_forces, "external_forces")))
+        self._run(n_envs, self._settings(asked, flag(external_forces, "external_forces")), self.diagnostics)
         show(self.summary(), self.progress)
 
     def _settings(self, per_env: frozenset[str], external_forces: bool) -> Settings:
@@ -171,7 +172,12 @@ class Scene(Adding, Surroundings, Equalities):
             external_forces=external_forces,
         )
 
-    def _run(self, n_envs: int, settings: Settings) -> None:
+    def _rebuild(self, per_env: frozenset[str]) -> Running:
+        """The same with other inputs, from the start; nothing is said twice."""
+        external = self.running.engine.settings.external_forces
+        return self._run(self.n_envs, self._settings(per_env, external), Diagnostics())
+
+    def _run(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> Running:
         plan = Plan(
             parts=self._parts,
             entities=self.entities,
@@ -183,11 +189,13 @@ class Scene(Adding, Surroundings, Equalities):
             out=self.out,
         )
         with self.progress.showing(3):
-            self._running = build(plan, settings, n_envs, self.diagnostics, self.progress)
+            running = self._running = build(plan, settings, n_envs, diagnostics, self.progress)
+        running.controls.diagnostics = self.diagnostics
         if self._sim is None:
-            self._sim = Sim(self._running.engine)
+            self._sim = Sim(running.engine)
         else:
-            self._sim.now_run_by(self._running.engine)
+            self._sim.now_run_by(running.engine)
+        return running
 
     def torch(self) -> Self:
         """Let all getters give PyTorch tensors from now on: the scene's own memory, on a CPU as on a GPU.
