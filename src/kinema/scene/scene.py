@@ -200,13 +200,18 @@ class Scene(Adding, Surroundings, Randomizing, Equalities):
     def torch(self) -> Self:
         """Let all getters give PyTorch tensors from now on: the scene's own memory, on a CPU as on a GPU.
 
-        What they show changes with the scene: `clone` what is to stay. On a GPU, Warp works in PyTorch's queue then.
+        What they show changes with the scene: `clone` what is to stay, and `touch` the scene after writing through
+        them. On a GPU, Warp works in PyTorch's queue then.
         """
         return self._give("torch")
 
     def numpy(self) -> Self:
         """Let all getters give NumPy arrays again, which stay as they are."""
         return self._give("numpy")
+
+    def touch(self) -> None:
+        """Say that something was written through an array that was handed out, so that getters look again."""
+        self.running.engine.touch()
 
     def _give(self, out: str) -> Self:
         if self._running is not None:

@@ -10,25 +10,27 @@ from typing import Any
 
 import numpy as np
 
-XML = """<mujoco model="desk"><option timestep="0.002" integrator="implicitfast" tolerance="1e-15" iterations="200"/>
-<worldbody><geom name="floor" type="plane" size="5 5 .1" friction="0.8"/>
-<body name="ball" pos="0 1 0.098"><freejoint/><geom name="ball" size="0.1" mass="0.5" friction="0.6"/></body>
-<body name="upper" pos="0 0 1"><joint name="joint1" axis="0 1 0" damping="0.2" armature="0.01"/>
-<geom type="capsule" fromto="0 0 0 .3 0 0" size=".03" mass="1" contype="0" conaffinity="0"/>
+HEAD = '<option timestep="0.002" integrator="implicitfast" tolerance="1e-15" iterations="200"/>'
+BALL = """<geom name="floor" type="plane" size="5 5 .1" friction="0.8"/>
+<body name="ball" pos="0 1 0.098"><freejoint/><geom name="ball" size="0.1" mass="0.5" friction="0.6"/></body>"""
+ARM = """<body name="upper" pos="0 0 1"><joint name="joint1" axis="0 1 0" damping="0.2" armature="0.01"/>
+<geom type="capsule" fromto="0 0 0 .3 0 0" size=".03" mass="1"/>
 <body name="lower" pos=".3 0 0"><joint name="joint2" axis="0 0.6 0.8" damping="0.1"/>
-<geom type="capsule" fromto="0 0 0 .2 0 0" size=".02" mass="0.5" contype="0" conaffinity="0"/></body></body>
-</worldbody>
-<actuator><position name="servo" joint="joint1" kp="20" kv="1"/>
+<geom type="capsule" fromto="0 0 0 .2 0 0" size=".02" mass="0.5"/></body></body>"""
+TAIL = """<actuator><position name="servo" joint="joint1" kp="20" kv="1"/>
 <motor name="motor" joint="joint2" gear="0.5"/></actuator>
-<keyframe><key name="home" qpos="0 1 0.1 1 0 0 0 0.4 -0.3" qvel="0.3 0 0 0 1 0 0.1 0.2" ctrl="0.5 0.1"/></keyframe>
-</mujoco>"""
-"""A ball on the floor, and an arm of two links beside it."""
+<keyframe><key name="home" qpos="0.4 -0.3" qvel="0.1 0.2" ctrl="0.5 0.1"/></keyframe>"""
+MODELS = {
+    "arm": f"<mujoco>{HEAD}<worldbody>{ARM}</worldbody>{TAIL}</mujoco>",
+    "ball": f"<mujoco>{HEAD}<worldbody>{BALL}</worldbody></mujoco>",
+}
+"""An arm of two links, and a ball on the floor."""
 
 
-def model_file(folder: Path) -> Path:
-    """The model in a file of its own."""
-    file = folder / "desk.xml"
-    file.write_text(XML)
+def model_file(folder: Path, model: str) -> Path:
+    """A model in a file of its own."""
+    file = folder / f"{model}.xml"
+    file.write_text(MODELS[model])
     return file
 
 
@@ -49,6 +51,7 @@ class Pair:
     original: Callable[[str], Any] | str
     port: Callable[[str], Any]
     tolerance: float = 1e-9
+    model: str = "arm"
 
 
 def compare(pair: Pair, expected: Any, found: Any) -> None:

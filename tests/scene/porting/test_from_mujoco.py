@@ -23,10 +23,10 @@ def simulate_mujoco(file: str) -> Any:
 
 def simulate_kinema(file: str) -> Any:
     scene = km.Scene(precision="double", quiet=True)
-    desk = scene.add(file)
+    robot = scene.add(file)
     scene.build()
     scene.step(100)
-    return desk.get_qpos(), desk.get_qvel(), scene.time
+    return robot.get_qpos(), robot.get_qvel(), scene.time
 
 
 def control_mujoco(file: str) -> Any:
@@ -40,11 +40,11 @@ def control_mujoco(file: str) -> Any:
 
 def control_kinema(file: str) -> Any:
     scene = km.Scene(precision="double", quiet=True)
-    desk = scene.add(file)
+    robot = scene.add(file)
     scene.build()
-    desk.control([0.7, -0.2])
+    robot.control([0.7, -0.2])
     scene.step(50)
-    return desk.get_control(), desk.get_qpos(), desk.get_dofs_control_force()
+    return robot.get_control(), robot.get_qpos(), robot.get_dofs_control_force()
 
 
 def keyframe_mujoco(file: str) -> Any:
@@ -56,11 +56,11 @@ def keyframe_mujoco(file: str) -> Any:
 
 
 def keyframe_kinema(file: str) -> Any:
-    desk = km.Scene(precision="double", quiet=True).add(file)
-    desk.scene.build()
-    desk.scene.reset(keyframe="home")
-    desk.scene.step(20)
-    return desk.get_qpos(), desk.get_qvel(), desk.get_dofs_position("joint2")
+    robot = km.Scene(precision="double", quiet=True).add(file)
+    robot.scene.build()
+    robot.scene.reset(keyframe="home")
+    robot.scene.step(20)
+    return robot.get_qpos(), robot.get_qvel(), robot.get_dofs_position("joint2")
 
 
 def kinematics_mujoco(file: str) -> Any:
@@ -74,10 +74,10 @@ def kinematics_mujoco(file: str) -> Any:
 
 def kinematics_kinema(file: str) -> Any:
     scene = km.Scene(precision="double", quiet=True)
-    desk = scene.add(file)
+    robot = scene.add(file)
     scene.build()
-    desk.set_dofs_position([0.3, -1.2], "joint[12]")
-    lower = desk.get_link("lower")
+    robot.set_dofs_position([0.3, -1.2], "joint[12]")
+    lower = robot.get_link("lower")
     return lower.get_pos(), lower.get_quat(), lower.get_pos(ref="link_com")
 
 
@@ -94,10 +94,10 @@ def jacobian_mujoco(file: str) -> Any:
 
 def jacobian_kinema(file: str) -> Any:
     scene = km.Scene(precision="double", quiet=True)
-    desk = scene.add(file)
+    robot = scene.add(file)
     scene.build()
     scene.reset(keyframe=0)
-    return (desk.get_jacobian("lower", local_point=[0.2, 0, 0]),)
+    return (robot.get_jacobian("lower", local_point=[0.2, 0, 0]),)
 
 
 def dynamics_mujoco(file: str) -> Any:
@@ -112,11 +112,11 @@ def dynamics_mujoco(file: str) -> Any:
 
 def dynamics_kinema(file: str) -> Any:
     scene = km.Scene(precision="double", quiet=True)
-    desk = scene.add(file)
+    robot = scene.add(file)
     scene.build()
     scene.reset(keyframe=0)
-    inertia, bias, passive = desk.get_mass_mat(), desk.get_dofs_bias_force(), desk.get_dofs_passive_force()
-    return inertia, bias, passive, desk.get_dofs_acceleration()
+    inertia, bias, passive = robot.get_mass_mat(), robot.get_dofs_bias_force(), robot.get_dofs_passive_force()
+    return inertia, bias, passive, robot.get_dofs_acceleration()
 
 
 def contacts_mujoco(file: str) -> Any:
@@ -133,11 +133,11 @@ def contacts_mujoco(file: str) -> Any:
 
 def contacts_kinema(file: str) -> Any:
     scene = km.Scene(precision="double", quiet=True)
-    desk = scene.add(file)
+    robot = scene.add(file)
     scene.build()
     scene.step(30)
-    found = desk.get_contacts()
-    total = desk.get_links_net_contact_force()[:, desk.get_link("ball").idx]
+    found = robot.get_contacts()
+    total = robot.get_links_net_contact_force()[:, robot.get_link("ball").idx]
     return total, found["position"], -found["penetration"]
 
 
@@ -150,11 +150,11 @@ def push_mujoco(file: str) -> Any:
 
 
 def push_kinema(file: str) -> Any:
-    desk = km.Scene(precision="double", quiet=True).add(file)
-    desk.scene.build(external_forces=True)
-    desk.apply_links_external_force([[2.0, 0.0, 1.0]], "ball")
-    desk.scene.step(40)
-    return desk.get_qpos(), desk.get_qvel()
+    robot = km.Scene(precision="double", quiet=True).add(file)
+    robot.scene.build(external_forces=True)
+    robot.apply_links_external_force([[2.0, 0.0, 1.0]], "ball")
+    robot.scene.step(40)
+    return robot.get_qpos(), robot.get_qvel()
 
 
 def parameters_mujoco(file: str) -> Any:
@@ -169,11 +169,11 @@ def parameters_mujoco(file: str) -> Any:
 
 def parameters_kinema(file: str) -> Any:
     scene = km.Scene(dt=0.001, gravity=(0, 0, -1.62), precision="double", quiet=True)
-    desk = scene.add(file)
-    desk.set_dofs_damping(0.5, "joint.")
+    robot = scene.add(file)
+    robot.set_dofs_damping(0.5, "joint.")
     scene.build()
     scene.step(40)
-    return desk.get_qpos(), desk.get_qvel(), desk.get_mass()
+    return robot.get_qpos(), robot.get_qvel(), robot.get_mass()
 
 
 def state_mujoco(file: str) -> Any:
@@ -190,25 +190,25 @@ def state_mujoco(file: str) -> Any:
 
 def state_kinema(file: str) -> Any:
     scene = km.Scene(precision="double", quiet=True)
-    desk = scene.add(file)
+    robot = scene.add(file)
     scene.build()
     scene.step(10)
     state = scene.get_state()
     scene.step(10)
     scene.set_state(state)
     scene.step(10)
-    return desk.get_qpos(), desk.get_qvel(), scene.time
+    return robot.get_qpos(), robot.get_qvel(), scene.time
 
 
 PROGRAMS = [
-    Pair("simulate", simulate_mujoco, simulate_kinema),
+    Pair("simulate", simulate_mujoco, simulate_kinema, model="ball"),
     Pair("control", control_mujoco, control_kinema),
     Pair("keyframe", keyframe_mujoco, keyframe_kinema),
     Pair("kinematics", kinematics_mujoco, kinematics_kinema),
     Pair("jacobian", jacobian_mujoco, jacobian_kinema),
     Pair("dynamics", dynamics_mujoco, dynamics_kinema),
-    Pair("contacts", contacts_mujoco, contacts_kinema),
-    Pair("push", push_mujoco, push_kinema),
+    Pair("contacts", contacts_mujoco, contacts_kinema, model="ball"),
+    Pair("push", push_mujoco, push_kinema, model="ball"),
     Pair("parameters", parameters_mujoco, parameters_kinema, 1e-8),
     Pair("state", state_mujoco, state_kinema),
 ]
@@ -216,6 +216,6 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("pair", PROGRAMS, ids=[p.name for p in PROGRAMS])
 def test_a_program_for_mujoco(pair: Pair, tmp_path: Path) -> None:
-    file = str(model_file(tmp_path))
+    file = str(model_file(tmp_path, pair.model))
     assert callable(pair.original)
     compare(pair, pair.original(file), pair.port(file))
