@@ -24,7 +24,7 @@ class Memory:
         self.n_envs = engine.n_envs
         self.dtype = np.dtype(np.float32 if engine.precision == "single" else np.float64)
         self._views: dict[str, np.ndarray] = {}
-        self._indices: dict[bytes, Any] = {}
+        self._constants: dict[object, Any] = {}
         arenas = (engine.state, engine.told, engine.uniform)
         self._sizes = {name: rows for arena in arenas for name, rows in arena.layout.rows.items()}
 
@@ -104,10 +104,14 @@ class Memory:
         index = compact(index)
         if not isinstance(index, np.ndarray):
             return index
-        key = index.tobytes()
-        if key not in self._indices:
-            self._indices[key] = torch_module().as_tensor(index, device=self.engine.device.name)
-        return self._indices[key]
+        return self.constant(index)
+
+    def constant(self, values: np.ndarray) -> Any:
+        """Numbers as a tensor of the device, which is made once."""
+        key = (values.dtype.str, values.shape, values.tobytes())
+        if key not in self._constants:
+            self._constants[key] = torch_module().as_tensor(values.copy(), device=self.engine.device.name)
+        return self._constants[key]
 
     def on_device(self, name: str, items: slice | Index, values: Any, envs: Any) -> None:
         """Set some items from a PyTorch tensor on the same GPU, without a detour through the host."""
