@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.compile import Part, compile_model
-from kinema.description import PhysicsMaterial, Robot, World
+from kinema.description import PhysicsMaterial, Robot, World, scaled
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.shapes import MESH_SUFFIXES
 
@@ -54,7 +54,8 @@ class Adding(HasRunning):
             pos: where the file's own origin is put [m].
             quat: how it is turned (w, x, y, z).
             euler: the same as angles about the fixed x, then y, then z axis [rad].
-            scale: of bodies, how much larger they are, or three numbers for x, y and z.
+            scale: how much larger it is made, of the same stuff (forces, gains, dampers, rotors stay); of bodies three
+                numbers for x, y and z as well.
             name: what to call it; its own name, made unique, when not given.
             friction: of all its surfaces: sliding, or sliding, spinning [m] and rolling [m]; None for as the file says.
             density: of a body [kg/m3], 1000 where neither this nor `mass` is given.
@@ -85,9 +86,11 @@ class Adding(HasRunning):
             robot = Mesh(robot)
         if isinstance(robot, Morph):
             return body_of(robot, stuff, three_scales(scale, "scale"), fixed)
-        if (three_scales(scale, "scale") != 1.0).any():
-            raise KinemaError("scale: only of bodies such as km.Box and km.Mesh: a robot is as large as its file says")
-        return remade(robot if isinstance(robot, Robot | World) else self._read(robot), stuff)
+        description = remade(robot if isinstance(robot, Robot | World) else self._read(robot), stuff)
+        x, y, z = three_scales(scale, "scale")
+        if not x == y == z:
+            raise KinemaError("scale: a robot is scaled evenly, by one number; bodies such as km.Box as you like")
+        return description if x == 1.0 else scaled(description, float(x))
 
     def _read(self, path: str | os.PathLike[str]) -> Robot | World:
         from kinema.read import read
