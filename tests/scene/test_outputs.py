@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kinema as km
+from kinema.scene.outputs import Outputs
 from kit.robots.small_robots import ball, reacher
 
 
@@ -91,3 +92,34 @@ def test_without_torch_it_is_said() -> None:
     assert scene.out == "numpy"
     with pytest.raises(km.KinemaError, match="out: 'jax' is none of numpy, view, torch"):
         km.Scene(out="jax")
+
+
+def test_what_happens_on_a_gpu_with_tensors_of_the_host_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ways that never go through the host do the same as those that do."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    other, arm, flying = scene_with("numpy")
+    scene, there, aloft = scene_with("torch")
+    monkeypatch.setattr(Outputs, "on_device", property(lambda self: self.kind == "torch"))
+    monkeypatch.setattr(Outputs, "_is_there", staticmethod(lambda x: isinstance(x, torch.Tensor)))
+    some = np.array([[0.1, 0.2], [0.3, 0.4]])
+    place = np.array([[0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0]])
+    for one, robot, ball_, as_ in ((other, arm, flying, np.asarray), (scene, there, aloft, torch.as_tensor)):
+        robot.control_dofs_force(as_(np.array([[0.5, 0.1], [0.2, 0.3], [0.0, -0.1]])), ["shoulder", "push"])
+        robot.set_dofs_velocity(as_(some), ["push", "shoulder"], as_(np.array([2, 0])))
+        robot.set_dofs_position(as_(np.array([0.3])), "elbow")
+        ball_.set_qpos(as_(place))
+        ball_.set_qvel(as_(np.arange(6.0)))
+        one.step(3)
+        one.reset(as_(np.array([False, True, False])))
+        one.reset(as_(np.array([2])))
+    pairs = [
+        (arm.get_qpos(), there.get_qpos()),
+        (arm.get_qvel(np.array([0, 1])), there.get_qvel(torch.tensor([True, True, False]))),
+        (arm.get_links_pos(["tip", "base"]), there.get_links_pos(["tip", "base"])),
+        (arm.get_mass_mat(), there.get_mass_mat()),
+        (flying.get_dofs_position(), aloft.get_dofs_position()),
+    ]
+    for expected, found in pairs:
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-14)
+    for name in ("qpos", "vel", "command"):
+        np.testing.assert_array_equal(scene.running.memory.all(name), other.running.memory.all(name))

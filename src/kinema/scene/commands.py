@@ -76,7 +76,7 @@ class Commands(ABC):
     def _tell(self, mode: Control, values: Any, dofs_idx: Any, envs_idx: Any, what: str) -> None:
         dofs = self.info.dof_start + self._dofs(dofs_idx, what)
         running = self._running
-        if running.on_device(values):
+        if running.outputs.is_there(values):
             running.controls.tell(mode, dofs, values, running.outputs.envs(envs_idx))
         else:
             envs = environments(envs_idx, running.n_envs)
@@ -109,7 +109,7 @@ class Commands(ABC):
             )
         own = items(actuators_idx, names, "control: actuators_idx", "actuators")
         moved = np.flatnonzero(self._alone.actuators.moment[own].any(axis=0))
-        if running.on_device(ctrl):
+        if running.outputs.is_there(ctrl):
             running.controls.to_actuators(info.dof_start + moved)
             running.memory.on_device("ctrl", info.actuator_start + own, ctrl, running.outputs.envs(envs_idx))
             return

@@ -58,9 +58,17 @@ class Outputs:
         """Whether everything happens on a GPU."""
         return self.kind == "torch" and not self.engine.device.is_cpu
 
+    def is_there(self, values: Any) -> bool:
+        """Whether these are a tensor on the GPU that the scene is on."""
+        return self._is_there(values) and (self.on_device or not self.engine.device.is_cpu)
+
+    @staticmethod
+    def _is_there(values: Any) -> bool:
+        return bool(getattr(values, "is_cuda", False))
+
     def envs(self, envs_idx: Any) -> Any:
         """The environments meant; None for all. Tensors on the GPU stay there."""
-        if self.on_device and getattr(envs_idx, "is_cuda", False):
+        if self.on_device and self.is_there(envs_idx):
             return envs_idx.nonzero().flatten() if str(envs_idx.dtype) == "torch.bool" else envs_idx
         return environments(envs_idx, self.engine.n_envs)
 

@@ -48,7 +48,7 @@ class Placing(Parameters):
         running, envs = self._running, self._running.outputs.envs(envs_idx)
         places = _quaternions(self._alone, own)
         rows = self.info.q_start + own
-        if running.on_device(qpos):
+        if running.outputs.is_there(qpos):
             running.memory.on_device("qpos", rows, _normalised_there(qpos, places), envs)
         else:
             q, envs = self._batch(qpos, len(own), envs_idx, "set_qpos")
@@ -83,7 +83,7 @@ class Placing(Parameters):
         own = self._dofs(dofs_idx, what)
         coordinates, running = self._alone.dofs.q_idx[own].astype(np.intp), self._running
         plain = coordinates >= 0
-        if running.on_device(position) and plain.all():
+        if running.outputs.is_there(position) and plain.all():
             envs = running.outputs.envs(envs_idx)
             running.memory.on_device("qpos", self.info.q_start + coordinates, position, envs)
         else:
@@ -105,7 +105,7 @@ class Placing(Parameters):
     def _set_velocity(self, velocity: Any, dofs_idx: Any, envs_idx: Any, what: str) -> None:
         own, running = self._dofs(dofs_idx, what), self._running
         rows = self.info.dof_start + own
-        if running.on_device(velocity):
+        if running.outputs.is_there(velocity):
             running.memory.on_device("vel", rows, velocity, running.outputs.envs(envs_idx))
         else:
             values, envs = self._batch(velocity, len(own), envs_idx, what)

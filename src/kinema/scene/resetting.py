@@ -12,11 +12,6 @@ from kinema.sim import ARRAYS, Use, start_of
 from .running import Running
 
 
-def resets_on_device(running: Running, envs_idx: Any) -> bool:
-    """Whether environments are told by a tensor on the GPU that the scene is on."""
-    return running.outputs.on_device and bool(getattr(envs_idx, "is_cuda", False))
-
-
 def reset_on_device(running: Running, envs_idx: Any) -> None:
     """State and commands of some environments as they were at the start; a mask is not even counted."""
     engine = running.engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from kinema.model import Model
 from kinema.sim import Engine
@@ -29,10 +29,6 @@ class Running:
     def n_envs(self) -> int:
         """Environments."""
         return self.engine.n_envs
-
-    def on_device(self, values: Any) -> bool:
-        """Whether these are a tensor on the GPU that the scene is on."""
-        return bool(getattr(values, "is_cuda", False)) and not self.engine.device.is_cpu
 
 
 class HasRunning(Protocol):

@@ -22,7 +22,7 @@ from .keyframes import state_of
 from .outputs import OUTPUTS
 from .progress import Progress
 from .randomizing import Randomizing
-from .resetting import reset_on_device, resets_on_device
+from .resetting import reset_on_device
 from .running import Running
 from .states import SceneState, restore, state_of_scene
 from .summary import show, summary_of
@@ -283,7 +283,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities):
                 coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
         """
         running = self.running
-        if keyframe is None and running.controls.mixed is None and resets_on_device(running, envs_idx):
+        there = running.outputs.on_device and running.outputs.is_there(envs_idx)
+        if there and keyframe is None and running.controls.mixed is None:
             reset_on_device(running, envs_idx)
             return
         envs = environments(envs_idx, running.n_envs)
