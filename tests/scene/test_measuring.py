@@ -11,6 +11,7 @@ import pytest
 
 import kinema as km
 from kinema.description import Joint, JointKind, Robot, spherical_axes
+from kinema.foundation import rpy_to_matrix
 from kit.robots.small_robots import ball, body, from_text, lift, reacher
 
 FLYING = """<mujoco><option gravity="0 0 -3"/><worldbody><body name="hull" pos="0 0 1"><freejoint/>
@@ -154,3 +155,23 @@ def test_parameters_are_told_before_and_after_building(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.array(arm.get_dofs_force_range())[:, 2], [-1, 2])
     with pytest.raises(km.KinemaError, match="set it before building"):
         arm.set_dofs_stiffness(1.0)
+
+
+def test_boxes_around_things_are_tight() -> None:
+    """Beside triangles of the same shapes, which reach nearly as far; planes reach everywhere."""
+    scene = km.Scene(precision="double", quiet=True)
+    bodies = (km.Box((0.1, 0.2, 0.3)), km.Sphere(0.2), km.Capsule(0.1, 0.3), km.Cylinder(0.1, 0.3))
+    others = (km.Ellipsoid((0.1, 0.2, 0.3)), km.Mesh(vertices=np.eye(3), faces=[[0, 1, 2], [2, 1, 0]]))
+    entities = [scene.add(morph, pos=(1, 2, 3), euler=(0.3, 0.5, 0.7)) for morph in (*bodies, *others[:1])]
+    entities.append(scene.add(others[1], pos=(1, 2, 3), euler=(0.3, 0.5, 0.7), fixed=True))
+    plane = scene.add(km.Plane())
+    scene.build(2)
+    turn = rpy_to_matrix((0.3, 0.5, 0.7))
+    for entity in entities:
+        ((_, _, vertices, _),) = entity.description.posed_meshes()
+        points = vertices @ turn.T + [1, 2, 3]
+        found = entity.get_AABB()
+        np.testing.assert_allclose(found[1], [points.min(axis=0), points.max(axis=0)], atol=0.01)
+        assert (found[0, 0] <= points.min(axis=0) + 1e-12).all()
+        assert (found[0, 1] >= points.max(axis=0) - 1e-12).all()
+    assert np.isinf(plane.get_AABB([0])).all()

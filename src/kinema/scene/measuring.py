@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from kinema.description import Robot, Shape, World
 from kinema.foundation import KinemaError
 
 from .arguments import choice, numbers
 from .batches import by_name, environments
 from .contacts import contacts_of, net_forces
+from .extents import reach
 from .parts import EntityLink
 from .placing import Placing
 
@@ -21,6 +23,7 @@ class Measuring(Placing):
     """The part of an entity that is looked at. All vectors are along the world's axes."""
 
     links: list[EntityLink]
+    description: Robot | World
 
     @property
     def base_link(self) -> EntityLink:
@@ -113,6 +116,27 @@ class Measuring(Placing):
         mass, place = state.cinr_mass.numpy()[own], state.i_pos.numpy()[own]
         center = (mass[..., None] * place).sum(axis=0) / mass.sum(axis=0)[:, None]
         return np.array(center if envs is None else center[envs])
+
+    def get_AABB(self, envs_idx: Any = None) -> np.ndarray:
+        """The box around all its shapes that touch, in the world [m], (n_envs, 2, 3): least, then greatest."""
+        running = self._running
+        envs = environments(envs_idx, running.n_envs)
+        state, first = running.engine.fields.links_state, self.info.link_start
+        places, turns = (np.asarray(x.numpy(), np.float64)[first : self.info.link_end] for x in (state.pos, state.quat))
+        if envs is not None:
+            places, turns = places[:, envs], turns[:, envs]
+        boxes = []
+        for shapes, place, turn in zip(self._shapes(), places, turns, strict=True):
+            axes = np.stack([_rotated(turn, axis) for axis in np.eye(3)], axis=2)
+            boxes.append(reach(shapes, place, axes))
+        return np.stack([np.min([b[:, 0] for b in boxes], axis=0), np.max([b[:, 1] for b in boxes], axis=0)], axis=1)
+
+    def _shapes(self) -> list[list[Shape]]:
+        """Of each link, in their order."""
+        whole = self.description
+        named = whole.named_links() if isinstance(whole, World) else ((x.name, whole, x) for x in whole.links)
+        by_name_ = {name: link.shapes for name, _, link in named}
+        return [by_name_[name] for name in self._alone.links.names]
 
     def _links_field(self, name: str, links_idx: Any, envs_idx: Any, what: str) -> Any:
         """A field of links, (n_envs, n_links, numbers): the one that `links_state` has, from the same place."""
