@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import kinema as km
-from scene.porting.programs import Pair, compare, model_file
+
+from .programs import Pair, compare, model_file
 
 Oracle = Callable[[Any, Any], Any]
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import kinema as km
-from scene.porting.programs import Pair, compare, model_file
+
+from .programs import Pair, compare, model_file
 
 
 def simulate_mujoco(file: str) -> Any:
