@@ -23,24 +23,51 @@ if TYPE_CHECKING:
     )
     from kinema.plan import Kinematics as Kinematics, ik as ik
     from kinema.read import read as read
-    from kinema.scene import Entity as Entity, Scene as Scene
+    from kinema.scene import (
+        Box as Box,
+        Capsule as Capsule,
+        Cylinder as Cylinder,
+        Ellipsoid as Ellipsoid,
+        Entity as Entity,
+        Mesh as Mesh,
+        Plane as Plane,
+        Scene as Scene,
+        SceneState as SceneState,
+        Sphere as Sphere,
+        Terrain as Terrain,
+        loguniform as loguniform,
+        normal as normal,
+        uniform as uniform,
+    )
     from kinema.write import Loss as Loss, LossReport as LossReport, write as write
 
 _HOME = {
+    "Box": "kinema.scene",
+    "Capsule": "kinema.scene",
+    "Cylinder": "kinema.scene",
     "Diagnostic": "kinema.foundation",
     "Diagnostics": "kinema.foundation",
+    "Ellipsoid": "kinema.scene",
     "Entity": "kinema.scene",
     "KinemaError": "kinema.foundation",
     "Kinematics": "kinema.plan",
     "Loss": "kinema.write",
     "LossReport": "kinema.write",
+    "Mesh": "kinema.scene",
+    "Plane": "kinema.scene",
     "ReadError": "kinema.foundation",
     "Robot": "kinema.description",
     "Scene": "kinema.scene",
+    "SceneState": "kinema.scene",
     "Severity": "kinema.foundation",
+    "Sphere": "kinema.scene",
+    "Terrain": "kinema.scene",
     "World": "kinema.description",
     "WriteError": "kinema.foundation",
     "ik": "kinema.plan",
+    "loguniform": "kinema.scene",
+    "normal": "kinema.scene",
+    "uniform": "kinema.scene",
 }
 _VERBS = ("check", "read", "write")
 """Packages that are also functions: see `kinema.foundation.make_callable`."""
@@ -49,23 +76,35 @@ SHOWN_BY = "kinema.apps.viewer"
 _PACKAGES = ("plan",)
 
 __all__ = [
+    "Box",
+    "Capsule",
+    "Cylinder",
     "Diagnostic",
     "Diagnostics",
+    "Ellipsoid",
     "Entity",
     "KinemaError",
     "Kinematics",
     "Loss",
     "LossReport",
+    "Mesh",
+    "Plane",
     "ReadError",
     "Robot",
     "Scene",
+    "SceneState",
     "Severity",
+    "Sphere",
+    "Terrain",
     "World",
     "WriteError",
     "check",
     "ik",
+    "loguniform",
+    "normal",
     "plan",
     "read",
+    "uniform",
     "write",
 ]
 

@@ -83,7 +83,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"robot": 7}, "add: expected a robot, a world or the path of a file, not 7"),
+        ({"robot": 7}, "add: expected a robot, a world, a body or the path of a file, not 7"),
         ({"robot": None}, "add: expected a robot"),
         ({"fixed": "yes"}, "fixed: expected True or False, not 'yes'"),
         ({"pos": "here"}, "pos: these are not numbers"),

@@ -8,7 +8,10 @@ from .devices import (
     DeviceFacts as DeviceFacts,
     all_devices as all_devices,
     find_device as find_device,
+    settle as settle,
+    share_stream as share_stream,
     synchronise as synchronise,
+    torch_module as torch_module,
     warp as warp,
 )
 from .kernels import Arguments as Arguments, Kernel as Kernel, Roles as Roles, captured as captured

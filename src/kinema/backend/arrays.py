@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import KinemaError
 from kinema.trace import UNIFORM, Place
 
-from .devices import Device, numpy_type, warp
+from .devices import Device, numpy_type, torch_module, warp
 
 BLOCK = 32
 """Environments are allocated in multiples of this, so that vectors of any width, and warps, stay inside an array."""
@@ -89,6 +88,11 @@ class Field:
         return int(self._data.shape[0]), self._n_envs
 
     @property
+    def is_on_host(self) -> bool:
+        """Whether NumPy can look into the memory."""
+        return self._on_host
+
+    @property
     def warp(self) -> Any:
         """As a Warp array, without a copy."""
         data = self._data
@@ -104,12 +108,34 @@ class Field:
 
     def to_torch(self) -> Any:
         """As a PyTorch tensor on the same memory."""
-        try:
-            import torch  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise KinemaError("to_torch() needs PyTorch: pip install torch") from None
+        torch = torch_module()
         whole = torch.from_numpy(self._data) if self._on_host else warp().to_torch(self._data)
         return whole[:, : self._n_envs]
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """For whoever takes arrays by DLPack: `numpy.from_dlpack`, `torch.from_dlpack`, `jax.dlpack.from_dlpack`."""
+        return self._shared().__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        """Where the memory is, for the same."""
+        return self._shared().__dlpack_device__()
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """For those who know NumPy's protocol; on a CPU only."""
+        if not self._on_host:
+            raise AttributeError("__array_interface__")
+        return self.numpy().__array_interface__
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """For those who know Numba's protocol (CuPy, PyTorch); on a GPU only."""
+        if self._on_host:
+            raise AttributeError("__cuda_array_interface__")
+        return self.warp.__cuda_array_interface__
+
+    def _shared(self) -> Any:
+        return self.numpy() if self._on_host else self.warp
 
     def assign(self, values: np.ndarray | float, envs: Any = None) -> None:
         """Write all environments, or some, from NumPy: (items, environments)."""

@@ -134,6 +134,32 @@ def synchronise(device: Device) -> None:
         warp().synchronize_device(device.name)
 
 
+_shared: set[str] = set()
+"""Devices on which PyTorch and Warp work one after the other."""
+
+
+def torch_module() -> Any:
+    """PyTorch, which is asked for only where somebody wants tensors."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise KinemaError("this needs PyTorch: pip install torch") from None
+
+
+def share_stream(device: Device) -> None:
+    """Let a GPU do what Warp and PyTorch tell it in the order in which they do, so that neither waits for the other."""
+    if not device.is_cpu:
+        wp = warp()
+        wp.set_stream(wp.stream_from_torch(torch_module().cuda.current_stream(device.name)), device.name)
+        _shared.add(device.name)
+
+
+def settle(device: Device) -> None:
+    """Wait until what was computed can be seen by others; no need to where these stand in the same queue."""
+    if device.name not in _shared:
+        synchronise(device)
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """A device that programs can run on, for those who want to know."""

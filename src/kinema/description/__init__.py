@@ -88,6 +88,10 @@ from .robot import (
     Base as Base,
     Robot as Robot,
 )
+from .scaling import (
+    scaled as scaled,
+    scaled_geometry as scaled_geometry,
+)
 from .sensing import (
     Camera as Camera,
     Frame as Frame,

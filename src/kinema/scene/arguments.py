@@ -69,9 +69,9 @@ def flag(value: Any, what: str) -> bool:
 
 
 def numbers(value: Any, what: str, count: str) -> Array:
-    """Some finite numbers: `count` says how many in words, three or four of them."""
+    """Some finite numbers: `count` says how many in words, two to four of them."""
     array = as_array(value, np.float64, what)
-    if array.shape != ({"three": 3, "four": 4}[count],) or not np.isfinite(array).all():
+    if array.shape != ({"two": 2, "three": 3, "four": 4}[count],) or not np.isfinite(array).all():
         raise KinemaError(f"{what}: expected {count} finite numbers, not {value!r}")
     return array
 
@@ -103,12 +103,34 @@ def sol_params(params: Any, n_envs: int, count: int, what: str) -> np.ndarray:
     return array
 
 
-def placed(description: Robot | World, pos: ArrayLike, quat: ArrayLike) -> Pose | None:
+def three_scales(value: Any, what: str) -> Array:
+    """How much larger along x, y and z: one number for all three, or each its own."""
+    array = as_array(value, np.float64, what)
+    if array.shape not in ((), (3,)) or not (np.isfinite(array) & (array > 0.0)).all():
+        raise KinemaError(f"{what}: expected a number that is more than zero, or three of them, not {value!r}")
+    return np.broadcast_to(array, (3,)).copy()
+
+
+def offsets(n_envs: int, apart: Array) -> Array:
+    """Where environments are shown, (n_envs, 3): on a square about the origin, so far apart in x and y [m]."""
+    side = math.isqrt(n_envs - 1) + 1
+    row, column = np.divmod(np.arange(n_envs), side)
+    grid = np.stack([column - (side - 1) / 2, row - (-(-n_envs // side) - 1) / 2], axis=1)
+    return np.concatenate([grid * apart, np.zeros((n_envs, 1))], axis=1)
+
+
+def placed(description: Robot | World, pos: ArrayLike, quat: ArrayLike | None, euler: ArrayLike | None) -> Pose | None:
     """Where a description's base frame goes; None for where its file puts it."""
-    p, q = numbers(pos, "pos", "three"), numbers(quat, "quat", "four")
-    if not q.any():
-        raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
-    pose = Pose.from_quaternion(p, q)
+    p = numbers(pos, "pos", "three")
+    if euler is not None:
+        if quat is not None:
+            raise KinemaError("quat, euler: either says how it is turned, not both")
+        pose = Pose.from_rpy(p, numbers(euler, "euler", "three"))
+    else:
+        q = numbers((1.0, 0.0, 0.0, 0.0) if quat is None else quat, "quat", "four")
+        if not q.any():
+            raise KinemaError(f"quat: expected four numbers (w, x, y, z) that are not all zero, not {quat!r}")
+        pose = Pose.from_quaternion(p, q)
     if not p.any() and np.array_equal(pose.rotation, np.eye(3)):
         return None
     return pose @ description.pose if isinstance(description, Robot) else pose

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,7 +46,7 @@ def environments(envs_idx: Any, n_envs: int) -> Index | None:
 
 
 def items(wanted: Any, names: Sequence[str], what: str, noun: str) -> Index:
-    """Numbers of the items meant: by number or name, one or several, a slice or a mask; None for all."""
+    """Numbers of the items meant: by number, name or pattern, one or several, a slice or a mask; None for all."""
     if wanted is None:
         return np.arange(len(names))
     return _index(wanted, len(names), what, noun, names)
@@ -56,7 +58,8 @@ def _index(wanted: Any, count: int, what: str, noun: str, names: Sequence[str] |
     if isinstance(wanted, str):
         wanted = [wanted]
     if names is not None and isinstance(wanted, list | tuple):
-        wanted = [_by_name(x, names, what, noun) if isinstance(x, str) else x for x in wanted]
+        found = [by_pattern(x, names, what, noun) if isinstance(x, str) else [x] for x in wanted]
+        wanted = [item for group in found for item in group]
     if hasattr(wanted, "detach"):
         wanted = wanted.detach().cpu()
     array = np.atleast_1d(np.asarray(wanted))
@@ -77,8 +80,36 @@ def _beyond(array: np.ndarray, count: int) -> int:
     return int(array[(array < -count) | (array >= count)][0])
 
 
-def _by_name(name: str, names: Sequence[str], what: str, noun: str) -> int:
+def by_pattern(pattern: str, names: Sequence[str], what: str, noun: str) -> list[int]:
+    """Numbers of the items that a name or pattern means, in their own order.
+
+    A name means itself. Anything else is a regular expression for the whole name (`joint[1-4]`, `.*_hip`), or, where
+    none is like that, what shells write (`*_hip`, `finger?`).
+    """
+    found = _like(pattern, names)
+    if not found:
+        raise KinemaError(f"{what}: there is no {pattern!r}; the {noun} are: {', '.join(names) or 'none'}")
+    return found
+
+
+def any_like(pattern: str, names: Sequence[str]) -> bool:
+    """Whether a name or pattern means any of the items."""
+    return bool(_like(pattern, names))
+
+
+def _like(pattern: str, names: Sequence[str]) -> list[int]:
+    exact = [i for i, name in enumerate(names) if name == pattern]
+    if exact:
+        return exact[:1]
     try:
-        return list(names).index(name)
-    except ValueError:
-        raise KinemaError(f"{what}: there is no {name!r}; the {noun} are: {', '.join(names) or 'none'}") from None
+        found = [i for i, name in enumerate(names) if re.fullmatch(pattern, name)]
+    except (re.error, RecursionError, OverflowError):
+        found = []
+    return found or [i for i, name in enumerate(names) if fnmatch.fnmatchcase(name, pattern)]
+
+
+def by_name(name: Any, names: Sequence[str], what: str, noun: str) -> int:
+    """The number of the one item of that name."""
+    if name not in list(names):
+        raise KinemaError(f"{what}: there is no {name!r}; the {noun} are: {', '.join(names) or 'none'}")
+    return list(names).index(name)

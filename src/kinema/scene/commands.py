@@ -15,7 +15,18 @@ from .arguments import parameter
 from .batches import Index, batched, environments, items
 from .running import Running
 
-_CONSTANTS = ("kp", "kv", "armature", "damping", "force_lower", "force_upper", "lower", "upper", "frictionloss")
+_CONSTANTS = (
+    "kp",
+    "kv",
+    "armature",
+    "damping",
+    "force_lower",
+    "force_upper",
+    "lower",
+    "upper",
+    "frictionloss",
+    "stiffness",
+)
 """Parameters of degrees of freedom that may be set before building."""
 
 
@@ -65,14 +76,28 @@ class Commands(ABC):
     def _tell(self, mode: Control, values: Any, dofs_idx: Any, envs_idx: Any, what: str) -> None:
         dofs = self.info.dof_start + self._dofs(dofs_idx, what)
         running = self._running
-        envs = environments(envs_idx, running.n_envs)
-        n_envs = running.n_envs if envs is None else len(envs)
-        shape = (n_envs, len(dofs))
-        if _on_gpu(values) and not running.engine.device.is_cpu and tuple(values.shape) == shape:
-            running.controls.tell(mode, dofs, values.detach(), envs)
+        if running.outputs.is_there(values):
+            running.controls.tell(mode, dofs, values, running.outputs.envs(envs_idx))
         else:
+            envs = environments(envs_idx, running.n_envs)
+            n_envs = running.n_envs if envs is None else len(envs)
             array = batched(values, n_envs, (len(dofs),), running.memory.dtype, what)
             running.controls.tell(mode, dofs, array, envs)
+
+    def control_dofs_position_velocity(
+        self, position: Any, velocity: Any, dofs_idx: Any = None, envs_idx: Any = None
+    ) -> None:
+        """Follow a trajectory: kp (position - q) + kv (velocity - v), with the gains as they are now."""
+        what = "control_dofs_position_velocity"
+        own, running = self.info.dof_start + self._dofs(dofs_idx, what), self._running
+        envs = environments(envs_idx, running.n_envs)
+        n_envs = running.n_envs if envs is None else len(envs)
+        place, speed = (batched(x, n_envs, (len(own),), np.float64, what) for x in (position, velocity))
+        self._tell(Control.POSITION, place, dofs_idx, envs_idx, what)  # gives gains to those that have none
+        kp, kv = (running.memory.read(name, own, envs) for name in ("kp", "kv"))
+        if (kp == 0.0).any():
+            raise KinemaError(f"{what}: without a stiffness (set_dofs_kp) there is nothing that holds a position")
+        self._tell(Control.POSITION, place + kv / kp * speed, dofs_idx, envs_idx, what)
 
     def control(self, ctrl: Any, actuators_idx: Any = None, envs_idx: Any = None) -> None:
         """Tell the file's actuators; what they pull on is theirs again, if the user had taken it over."""
@@ -83,10 +108,14 @@ class Commands(ABC):
                 f'"{self.name}" has no actuators that are simulated: use control_dofs_position, _velocity or _force'
             )
         own = items(actuators_idx, names, "control: actuators_idx", "actuators")
+        moved = np.flatnonzero(self._alone.actuators.moment[own].any(axis=0))
+        if running.outputs.is_there(ctrl):
+            running.controls.to_actuators(info.dof_start + moved)
+            running.memory.on_device("ctrl", info.actuator_start + own, ctrl, running.outputs.envs(envs_idx))
+            return
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
         array = batched(ctrl, n_envs, (len(own),), running.memory.dtype, "control")
-        moved = np.flatnonzero(self._alone.actuators.moment[own].any(axis=0))
         running.controls.to_actuators(info.dof_start + moved)
         running.memory.write("ctrl", info.actuator_start + own, array, envs)
 
@@ -162,6 +191,8 @@ class Commands(ABC):
         if len(array) > 1 and (array != array[:1]).any():
             raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{asked}",)) lets them differ')
         running.memory.write(name, rows, array[:1].reshape(1, -1))
+        if name in ("kp", "kv"):
+            getattr(running.model.dofs, name)[rows] = array[0]
         running.controls.was_set(name, rows)
 
     def set_mass_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
@@ -213,7 +244,3 @@ class Commands(ABC):
 
 def _triples(links: Index) -> Index:
     return (3 * links[:, None] + np.arange(3)).ravel()
-
-
-def _on_gpu(values: Any) -> bool:
-    return bool(getattr(values, "is_cuda", False))

@@ -12,8 +12,23 @@ from .batches import environments
 from .running import Running
 
 
-def contacts_of(running: Running, envs_idx: Any = None, links: range | None = None) -> dict[str, np.ndarray]:
-    """All contacts now, or those of some links; see `Scene.get_contacts`."""
+def contacts_of(
+    running: Running,
+    envs_idx: Any = None,
+    links: range | None = None,
+    others: range | None = None,
+    *,
+    alone: bool = False,
+) -> dict[str, np.ndarray]:
+    """All contacts now, or those of some links; see `Scene.get_contacts`.
+
+    Args:
+        running: the scene.
+        envs_idx: which environments; None for all.
+        links: only those of these links; None for all.
+        others: of these only those with these others; None for all.
+        alone: not those of these links with each other.
+    """
     engine, model = running.engine, running.model
     if not engine.settings.contacts:
         raise KinemaError(
@@ -23,7 +38,7 @@ def contacts_of(running: Running, envs_idx: Any = None, links: range | None = No
     envs = np.arange(running.n_envs) if chosen is None else np.arange(running.n_envs)[chosen]
     if not len(model.pairs.geom_a):
         return _packed(
-            np.zeros((0, len(envs)), bool), {name: np.zeros((0, len(envs), *item)) for name, item in ITEMS.items()}
+            np.zeros((0, len(envs)), bool), {name: np.zeros((0, len(envs), *item)) for name, item in NOTHING.items()}
         )
     space = engine.fields.contacts
     found = {name: np.asarray(getattr(space, name).numpy())[:, envs] for name in ("active", "pair", *ITEMS)}
@@ -33,13 +48,31 @@ def contacts_of(running: Running, envs_idx: Any = None, links: range | None = No
         found[f"geom_{side}"] = geoms[pair]
         found[f"link_{side}"] = model.geoms.link_idx[geoms[pair]]
     if links is not None:
-        own = [np.isin(found[f"link_{side}"], links) for side in ("a", "b")]
-        active &= own[0] | own[1]
+        a, b = (np.isin(found[f"link_{side}"], links) for side in ("a", "b"))
+        active &= (a ^ b) if alone else (a | b)
+        if others is not None:
+            c, d = (np.isin(found[f"link_{side}"], others) for side in ("a", "b"))
+            active &= (a & d) | (b & c)
     return _packed(active, found)
+
+
+def net_forces(running: Running, envs_idx: Any = None) -> np.ndarray:
+    """The sum of all contact forces on each link [N], (n_envs, n_links, 3)."""
+    found = contacts_of(running, envs_idx)
+    count = len(found["valid_mask"])
+    total = np.zeros((count, running.model.n_links, 3), running.memory.dtype)
+    envs = np.arange(count)[:, None]
+    for side in ("a", "b"):
+        link = found[f"link_{side}"].astype(np.int64)
+        counts = found["valid_mask"] & (link >= 0)
+        np.add.at(total, (np.broadcast_to(envs, link.shape)[counts], link[counts]), found[f"force_{side}"][counts])
+    return total
 
 
 ITEMS = {"position": (3,), "normal": (3,), "penetration": (), "force": (3,)}
 """Fields that are told as they are."""
+NOTHING = {**ITEMS, **{f"{what}_{side}": () for what in ("geom", "link") for side in ("a", "b")}}
+"""All that is told of a contact."""
 
 
 def _packed(active: np.ndarray, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -62,8 +62,16 @@ class Controls:
             ctrl: what actuators are told; None for zero.
         """
         n_envs = self.memory.n_envs if envs is None else len(envs)
-        every = np.arange(self.memory.n_envs) if envs is None else envs
-        modes = self.modes[:, None] if self.mixed is None else self.mixed[:, every]
+        for name, values in self.first_commands(envs, qpos, ctrl).items():
+            self.memory.write(name, slice(None), np.broadcast_to(values.T, (n_envs, len(values))), envs)
+
+    def first_commands(
+        self, envs: Index | None = None, qpos: Array | None = None, ctrl: Array | None = None
+    ) -> dict[str, np.ndarray]:
+        """What `reset` tells: arrays (items, 1), or (items, environments) where these differ."""
+        modes = self.modes[:, None]
+        if self.mixed is not None:
+            modes = self.mixed if envs is None else self.mixed[:, envs]
         dofs, q0 = self.model.dofs, self.model.qpos0 if qpos is None else qpos
         told = np.zeros(self.model.n_actuators) if ctrl is None else ctrl
         place = np.array([q0[i] if i >= 0 else 0.0 for i in dofs.q_idx])
@@ -71,13 +79,15 @@ class Controls:
         speeds = np.where(self.start == Control.VELOCITY, dofs.target_vel, 0.0)
         command = np.where(modes == Control.POSITION, targets[:, None], 0.0)
         command = np.where(modes == Control.VELOCITY, speeds[:, None], command)
-        self.memory.write("command", slice(None), np.broadcast_to(command.T, (n_envs, self.model.n_dofs)), envs)
-        self.memory.write("ctrl", slice(None), np.broadcast_to(told, (n_envs, self.model.n_actuators)), envs)
+        return {"command": command, "ctrl": told[:, None]}
 
-    def tell(self, mode: Control, dofs: Index, values: Any, envs: Index | None) -> None:
+    def tell(self, mode: Control, dofs: Index, values: Any, envs: Any) -> None:
         """Command some degrees of freedom, in all environments or some: values (environments, degrees of freedom)."""
-        if not self._is(mode, dofs, envs):
-            self._switch(mode, dofs, None if envs is None or len(np.unique(envs)) == self.memory.n_envs else envs)
+        if self.mixed is not None or not self._is(mode, dofs, None):
+            known = envs.cpu().numpy() if hasattr(envs, "cpu") else envs  # who moves what is known here, not on a GPU
+            if not self._is(mode, dofs, known):
+                every = known is None or len(np.unique(known)) == self.memory.n_envs
+                self._switch(mode, dofs, None if every else known)
         if isinstance(values, np.ndarray):
             self.memory.write("command", dofs, values, envs)
         else:
@@ -170,6 +180,13 @@ class Controls:
         if name in ("kp", "kv"):
             self.given[("kp", "kv").index(name), dofs] = True
             self._apply()
+
+    def restore(self, modes: Modes, given: npt.NDArray[np.bool_]) -> None:
+        """Control as it was: modes (n_dofs, 1), or (n_dofs, n_envs) where environments differ."""
+        self.given[:] = given
+        self.modes = modes[:, 0].copy()
+        self.mixed = None if modes.shape[1] == 1 else modes.copy()
+        self._apply()
 
     def _apply(self) -> None:
         """Tell the engine."""

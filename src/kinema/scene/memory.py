@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kinema.backend import torch_module
 from kinema.sim import Engine
 
 from .batches import Index
@@ -22,6 +24,7 @@ class Memory:
         self.n_envs = engine.n_envs
         self.dtype = np.dtype(np.float32 if engine.precision == "single" else np.float64)
         self._views: dict[str, np.ndarray] = {}
+        self._constants: dict[object, Any] = {}
         arenas = (engine.state, engine.told, engine.uniform)
         self._sizes = {name: rows for arena in arenas for name, rows in arena.layout.rows.items()}
 
@@ -65,6 +68,10 @@ class Memory:
             self.write(f"{kind}_{name}", rows, own.reshape(len(own), -1), envs)
             start += width
 
+    def has(self, name: str) -> bool:
+        """Whether it is an array at all, and not folded into the program."""
+        return bool(self._sizes.get(name, (0, 0))[1])
+
     def is_shared(self, name: str) -> bool:
         """Whether all environments have the same numbers."""
         return name in self.engine.uniform.layout.rows
@@ -88,13 +95,60 @@ class Memory:
             rows = np.arange(len(array))[items]
             array[rows[:, None], envs] = values.T
 
-    def on_device(self, name: str, items: slice | Index, values: Any, envs: Index | None) -> None:
+    def source(self, name: str) -> Rows:
+        """An array as something that getters can pick from."""
+        return Rows(self, name)
+
+    def there(self, index: Any) -> Any:
+        """An index as a slice, or a tensor of the device that is made once."""
+        index = compact(index)
+        if not isinstance(index, np.ndarray):
+            return index
+        return self.constant(index)
+
+    def constant(self, values: np.ndarray) -> Any:
+        """Numbers as a tensor of the device, which is made once."""
+        key = (values.dtype.str, values.shape, values.tobytes())
+        if key not in self._constants:
+            self._constants[key] = torch_module().as_tensor(values.copy(), device=self.engine.device.name)
+        return self._constants[key]
+
+    def on_device(self, name: str, items: slice | Index, values: Any, envs: Any) -> None:
         """Set some items from a PyTorch tensor on the same GPU, without a detour through the host."""
         self.engine.touch()
         target = self.engine.field(name).to_torch()
-        values = values.to(target.dtype)
+        values = values.detach().to(target.dtype)
+        values = (values[None] if values.ndim < 2 else values).movedim(0, 1)
         if envs is None:
-            target[items] = values.T
+            target[self.there(items)] = values
+            return
+        rows, columns = self.there(np.arange(len(target))[items]), self.there(envs)
+        if isinstance(rows, slice):
+            target[rows][:, columns] = values
         else:
-            rows = np.arange(len(target))[items]
-            target[rows[:, None], envs] = values.T
+            target[rows[:, None], columns] = values
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One array of a memory, to be picked from."""
+
+    memory: Memory
+    name: str
+
+    def numpy(self) -> np.ndarray:
+        """As NumPy: a view of the memory on a CPU, a copy from a GPU."""
+        return self.memory.all(self.name)
+
+    def to_torch(self) -> Any:
+        """As a PyTorch tensor on the same memory."""
+        return self.memory.engine.field(self.name).to_torch()
+
+
+def compact(own: Any) -> Any:
+    """A slice where an index is one, so that what it picks is the memory itself."""
+    if isinstance(own, np.ndarray) and own.ndim == 1 and len(own) and own.dtype != np.bool_:
+        first, count = int(own[0]), len(own)
+        if (own == np.arange(first, first + count)).all():
+            return slice(first, first + count)
+    return own

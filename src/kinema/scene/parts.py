@@ -5,27 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 
 class HasLinks(Protocol):
     """What links and joints know of their entity: its name, and where its links are."""
 
     name: str
 
-    def get_links_pos(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+    def get_links_pos(self, links_idx: Any = None, envs_idx: Any = None, ref: str = "link_origin") -> Any:
         """Positions of links' origins in the world [m], (n_envs, n_links, 3)."""
         ...
 
-    def get_links_quat(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+    def get_links_quat(self, links_idx: Any = None, envs_idx: Any = None) -> Any:
         """Orientations of links in the world (w, x, y, z), (n_envs, n_links, 4)."""
         ...
 
-    def get_links_vel(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+    def get_links_acc(self, links_idx: Any = None, envs_idx: Any = None) -> Any:
+        """Accelerations of links' origins along the world's axes [m/s2], (n_envs, n_links, 3)."""
+        ...
+
+    def get_links_vel(self, links_idx: Any = None, envs_idx: Any = None) -> Any:
         """Velocities of links' origins along the world's axes [m/s], (n_envs, n_links, 3)."""
         ...
 
-    def get_links_ang(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
+    def get_links_ang(self, links_idx: Any = None, envs_idx: Any = None) -> Any:
         """Angular velocities of links along the world's axes [rad/s], (n_envs, n_links, 3)."""
         ...
 
@@ -41,21 +43,25 @@ class EntityLink:
     mass: float
     """[kg]"""
 
-    def get_pos(self, envs_idx: Any = None) -> np.ndarray:
-        """Position of its origin in the world [m], (n_envs, 3)."""
-        return self.entity.get_links_pos([self.idx], envs_idx)[:, 0]
+    def get_pos(self, envs_idx: Any = None, ref: str = "link_origin") -> Any:
+        """Position of its origin in the world, or of its centre of mass (`link_com`) [m], (n_envs, 3)."""
+        return self.entity.get_links_pos([self.idx], envs_idx, ref)[:, 0]
 
-    def get_quat(self, envs_idx: Any = None) -> np.ndarray:
+    def get_quat(self, envs_idx: Any = None) -> Any:
         """Orientation in the world (w, x, y, z), (n_envs, 4)."""
         return self.entity.get_links_quat([self.idx], envs_idx)[:, 0]
 
-    def get_vel(self, envs_idx: Any = None) -> np.ndarray:
+    def get_vel(self, envs_idx: Any = None) -> Any:
         """Velocity of its origin along the world's axes [m/s], (n_envs, 3)."""
         return self.entity.get_links_vel([self.idx], envs_idx)[:, 0]
 
-    def get_ang(self, envs_idx: Any = None) -> np.ndarray:
+    def get_ang(self, envs_idx: Any = None) -> Any:
         """Angular velocity along the world's axes [rad/s], (n_envs, 3)."""
         return self.entity.get_links_ang([self.idx], envs_idx)[:, 0]
+
+    def get_acc(self, envs_idx: Any = None) -> Any:
+        """Acceleration of its origin along the world's axes [m/s2], (n_envs, 3)."""
+        return self.entity.get_links_acc([self.idx], envs_idx)[:, 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

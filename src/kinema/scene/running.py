@@ -10,6 +10,7 @@ from kinema.sim import Engine
 
 from .controls import Controls
 from .memory import Memory
+from .outputs import Outputs
 
 
 @dataclass(slots=True, eq=False)
@@ -20,6 +21,9 @@ class Running:
     engine: Engine
     memory: Memory
     controls: Controls
+    outputs: Outputs
+    key: str
+    """Of the model's content."""
 
     @property
     def n_envs(self) -> int:

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from kinema.backend import find_device
-from kinema.compile import Part, compile_model
-from kinema.description import Robot, World
-from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
-from kinema.model import Model
-from kinema.sim import EMISSIONS, Engine, Integrator, Settings
+from kinema.compile import Part
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError
+from kinema.sim import EMISSIONS, Integrator, Settings
 
-from .arguments import choice, device_name, duration, flag, numbers, placed, whole
+from .adding import Adding
+from .arguments import choice, device_name, duration, flag, numbers, offsets, whole
 from .batches import environments
+from .building import Plan, build
 from .contacts import contacts_of
-from .controls import Controls
 from .entity import Entity
 from .equalities import Equalities
-from .file_options import report_options
 from .keyframes import state_of
-from .memory import Memory
+from .outputs import OUTPUTS
 from .progress import Progress
+from .randomizing import Randomizing
+from .resetting import reset_on_device
 from .running import Running
 from .showing import Showing
+from .states import SceneState, restore, state_of_scene
+from .summary import show, summary_of
 from .surroundings import Surroundings, medium_of
-from .unsupported import refuse_impossible, report_missing
 from .views import Sim, not_built
 from .watching import Watching
 
 PRECISIONS = ("single", "double")
 
 
-class Scene(Surroundings, Equalities, Showing, Watching):
+class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
     """Everything that is simulated together.
 
     Args:
@@ -56,7 +54,9 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         substeps: how many equal steps `dt` is divided into.
         emission: `unrolled` compiles the step of this very scene, `rolled` loops over tables, which compiles in no time
             whatever the number of joints, and `auto` takes what suits the scene.
-        quiet: no progress bar, even on a terminal.
+        quiet: no progress bar and no summary, even on a terminal.
+        out: what getters give: `numpy` (arrays that stay as they are), `view` (NumPy on the scene's own memory, on a
+            CPU), `torch` (PyTorch tensors on the scene's own memory, wherever it is).
     """
 
     def __init__(  # noqa: PLR0913  one for each choice there is
@@ -78,6 +78,7 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         substeps: int = 1,
         emission: str = "auto",
         quiet: bool = False,
+        out: str = "numpy",
     ) -> None:
         self._dt = duration(dt, "dt")
         self.device = device_name(device)
@@ -92,12 +93,14 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         self.medium = medium_of(density, viscosity, wind)
         self.substeps = whole(substeps, "substeps", "substep")
         self.emission = choice(emission, "emission", EMISSIONS)
+        self.out = choice(out, "out", OUTPUTS)
         self.entities: list[Entity] = []
         self.diagnostics = Diagnostics()
         """What was read, approximated or left out."""
         self.progress = Progress(quiet)
         self._parts: list[Part] = []
         self._names: set[str] = set()
+        self._spacing = np.ones(2)
         self._running: Running | None = None
         self._sim: Sim | None = None
 
@@ -132,62 +135,35 @@ class Scene(Surroundings, Equalities, Showing, Watching):
 
     # ------------------------------------------------------------------------------------------------ building
 
-    def add(
+    def build(
         self,
-        robot: Robot | World | str | os.PathLike[str],
+        n_envs: int = 1,
         *,
-        fixed: bool | None = None,
-        pos: ArrayLike = (0.0, 0.0, 0.0),
-        quat: ArrayLike = (1.0, 0.0, 0.0, 0.0),
-        name: str | None = None,
-    ) -> Entity:
-        """Put a robot, or all that is in a file, into the scene.
-
-        Args:
-            robot: a description, or the path of a file.
-            fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
-            pos: where the file's own origin is put [m].
-            quat: how it is turned (w, x, y, z).
-            name: what to call it; its own name, made unique, when not given.
-        """
-        if self._running is not None:
-            raise KinemaError("the scene is built: add everything before scene.build()")
-        description = robot if isinstance(robot, Robot | World) else self._read(robot)
-        part = Part(
-            name=unique_name(name or description.name or "entity", self._names),
-            description=description,
-            pose=placed(description, pos, quat),
-            fixed=None if fixed is None else flag(fixed, "fixed"),
-        )
-        entity = Entity(self, part.name, description, compile_model([part]))
-        self._parts.append(part)
-        self.entities.append(entity)
-        return entity
-
-    def _read(self, path: str | os.PathLike[str]) -> Robot | World:
-        from kinema.read import read
-
-        if not isinstance(path, str | os.PathLike):
-            raise KinemaError(f"add: expected a robot, a world or the path of a file, not {path!r}")
-        description = read(Path(path))
-        self.diagnostics.items += description.diagnostics.items
-        return description
-
-    def build(self, n_envs: int = 1, *, per_env: Sequence[str] = (), external_forces: bool = False) -> None:
-        """Compile the model and make room for its environments.
+        env_spacing: tuple[float, float] = (1.0, 1.0),
+        per_env: Sequence[str] = (),
+        external_forces: bool = False,
+    ) -> None:
+        """Compile the model and make room for its environments; a summary goes to the terminal (`Scene.summary`).
 
         The step itself is compiled when it is first taken, because only then it is known how joints are controlled;
         `prepare` does so at once.
 
         Args:
             n_envs: how many copies of the scene there are.
+            env_spacing: how far apart they are shown in x and y [m] (`env_offsets`): all are simulated at the origin.
             per_env: parameters that may differ between them: `kinema.sim.PARAMETERS`, gravity and wind among them.
             external_forces: whether links can be pushed by `apply_links_external_force`.
         """
         if self._running is not None:
             raise KinemaError("the scene is built already")
         n_envs = whole(n_envs, "build", "environment")
-        settings = Settings(
+        self._spacing = numbers(env_spacing, "env_spacing", "two")
+        asked = frozenset([per_env] if isinstance(per_env, str) else per_env)
+        self._run(n_envs, self._settings(asked, flag(external_forces, "external_forces")), self.diagnostics)
+        show(self.summary(), self.progress)
+
+    def _settings(self, per_env: frozenset[str], external_forces: bool) -> Settings:
+        return Settings(
             dt=self.dt / self.substeps,
             integrator=self.integrator,
             limits=self.limits,
@@ -195,50 +171,60 @@ class Scene(Surroundings, Equalities, Showing, Watching):
             contacts=self.contacts,
             iterations=self.iterations,
             ls_iterations=self.ls_iterations,
-            per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
-            external_forces=flag(external_forces, "external_forces"),
+            per_env=per_env,
+            external_forces=external_forces,
+        )
+
+    def _rebuild(self, per_env: frozenset[str]) -> Running:
+        """The same with other inputs, from the start; nothing is said twice."""
+        external = self.running.engine.settings.external_forces
+        return self._run(self.n_envs, self._settings(per_env, external), Diagnostics())
+
+    def _run(self, n_envs: int, settings: Settings, diagnostics: Diagnostics) -> Running:
+        plan = Plan(
+            parts=self._parts,
+            entities=self.entities,
+            gravity=self.gravity,
+            medium=self.medium,
+            device=self.device,
+            precision=self.precision,
+            emission=self.emission,
+            out=self.out,
         )
         with self.progress.showing(3):
-            parts = [p.description for p in self._parts]
-            with self.progress("modelling"):
-                asked = {"contacts": self.contacts, "switchable": "equality" in settings.per_env, "measures": True}
-                model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, **asked)
-                given = self._set_constants(model)
-            with self.progress("checking"):
-                report_missing(model, parts, self.diagnostics, contacts=self.contacts)
-                for part in self._parts:
-                    report_options(part, self.diagnostics, dt=settings.dt, integrator=self.integrator.value)
-                adjustable = bool(settings.per_env & {"armature", "mass_shift"})
-                inertia = refuse_impossible(
-                    model, parts, self.diagnostics, precision=self.precision, adjustable=adjustable
-                )
-            with self.progress("allocating"):
-                engine = Engine(
-                    model,
-                    settings,
-                    n_envs,
-                    find_device(self.device),
-                    precision=self.precision,
-                    emission=self.emission,
-                    progress=self.progress,
-                )
-                memory = Memory(engine)
-                controls = Controls(model, memory, np.array(inertia.diagonal), given, self.diagnostics)
-        self._running = Running(model, engine, memory, controls)
-        self._sim = Sim(engine)
-        for entity, info in zip(self.entities, model.entities, strict=True):
-            entity._info = info
+            running = self._running = build(plan, settings, n_envs, diagnostics, self.progress)
+        running.controls.diagnostics = self.diagnostics
+        if self._sim is None:
+            self._sim = Sim(running.engine)
+        else:
+            self._sim.now_run_by(running.engine)
+        return running
 
-    def _set_constants(self, model: Model) -> np.ndarray:
-        """What entities were given before building, into the model; whether kp and kv were among it, (2, n_dofs)."""
-        given = np.zeros((2, model.n_dofs), dtype=np.bool_)
-        for entity, info in zip(self.entities, model.entities, strict=True):
-            for name, values in entity._constants.items():
-                for dof, value in values.items():
-                    getattr(model.dofs, name)[info.dof_start + dof] = value
-                    if name in ("kp", "kv"):
-                        given[("kp", "kv").index(name), info.dof_start + dof] = True
-        return given
+    def torch(self) -> Self:
+        """Let all getters give PyTorch tensors from now on: the scene's own memory, on a CPU as on a GPU.
+
+        What they show changes with the scene: `clone` what is to stay, and `touch` the scene after writing through
+        them. On a GPU, Warp works in PyTorch's queue then.
+        """
+        return self._give("torch")
+
+    def numpy(self) -> Self:
+        """Let all getters give NumPy arrays again, which stay as they are."""
+        return self._give("numpy")
+
+    def touch(self) -> None:
+        """Say that something was written through an array that was handed out, so that getters look again."""
+        self.running.engine.touch()
+
+    def _give(self, out: str) -> Self:
+        if self._running is not None:
+            self._running.outputs.choose(out)
+        self.out = out
+        return self
+
+    def summary(self) -> str:
+        """What is in the scene and what it takes, in a few lines."""
+        return summary_of(self.running, self.entities, self.diagnostics)
 
     def prepare(self) -> None:
         """Compile the step, so that the first one is as fast as the next."""
@@ -270,6 +256,11 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         return self.running.n_envs
 
     @property
+    def env_offsets(self) -> np.ndarray:
+        """Where environments are shown [m], (n_envs, 3): on a square about the origin; all are simulated there."""
+        return offsets(self.n_envs, self._spacing)
+
+    @property
     def time(self) -> float:
         """Simulated time since the scene was built [s]."""
         return self.sim.time
@@ -291,6 +282,10 @@ class Scene(Surroundings, Equalities, Showing, Watching):
                 coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
         """
         running = self.running
+        there = running.outputs.on_device and running.outputs.is_there(envs_idx)
+        if there and keyframe is None and running.controls.mixed is None:
+            reset_on_device(running, envs_idx)
+            return
         envs = environments(envs_idx, running.n_envs)
         count = running.n_envs if envs is None else len(envs)
         state = None if keyframe is None else state_of(running.model, keyframe)
@@ -309,6 +304,19 @@ class Scene(Surroundings, Equalities, Showing, Watching):
                 rows = 3 * running.model.n_links
                 running.memory.write(name, slice(None), np.zeros((count, rows)), envs)
         self._was_reset(envs)
+
+    def get_state(self, envs_idx: Any = None) -> SceneState:
+        """Everything that the scene, or some environments, go on from, bit for bit; `save` writes it to a file."""
+        return state_of_scene(self.running, envs_idx)
+
+    def set_state(self, state: SceneState, envs_idx: Any = None) -> None:
+        """Go on from a state of this scene or one like it; one environment's serves any number.
+
+        Parameters that environments share, and the time, are restored only with all environments together.
+        """
+        restore(self.running, state, envs_idx)
+        if self.running.engine.dt != self._dt / self.substeps:
+            self._dt = self.running.engine.dt * self.substeps
 
     def _note_once(self, code: str, messages: Sequence[str]) -> None:
         said = {d.message for d in self.diagnostics if d.code == code}

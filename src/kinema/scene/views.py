@@ -57,6 +57,10 @@ class Sim:
         self.engine = engine
         self.rigid_solver = RigidSolver(engine)
 
+    def now_run_by(self, engine: Engine) -> None:
+        """Let another engine go on with the same scene."""
+        self.engine = self.rigid_solver._engine = engine
+
     @property
     def time(self) -> float:
         """Simulated time since the scene was built [s]."""

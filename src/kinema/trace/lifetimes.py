@@ -48,7 +48,7 @@ class _Body:
 
 
 def spans(program: Program, given: set[int], wanted: set[int]) -> dict[int, Span]:
-    """Of each piece, by its number, when it is needed: what is `given` from the start on, what is `wanted` to the end."""
+    """Of each piece, by its number, when it is needed: what is `given` from the start, `wanted` to the end."""
     moments: list[_Moment] = []
     bodies: list[_Body] = []
     _walk(program, program.blocks, moments, bodies, 0)

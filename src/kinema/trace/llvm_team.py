@@ -227,9 +227,7 @@ class LlvmTeam(LlvmBlocks):
         rest = self.set(f"lshr i32 {word}, {ROW_BITS}")
         return self.set(f"lshr i32 {rest}, {COUNT_BITS}"), first, self.set(f"and i32 {rest}, {(1 << COUNT_BITS) - 1}")
 
-    def _round(
-        self, loop: Loop, numbers: str, row: str, what: tuple[str, str, str], words: Sequence[str]
-    ) -> None:
+    def _round(self, loop: Loop, numbers: str, row: str, what: tuple[str, str, str], words: Sequence[str]) -> None:
         """Rows of one kind, one to a thread."""
         number, (kind, _, count) = self.addresses.number_of(loop), what
         columns = self._columns(loop, words)
@@ -280,11 +278,11 @@ class LlvmTeam(LlvmBlocks):
         bits = self.set(f"bitcast double {value} to <2 x i32>")
         halves = [word(self.set(f"extractelement <2 x i32> {bits}, i32 {i}")) for i in range(2)]
         low = self.set(f"insertelement <2 x i32> poison, i32 {halves[0]}, i32 0")
-        return self.set(f"bitcast <2 x i32> {self.set(f'insertelement <2 x i32> {low}, i32 {halves[1]}, i32 1')} to double")
+        both = self.set(f"insertelement <2 x i32> {low}, i32 {halves[1]}, i32 1")
+        return self.set(f"bitcast <2 x i32> {both} to double")
 
 
 def padded(pairs: Sequence[tuple[int, int]], size: int) -> list[int]:
-    """Pairs for rounds of a team: the first of each, then the second; the last round has the last pair several times."""
+    """Pairs for rounds of a team: the first of each, then the second; the last round may have the last one again."""
     whole = [*pairs, *[pairs[-1]] * (-len(pairs) % size)] if pairs else []
     return [x for i in range(0, len(whole), size) for side in (0, 1) for x in (p[side] for p in whole[i : i + size])]
-

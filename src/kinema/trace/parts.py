@@ -48,7 +48,8 @@ def cut(program: Program, size: int) -> list[Part]:
     touches = [touched(program, blocks) for blocks, _ in pieces]
     plain = [touch for touch, (_, team) in zip(touches, pieces, strict=True) if not team]
     exchanged = [_exchanged(touch, touches) for touch, (_, team) in zip(touches, pieces, strict=True) if team]
-    common = _Packing(program, {row for t in plain for row in _rows(t.reads | t.writes)} | set().union(*map(set, exchanged)))
+    used = {row for touch in plain for row in _rows(touch.reads | touch.writes)}
+    common = _Packing(program, used.union(*exchanged))
     parts = []
     for (blocks, team), touch in zip(pieces, touches, strict=True):
         own = {name: program.locals[name] for name in sorted(touch.locals)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +94,8 @@ class Program:
         ints = [np.array([*header, 0], np.int32)[: max(len(header), 1)]]
         for loop in loops:
             ints += [integers_of(loop).ravel(), _packed(loop.rounds)]
-        return np.concatenate(ints), np.concatenate([*((x.floats.T if x.rounds else x.floats).ravel() for x in loops), np.zeros(1)])
+        floats = [(loop.floats.T if loop.rounds else loop.floats).ravel() for loop in loops]
+        return np.concatenate(ints), np.concatenate([*floats, np.zeros(1)])
 
     def __str__(self) -> str:
         return "\n".join(_text(self.blocks, ""))
@@ -128,7 +128,7 @@ HALF = 16
 
 def is_narrow(loop: Loop) -> bool:
     """Whether two integers of a row fit into one word: threads that share rows read less."""
-    return bool(loop.rounds) and loop.ints.size > 0 and 0 <= loop.ints.min() and loop.ints.max() < 1 << HALF
+    return bool(loop.rounds) and loop.ints.size > 0 and loop.ints.min() >= 0 and loop.ints.max() < 1 << HALF
 
 
 def integers_of(loop: Loop) -> npt.NDArray[np.int32]:

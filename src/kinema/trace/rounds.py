@@ -9,10 +9,8 @@ thread has a sum of its own, and these are added up in the end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-
-import numpy as np
 
 from .blocks import SCRATCH, Block, Blocks, Case, Instruction, Line, Loop, Operand, Slot, Store, lines, map_lines
 from .program import Program
@@ -146,11 +144,9 @@ def _accumulated(line: Line) -> Iterator[Slot]:
         if len(read) != 1 or not isinstance(store.value, int) or uses[store.value] != 1 or uses[read[0].target] != 1:
             continue
         maker = made_by[store.value]
-        if maker is read[0]:  # with nothing added
-            yield store.slot
-        elif (maker.op == "add" and read[0].target in maker.args) or (
-            maker.op == "sub" and maker.args[0] == read[0].target
-        ):
+        kept = read[0].target
+        added = (maker.op == "add" and kept in maker.args) or (maker.op == "sub" and maker.args[0] == kept)
+        if added or maker is read[0]:  # perhaps with nothing added
             yield store.slot
 
 
@@ -161,7 +157,7 @@ def _renamed(loop: Loop, names: dict[tuple[int, Slot], Slot]) -> Loop:
         def slot(old: Slot, number: int = number) -> Slot:
             return names.get((number, old), old)
 
-        def line(old: Line, slot=slot) -> Line:  # noqa: ANN001  as above
+        def line(old: Line, slot: Callable[[Slot], Slot] = slot) -> Line:
             instructions = tuple(i if i.slot is None else replace(i, slot=slot(i.slot)) for i in old.instructions)
             return Line(instructions, tuple(replace(s, slot=slot(s.slot)) for s in old.stores))
 

@@ -7,8 +7,8 @@ never computed. On plain numbers the same computes.
 Loops that only a run can end, and conditions, stay. What their bodies write, and someone reads later, is carried
 through them; a first run, of which nothing is kept, finds out what that is.
 
-Loops over tables that are to stay, and teams, work in real memory: what they read is stored before them, and what they write is
-read again after them.
+Loops over tables that are to stay, and teams, work in real memory: what they read is stored before them, and what they
+write is read again after them.
 """
 
 from __future__ import annotations

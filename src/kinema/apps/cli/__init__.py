@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import view_command as view_command
-from . import commands_render as commands_render
+from . import commands_render as commands_render, view_command as view_command
 from .commands import app
 
 

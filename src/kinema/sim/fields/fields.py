@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, synchronise
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, settle
 from kinema.foundation import KinemaError
 from kinema.model import Model
 from kinema.trace import Place
@@ -92,6 +92,17 @@ class Quantity:
         self._refresh()
         return self._rows.warp
 
+    def __dlpack__(self, **how: Any) -> Any:
+        """For whoever takes arrays by DLPack; from a GPU by way of PyTorch."""
+        return self._shared().__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        """Where the memory is, for the same."""
+        return self._shared().__dlpack_device__()
+
+    def _shared(self) -> Any:
+        return self.numpy() if self._rows.is_on_host else self.to_torch()
+
     def __repr__(self) -> str:
         return f"Quantity{self.shape}"
 
@@ -168,7 +179,7 @@ class _Group:
     def run(self) -> None:
         """Compute all fields of the group from the present state."""
         self._launch()()
-        synchronise(self._engine.device)
+        settle(self._engine.device)
         self._version = self._engine.version
 
 

@@ -21,6 +21,7 @@ from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     ZERO,
     Vector,
+    add,
     matrix_quaternion,
     product,
     rotation_vector,
@@ -98,6 +99,8 @@ def loads(now: Situation) -> None:
         com_based = links.spatial_acceleration(there, now.twist(link.frame, center))
         s.write("cacc_ang", link, com_based.angular)
         s.write("cacc_lin", link, com_based.linear)
+        origin = links.acceleration_at(frames[link.frame], felt[link.frame], link_pose(link, frames).position)
+        s.write("acc", link, add(origin.linear, s.gravity))
         return now.load(link)
 
     borne = s.links_inward("loads", own)

@@ -60,6 +60,7 @@ LINKS_STATE = [
     ),
     *_fields(
         "loads",
+        ("acc", (3,), "m/s2", "acceleration of the link's origin: nothing at rest, gravity in free fall"),
         ("cacc_ang", (3,), "rad/s2", "angular acceleration"),
         ("cacc_lin", (3,), "m/s2", "change of cdd_vel at a resting point, less gravity: rest is -gravity (com-based)"),
         ("cfrc_ang", (3,), "N m", "torque about root_COM that the link gets from its parent (com-based)"),
@@ -75,7 +76,7 @@ LINKS_STATE = [
         "zeros",
         ("cfrc_coupling_ang", (3,), "N m", "torque from other kinds of matter: none"),
         ("cfrc_coupling_vel", (3,), "N", "force from other kinds of matter: none"),
-        ("contact_force", (3,), "N", "sum of contact forces: none"),
+        ("contact_force", (3,), "N", "not kept: `Entity.get_links_net_contact_force` sums them up"),
         ("hibernated", (), "1", "whether it sleeps: none does"),
     ),
 ]

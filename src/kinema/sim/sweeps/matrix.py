@@ -271,7 +271,9 @@ class Factors:
         places = {"inverse": self.inverses[dof], "entry": matrix.entry(dof, mover)}
         others = [x for x in matrix.paths[dof] if matrix.order[x] <= matrix.order[mover]]
         if not self.divided:
-            known = {k: p for k, p in self._inversion(dof).places.items() if k != "inverse"} | {"entry": places["entry"]}
+            known = {k: p for k, p in self._inversion(dof).places.items() if k != "inverse"} | {
+                "entry": places["entry"]
+            }
             kind = "one entry, bound" if self.least else "one entry, divided"
             return [Row(kind, {**known, "its": matrix.entry(mover, x), "mine": matrix.entry(dof, x)}) for x in others]
         if matrix.starts_like(mover, dof):

@@ -1,0 +1,102 @@
+"""What is put into a scene: robots, files, plain bodies, and where they stand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from kinema.compile import Part, compile_model
+from kinema.description import PhysicsMaterial, Robot, World, scaled
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
+from kinema.shapes import MESH_SUFFIXES
+
+from .arguments import flag, placed, three_scales
+from .entity import Entity
+from .morphs import Mesh, Morph
+from .running import HasRunning, Running
+from .stuff import Stuff, body_of, remade
+
+
+class Adding(HasRunning):
+    """The part of a scene that takes things in."""
+
+    entities: list[Entity]
+    diagnostics: Diagnostics
+    _parts: list[Part]
+    _names: set[str]
+    _running: Running | None
+
+    def add(  # noqa: PLR0913  one for each thing that can be said of it
+        self,
+        robot: Robot | World | Morph | str | os.PathLike[str],
+        *,
+        fixed: bool | None = None,
+        pos: ArrayLike = (0.0, 0.0, 0.0),
+        quat: ArrayLike | None = None,
+        euler: ArrayLike | None = None,
+        scale: ArrayLike = 1.0,
+        name: str | None = None,
+        friction: ArrayLike | None = None,
+        density: float | None = None,
+        mass: float | None = None,
+        material: PhysicsMaterial | None = None,
+        color: ArrayLike | None = None,
+        collision: bool | None = None,
+    ) -> Entity:
+        """Put a robot, all that is in a file, or a plain body into the scene.
+
+        Args:
+            robot: a description, the path of a file (a robot's, or a mesh), or a body: `km.Box`, `Sphere`, `Ellipsoid`,
+                `Capsule`, `Cylinder`, `Plane`, `Mesh`, `Terrain`. The same may be added many times.
+            fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
+                Bodies fall unless they are fixed; planes and terrain never move.
+            pos: where the file's own origin is put [m].
+            quat: how it is turned (w, x, y, z).
+            euler: the same as angles about the fixed x, then y, then z axis [rad].
+            scale: how much larger it is made, of the same stuff (forces, gains, dampers, rotors stay); of bodies three
+                numbers for x, y and z as well.
+            name: what to call it; its own name, made unique, when not given.
+            friction: of all its surfaces: sliding, or sliding, spinning [m] and rolling [m]; None for as the file says.
+            density: of a body [kg/m3], 1000 where neither this nor `mass` is given.
+            mass: of a body [kg].
+            material: how all its surfaces touch, in full; `friction` goes before.
+            color: of all its surfaces: red, green, blue and perhaps alpha, 0 to 1.
+            collision: False for something that touches nothing.
+        """
+        if self._running is not None:
+            raise KinemaError("the scene is built: add everything before scene.build()")
+        stuff = Stuff(friction, density, mass, material, color, collision)
+        bolted = None if fixed is None else flag(fixed, "fixed")
+        description = self._described(robot, stuff, scale, bolted)
+        part = Part(
+            name=unique_name(name or description.name or "entity", self._names),
+            description=description,
+            pose=placed(description, pos, quat, euler),
+            fixed=bolted,
+        )
+        entity = Entity(self, part.name, description, compile_model([part]))
+        self._parts.append(part)
+        self.entities.append(entity)
+        return entity
+
+    def _described(self, robot: Any, stuff: Stuff, scale: ArrayLike, fixed: bool | None) -> Robot | World:
+        """What is added, as a description."""
+        if isinstance(robot, str | os.PathLike) and Path(robot).suffix.lower() in MESH_SUFFIXES:
+            robot = Mesh(robot)
+        if isinstance(robot, Morph):
+            return body_of(robot, stuff, three_scales(scale, "scale"), fixed)
+        description = remade(robot if isinstance(robot, Robot | World) else self._read(robot), stuff)
+        x, y, z = three_scales(scale, "scale")
+        if not x == y == z:
+            raise KinemaError("scale: a robot is scaled evenly, by one number; bodies such as km.Box as you like")
+        return description if x == 1.0 else scaled(description, float(x))
+
+    def _read(self, path: str | os.PathLike[str]) -> Robot | World:
+        from kinema.read import read
+
+        if not isinstance(path, str | os.PathLike):
+            raise KinemaError(f"add: expected a robot, a world, a body or the path of a file, not {path!r}")
+        description = read(Path(path))
+        self.diagnostics.items += description.diagnostics.items
+        return description

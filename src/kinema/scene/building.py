@@ -1,0 +1,81 @@
+"""From what was added to what runs: the model, what it cannot do, and room for its environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinema.backend import find_device
+from kinema.compile import Medium, Part, compile_model
+from kinema.foundation import Array, Diagnostics
+from kinema.model import Model
+from kinema.sim import Engine, Settings
+
+from .content_key import content_key
+from .controls import Controls
+from .entity import Entity
+from .file_options import report_options
+from .memory import Memory
+from .outputs import Outputs
+from .progress import Progress
+from .running import Running
+from .unsupported import refuse_impossible, report_missing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Plan:
+    """What a scene is built from, as often as that is needed."""
+
+    parts: Sequence[Part]
+    entities: Sequence[Entity]
+    gravity: Array | None
+    medium: Medium
+    device: str
+    precision: str
+    emission: str
+    out: str
+
+
+def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics, progress: Progress) -> Running:
+    """Compile the model and allocate what it needs; entities learn their places."""
+    descriptions = [p.description for p in plan.parts]
+    with progress("modelling"):
+        asked = {"contacts": settings.contacts, "switchable": "equality" in settings.per_env, "measures": True}
+        model = compile_model(plan.parts, plan.gravity, diagnostics, plan.medium, **asked)
+        given = _set_constants(model, plan.entities)
+        key = content_key(model, settings, plan.precision)
+    with progress("checking"):
+        report_missing(model, descriptions, diagnostics, contacts=settings.contacts)
+        for part in plan.parts:
+            report_options(part, diagnostics, dt=settings.dt, integrator=settings.integrator.value)
+        adjustable = bool(settings.per_env & {"armature", "mass_shift"})
+        inertia = refuse_impossible(model, descriptions, diagnostics, precision=plan.precision, adjustable=adjustable)
+    with progress("allocating"):
+        engine = Engine(
+            model,
+            settings,
+            n_envs,
+            find_device(plan.device),
+            precision=plan.precision,
+            emission=plan.emission,
+            progress=progress,
+        )
+        memory = Memory(engine)
+        controls = Controls(model, memory, np.array(inertia.diagonal), given, diagnostics)
+    for entity, info in zip(plan.entities, model.entities, strict=True):
+        entity._info = info
+    return Running(model, engine, memory, controls, Outputs(memory, plan.out), key)
+
+
+def _set_constants(model: Model, entities: Sequence[Entity]) -> np.ndarray:
+    """What entities were given before building, into the model; whether kp and kv were among it, (2, n_dofs)."""
+    given = np.zeros((2, model.n_dofs), dtype=np.bool_)
+    for entity, info in zip(entities, model.entities, strict=True):
+        for name, values in entity._constants.items():
+            for dof, value in values.items():
+                getattr(model.dofs, name)[info.dof_start + dof] = value
+                if name in ("kp", "kv"):
+                    given[("kp", "kv").index(name), info.dof_start + dof] = True
+    return given

@@ -1,0 +1,207 @@
+"""Environments that differ by chance, as robots in the world do from their files."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinema.foundation import Diagnostics, KinemaError
+from kinema.sim import PARAMETERS
+
+from .batches import Index, environments
+from .draws import Draw
+from .entity import Entity
+from .progress import Progress
+from .running import Running
+from .states import state_of_scene, transfer
+from .summary import show
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is drawn, for which environments and which parts of an entity."""
+
+    entity: Entity
+    envs: Index
+    links: Any
+    dofs: Any
+
+
+Setter = Callable[[Target, Draw, Callable[[tuple[int, ...]], np.ndarray]], None]
+"""Sets a parameter from a draw; the last argument gives numbers for items of a shape."""
+
+
+def _mass(at: Target, draw: Draw, drawn: Any) -> None:
+    own = at.entity._links(at.links, "randomize")
+    built = at.entity._alone.links.inertial_mass[own]
+    wanted = draw.applied(built, drawn((len(own),)), "scale")
+    if (wanted < 0.0).any():
+        raise KinemaError("randomize: mass: a link would weigh less than nothing")
+    at.entity.set_mass_shift(wanted - built, own, at.envs)
+
+
+def _com(at: Target, draw: Draw, drawn: Any) -> None:
+    own = at.entity._links(at.links, "randomize")
+    built = at.entity._alone.links.inertial_pos[own]
+    at.entity.set_com_shift(draw.applied(built, drawn((len(own), 3)), "add") - built, own, at.envs)
+
+
+def _of_dofs(name: str) -> Setter:
+    def change(at: Target, draw: Draw, drawn: Any) -> None:
+        own = at.entity._dofs(at.dofs, "randomize")
+        if name == "frictionloss":  # joints without any stay without
+            own = own[_built(at, name, own) > 0.0]
+        if len(own):
+            values = draw.applied(_built(at, name, own), drawn((len(own),)), "scale")
+            getattr(at.entity, f"set_dofs_{name}")(values, own, at.envs)
+
+    return change
+
+
+def _limits(at: Target, draw: Draw, drawn: Any) -> None:
+    """Scaled about their middle; moved together by what is added."""
+    own = at.entity._dofs(at.dofs, "randomize")
+    own = own[np.isfinite(_built(at, "lower", own)) & np.isfinite(_built(at, "upper", own))]
+    if not len(own):
+        return
+    lower, upper = _built(at, "lower", own), _built(at, "upper", own)
+    middle, half, number = (lower + upper) / 2, (upper - lower) / 2, drawn((len(own),))
+    if draw.how == "set":
+        raise KinemaError("randomize: limits are scaled about their middle or moved, not set: use set_dofs_limit")
+    if draw.how == "add":
+        middle = middle + number
+    else:
+        half = half * np.maximum(number, 0.0)
+    at.entity.set_dofs_limit(middle - half, middle + half, own, at.envs)
+
+
+def _friction(at: Target, draw: Draw, drawn: Any) -> None:
+    _of_geoms(at, "friction", draw, drawn, columns=1)
+
+
+def _geometry_scale(at: Target, draw: Draw, drawn: Any) -> None:
+    _of_geoms(at, "size", draw, drawn, columns=3)
+
+
+def _of_geoms(at: Target, name: str, draw: Draw, drawn: Any, columns: int) -> None:
+    entity: Any = at.entity
+    table = getattr(at.entity._running.model.geoms, name)[entity._own_geoms()]
+    number = drawn((len(table),))
+    values = draw.applied(table[:, 0], number, "scale") if columns == 1 else table[None] * number[..., None]
+    getattr(entity, f"set_geoms_{name}")(values, None, at.envs)
+
+
+def _gravity(at: Target, draw: Draw, drawn: Any) -> None:
+    built = at.entity._running.model.gravity
+    at.entity.set_gravity(draw.applied(built, drawn((3,)), "add"), at.envs)
+
+
+def _built(at: Target, name: str, own: Index) -> np.ndarray:
+    """As it was built, whatever was drawn since."""
+    return at.entity._built(name)[own]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A parameter: what has to differ between environments for it, and who sets it."""
+
+    asks: str
+    change: Setter
+
+
+KINDS = {
+    "mass": Kind("mass_shift", _mass),
+    "com": Kind("com_shift", _com),
+    "friction": Kind("geom_friction", _friction),
+    "geometry_scale": Kind("geom_size", _geometry_scale),
+    **{name: Kind(name, _of_dofs(name)) for name in ("kp", "kv", "armature", "damping", "frictionloss")},
+    "limits": Kind("limit", _limits),
+    "gravity": Kind("gravity", _gravity),
+}
+"""What can be drawn."""
+
+
+class Randomizing:
+    """The part of a scene that makes its environments differ."""
+
+    entities: list[Entity]
+    diagnostics: Diagnostics
+    progress: Progress
+
+    @property
+    @abstractmethod
+    def running(self) -> Running:
+        """What there is once the scene is built."""
+
+    @abstractmethod
+    def _rebuild(self, per_env: frozenset[str]) -> Running: ...
+
+    def randomize(
+        self,
+        entity: Entity | None = None,
+        *,
+        links: Any = None,
+        dofs: Any = None,
+        envs_idx: Any = None,
+        seed: int = 0,
+        **draws: Draw,
+    ) -> None:
+        """Draw parameters anew for all environments, or some; once or as often as wanted.
+
+        What is drawn changes the values as they were built, not those drawn before. Inertias follow masses.
+
+        Args:
+            entity: whose; None for that of all entities (gravity is everybody's).
+            links: of which links, by name, pattern or number; None for all.
+            dofs: of which degrees of freedom, likewise.
+            envs_idx: in which environments; None for all.
+            seed: the same seed gives an environment the same numbers, however many others there are.
+            **draws: what, from which distribution (`km.uniform`, `km.loguniform`, `km.normal`): `mass`, `com` [m],
+                `friction`, `geometry_scale`, `kp`, `kv`, `armature`, `damping`, `frictionloss`, `limits`,
+                `gravity` [m/s2].
+
+        A parameter that `build(per_env=...)` did not foresee costs one compilation (`allow_per_env`).
+        """
+        for name, draw in draws.items():
+            if name not in KINDS:
+                raise KinemaError(f"randomize: {name!r} cannot be drawn; these can: {', '.join(KINDS)}")
+            if not isinstance(draw, Draw):
+                raise KinemaError(f"randomize: {name}: expected km.uniform(low, high) or its like, not {draw!r}")
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise KinemaError(f"randomize: seed: expected a whole number that is not negative, not {seed!r}")
+        self.allow_per_env(*(KINDS[name].asks for name in draws))
+        chosen = environments(envs_idx, self.running.n_envs)
+        envs = np.arange(self.running.n_envs) if chosen is None else chosen
+        for one in self.entities if entity is None else [entity]:
+            target = Target(one, envs, links, dofs)
+            for name, draw in draws.items():
+                if name == "gravity" and one is not self.entities[0] and entity is None:
+                    continue  # there is one for all
+                KINDS[name].change(
+                    target, draw, lambda shape, d=draw, n=name, e=one.name: d.numbers(envs, shape, seed, f"{e} {n}")
+                )
+
+    def allow_per_env(self, *parameters: str) -> None:
+        """Let parameters differ between environments from now on.
+
+        What `build(per_env=...)` did not foresee makes one more compilation necessary, which is announced; everything
+        goes on from where it is. Arrays that were handed out before (`out="view"`, `"torch"`) are stale then.
+        """
+        unknown = [p for p in parameters if p not in PARAMETERS]
+        if unknown:
+            raise KinemaError(f"{unknown[0]!r} cannot differ between environments; these can: {', '.join(PARAMETERS)}")
+        known = self.running.engine.settings.per_env
+        missing = sorted(set(parameters) - known)
+        if not missing:
+            return
+        listed = ", ".join(missing)
+        text = f"{listed}: environments have their own from now on, for which the step is compiled once more"
+        asked = ", ".join(f'"{p}"' for p in sorted(known | set(missing)))
+        self.diagnostics.note("scene.recompiled", text, hint=f"scene.build(per_env=({asked},)) saves that")
+        show(text, self.progress)
+        state = state_of_scene(self.running)
+        transfer(self._rebuild(known | set(missing)), state)

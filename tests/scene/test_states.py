@@ -1,0 +1,148 @@
+"""States: kept, saved, restored in another process, bit for bit; and refused where they do not belong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as km
+from kit.robots.small_robots import lift, reacher
+
+N_ENVS = 3
+
+
+def rolling(**how: Any) -> tuple[km.Scene, km.Entity, km.Entity]:
+    """A ball that bounces and rolls on a slope, and an arm that is controlled; environments differ."""
+    scene = km.Scene(quiet=True, **how)
+    scene.add(km.Plane((0.2, 0.1, 1.0)))
+    ball = scene.add(km.Sphere(0.1), pos=(0, 0, 0.2))
+    arm = scene.add(reacher(), pos=(0, 0, 5))
+    scene.build(N_ENVS, per_env=("mass_shift", "kp"))
+    return scene, ball, arm
+
+
+@pytest.fixture(scope="module")
+def scene() -> tuple[km.Scene, km.Entity, km.Entity]:
+    scene, ball, arm = rolling()
+    ball.set_qvel(np.arange(18.0).reshape(3, 6) / 10)
+    ball.set_mass_shift([[0.0], [0.5], [1.0]])
+    arm.control_dofs_position([0.3, -0.2], ["shoulder", "elbow"])
+    arm.set_dofs_kp(np.array([[10.0], [20.0], [30.0]]), ["elbow"])
+    scene.step(30)
+    return scene, ball, arm
+
+
+def everything(scene: km.Scene) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in scene.get_state().arrays.items()}
+
+
+GO_ON = """
+import sys
+import kinema as km
+from scene.test_states import rolling
+scene, *_ = rolling()
+scene.set_state(km.SceneState.load(sys.argv[1]))
+scene.step(1000)
+scene.get_state().save(sys.argv[2])
+"""
+
+
+def test_another_process_goes_on_bit_for_bit(scene: tuple[km.Scene, km.Entity, km.Entity], tmp_path: Path) -> None:
+    """1,000 further steps with contact, commands and parameters that differ between environments."""
+    here, before, after = scene[0], tmp_path / "before.npz", tmp_path / "after.npz"
+    here.get_state().save(before)
+    here.step(1000)
+    assert here.get_state().arrays["n_contacts"].any()
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", GO_ON, str(before), str(after)], check=True, env=where)
+    there = km.SceneState.load(after)
+    assert {name: array.tobytes() for name, array in there.arrays.items()} == everything(here)
+    assert (there.time, there.seconds) == (1030, here.time)
+
+
+def test_a_scene_goes_back(scene: tuple[km.Scene, km.Entity, km.Entity]) -> None:
+    here, ball, arm = scene
+    state = here.get_state()
+    here.step(20)
+    once, time = everything(here), here.time
+    arm.control_dofs_velocity(1.0)
+    arm.set_dofs_kp(7.0)
+    here.dt = 0.001
+    here.step(20)
+    here.set_state(state)
+    assert here.dt == 0.002
+    here.step(20)
+    assert (everything(here), here.time) == (once, time)
+    del ball
+
+
+def test_some_environments_go_back(scene: tuple[km.Scene, km.Entity, km.Entity]) -> None:
+    here, ball, _ = scene
+    kept, second = here.get_state(), here.get_state(envs_idx=[1])
+    here.step(10)
+    first = ball.get_qpos(0)
+    here.set_state(second, envs_idx=[1, 2])
+    np.testing.assert_array_equal(ball.get_qpos(0), first)
+    np.testing.assert_array_equal(ball.get_qpos([1, 2])[0], ball.get_qpos([1, 2])[1])
+    here.set_state(second)
+    assert (ball.get_qpos() == ball.get_qpos(0)).all()
+    here.set_state(kept)
+    with pytest.raises(km.KinemaError, match="the state has 3 environments, to be put into 2"):
+        here.set_state(kept, envs_idx=[0, 1])
+
+
+def test_what_is_no_state_is_refused(scene: tuple[km.Scene, km.Entity, km.Entity], tmp_path: Path) -> None:
+    here, file = scene[0], tmp_path / "state.npz"
+    here.get_state().save(file)
+    content = file.read_bytes()
+    for cut in (0, 10, len(content) // 2, len(content) - 1):
+        file.write_bytes(content[:cut])
+        with pytest.raises(km.KinemaError, match=r"no state, or only part of one|cannot be read"):
+            km.SceneState.load(file)
+    middle = len(content) // 2
+    file.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    with pytest.raises(km.KinemaError, match="this is no state, or only part of one"):
+        km.SceneState.load(file)
+    np.savez(file, qpos=np.zeros(3))
+    with pytest.raises(km.KinemaError, match='no "kinema state 1"'):
+        km.SceneState.load(file)
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with pytest.raises(km.KinemaError, match='no "kinema state 1"'):
+        km.SceneState.load(tmp_path / "array.npy")
+    with pytest.raises(km.KinemaError, match="cannot be read"):
+        km.SceneState.load(tmp_path / "none.npz")
+    with pytest.raises(km.KinemaError, match="cannot be written"):
+        here.get_state().save(tmp_path / "no folder" / "state.npz")
+    with pytest.raises(km.KinemaError, match="expected what get_state gave, not dict"):
+        here.set_state({})  # type: ignore[arg-type]
+
+
+def test_a_state_of_another_scene_is_refused() -> None:
+    def state_of(robot: km.Robot, n_envs: int = 1, per_env: tuple[str, ...] = (), **how: Any) -> tuple[km.Scene, Any]:
+        scene = km.Scene(quiet=True, **how)
+        scene.add(robot)
+        scene.build(n_envs, per_env=per_env)
+        return scene, scene.get_state()
+
+    _, state = state_of(lift())
+    for other, _ in (state_of(lift(3.0)), state_of(lift(), precision="double"), state_of(lift(), integrator="rk4")):
+        with pytest.raises(km.KinemaError, match="the state of another model"):
+            other.set_state(state)
+    state_of(lift())[0].set_state(state)
+    with pytest.raises(km.KinemaError, match="only this scene has its own gravity in each environment"):
+        state_of(lift(), per_env=("gravity",))[0].set_state(state)
+
+
+def test_a_file_is_plain_arrays_and_written_whole(scene: tuple[km.Scene, km.Entity, km.Entity], tmp_path: Path) -> None:
+    file = tmp_path / "state.npz"
+    file.write_text("what was there before")
+    scene[0].get_state().save(file)
+    with np.load(file, allow_pickle=False) as arrays:
+        assert {"about", "qpos", "vel", "mass_shift", "shared kv", "control modes"} <= set(arrays.files)
+    assert list(tmp_path.iterdir()) == [file]
