@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser fuzz reach train clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser fuzz breaks reach train clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ reach: setup  ## measure inverse kinematics beside Pinocchio, and fail below the
 
 train: setup  ## train the small tasks with stable-baselines3 (pip install 'kinema[rl]'), and fail where that takes long
 	$(BIN)/python tools/train.py
+
+breaks: setup  ## step 10,000 random robots that are held by more than can be held, and count what is not finite
+	$(BIN)/python tools/never_breaks.py --workers $(WORKERS)
 
 clean:  ## remove caches and builds (not .venv)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis

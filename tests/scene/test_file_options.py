@@ -14,6 +14,7 @@ from kinema.compile import Part, compile_model
 from kinema.description import FLAG_DEFAULTS, OPTION_DEFAULTS
 from kinema.model import Model
 from kinema.scene import file_options
+from kinema.scene.solving import OF_SETTINGS
 from kit.robots.small_robots import from_text, lift
 
 TEXT = """<mujoco model="{name}"><option timestep="0.002" integrator="implicitfast" {option}><flag {flag}/></option>
@@ -180,7 +181,8 @@ def test_time_step_and_integrator_of_the_file_are_noted_if_they_differ(tmp_path:
     ("settings", "code", "words"),
     [
         ({"flag": 'sleep="enable"'}, "sim.sleep", ("sleep",)),
-        ({"option": 'solver="CG" iterations="10"'}, "sim.solver-options", ("solver cg", "iterations 10")),
+        ({"option": 'solver="PGS"'}, "sim.solver-options", ("the solver pgs", "newton ends at the same forces")),
+        ({"option": 'jacobian="sparse"'}, "sim.solver-options", ("jacobian sparse",)),
         ({"flag": 'multiccd="disable"'}, "sim.solver-options", ("the flag multiccd",)),
         ({"option": 'o_margin="1"', "flag": 'override="enable"'}, "sim.solver-options", ("o_margin", "override")),
     ],
@@ -229,7 +231,7 @@ def test_a_files_switches_are_its_own(tmp_path: Path) -> None:
 
 # -- completeness -----------------------------------------------------------------------------------------------------
 
-FOLLOWED_OPTIONS = {"cone", "impratio", "gravity", "disableactuator", "density", "viscosity", "wind"}
+FOLLOWED_OPTIONS = {"cone", "impratio", "gravity", "disableactuator", "density", "viscosity", "wind", *OF_SETTINGS}
 DECIDED_BY_THE_SCENE = {"timestep", "integrator"}
 REPORTED = {"sleep", "sleep_tolerance"}
 FOLLOWED_FLAGS = {

@@ -176,7 +176,7 @@ def fields_on_floats(model: Model, settings: Settings, arrays: Mapping[str, Any]
     """The fields of a group, computed on plain numbers."""
     known = {**arrays_for(model, settings), **arrays}
     plain = {name: _of_environment(values, env) for name, values in known.items()}
-    outputs = {f"{group}.{name}": size for name, size in outputs_of(group, model).items()}
+    outputs = {f"{group}.{name}": size for name, size in outputs_of(group, model, settings).items()}
     found = plain_numbers(model, settings, lambda sweeps: _write_group(sweeps, group), outputs, plain)
     return {name.removeprefix(f"{group}."): values for name, values in found.items()}
 
@@ -188,7 +188,7 @@ def _write_group(sweeps: Sweeps, group: str) -> None:
 
 def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: int | None = None) -> Program:
     """The straight line of all fields of some groups, called `group.field`; and of the `jacobian` of a link."""
-    outputs = {f"{group}.{name}": size for group in groups for name, size in outputs_of(group, model).items()}
+    outputs = {f"{group}.{name}": size for group in groups for name, size in outputs_of(group, model, settings).items()}
     outputs |= dict.fromkeys(JACOBIAN, (Owner.DOF, 1))
 
     def run(sweeps: Sweeps) -> None:
@@ -205,7 +205,7 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
         Store(Slot(name, i), 0.0)
         for name, (owner, width) in outputs.items()
         if name not in JACOBIAN
-        for i in range(n_items(model, owner) * width)
+        for i in range(n_items(model, owner, settings) * width)
     ]
     start = {name: k * n for k, name in enumerate(JACOBIAN)}
     stores = [

@@ -6,28 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from kinema.backend import find_device
-from kinema.foundation import Array, Diagnostics
+from kinema.foundation import Array
 from kinema.model import Model
 from kinema.sim import Control, Drive, Engine, Integrator, Settings
-from kit.mjcf_side import INTEGRATORS, Disable, Pair, load
+from kit.constraint_parity import load_constrained
+from kit.mjcf_side import INTEGRATORS, Pair
 
 EMISSIONS = ("unrolled", "rolled")
-
-
-def load_constrained(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
-    """The file on both sides, with constraints but for contacts."""
-    pair = load(file, diagnostics)
-    theirs = pair.theirs
-    theirs.opt.disableflags &= ~int(Disable.mjDSBL_CONSTRAINT)
-    theirs.opt.disableflags |= int(Disable.mjDSBL_CONTACT)
-    theirs.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
-    theirs.opt.tolerance, theirs.opt.iterations = 0.0, 40
-    theirs.opt.ls_tolerance, theirs.opt.ls_iterations = 1e-6, 100
-    return pair
 
 
 def loaded_text(folder: Path, text: str) -> Pair:
@@ -60,12 +48,21 @@ def constrained_engine(
 
 
 def beside_mujoco(
-    pair: Pair, states: list[Any], emission: str = "rolled", integrator: Integrator = Integrator.IMPLICIT
+    pair: Pair,
+    states: list[Any],
+    emission: str = "rolled",
+    integrator: Integrator = Integrator.IMPLICIT,
+    **more: Any,
 ) -> Engine:
     """Ours in the states of MuJoCo, an environment each, moved by the file's actuators."""
     pair.theirs.opt.integrator = INTEGRATORS[integrator]
     settings = Settings(
-        dt=pair.theirs.opt.timestep, integrator=integrator, drive=Drive.ACTUATORS, limits=True, constraints=True
+        dt=pair.theirs.opt.timestep,
+        integrator=integrator,
+        drive=Drive.ACTUATORS,
+        limits=True,
+        constraints=True,
+        **more,
     )
     engine = Engine(
         pair.ours, settings, len(states), find_device("cpu"), precision="double", emission=emission, lanes=1

@@ -21,6 +21,7 @@ from .memory import Memory
 from .outputs import Outputs
 from .progress import Progress
 from .running import Running
+from .solving import Solving
 from .unsupported import refuse_impossible, report_missing
 
 
@@ -32,6 +33,7 @@ class Plan:
     entities: Sequence[Entity]
     gravity: Array | None
     medium: Medium
+    solving: Solving
     device: str
     precision: str
     emission: str
@@ -44,6 +46,7 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
     with progress("modelling"):
         asked = {"contacts": settings.contacts, "switchable": "equality" in settings.per_env, "measures": True}
         model = compile_model(plan.parts, plan.gravity, diagnostics, plan.medium, **asked)
+        model.options = plan.solving.over(model.options)
         given = _set_constants(model, plan.entities)
         key = content_key(model, settings, plan.precision)
     with progress("checking"):

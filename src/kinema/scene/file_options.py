@@ -17,8 +17,8 @@ from kinema.foundation import Diagnostics
 from .bases import report_bases
 
 OF_CONSTRAINTS = (
-    *("jacobian", "solver", "iterations", "tolerance", "ls_iterations", "ls_tolerance"),
-    *("noslip_iterations", "noslip_tolerance", "ccd_iterations", "ccd_tolerance", "sdf_iterations", "sdf_initpoints"),
+    *("jacobian", "ls_tolerance", "noslip_tolerance"),
+    *("ccd_iterations", "ccd_tolerance", "sdf_iterations", "sdf_initpoints"),
 )
 """How contacts are found and constraints solved."""
 OVERRIDES = ("o_margin", "o_solref", "o_solimp", "o_friction")

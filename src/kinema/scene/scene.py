@@ -25,6 +25,7 @@ from .randomizing import Randomizing
 from .resetting import reset_on_device
 from .running import Running
 from .showing import Showing
+from .solving import Solving
 from .states import SceneState, restore, state_of_scene
 from .summary import show, summary_of
 from .surroundings import Surroundings, medium_of
@@ -44,8 +45,13 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         contacts, limits: whether things touch, and joints stop at their limits.
         constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
             closed.
-        iterations: how many Newton steps the solver of constraints takes at most; it stops as soon as it has arrived.
-        ls_iterations: how many trials it makes at most along each of them.
+        solver: of constraints and contacts, `newton` or `cg` (conjugate gradients); None, as for all that follow down
+            to `noslip_iterations`, for what the files say (docs/constraints.md).
+        iterations, ls_iterations, tolerance: how many steps it takes at most, how many trials along each, and how small
+            the slope of the cost is, against the forces, where it ends; in single precision at least 5e-6.
+        cone, impratio: of friction, `pyramidal` or `elliptic`, and how much harder it is than what it comes from.
+        noslip_iterations: how many sweeps at most let friction hold without slip.
+        calm: whether motion that is too fast for the step is held to the energy that there is (docs/constraints.md).
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         density: of the medium that everything moves in [kg/m3]; None, as for the next two, for what the files say.
@@ -68,8 +74,14 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         contacts: bool = True,
         limits: bool = True,
         constraints: bool = True,
-        iterations: int = 30,
-        ls_iterations: int = 12,
+        solver: str | None = None,
+        iterations: int | None = None,
+        ls_iterations: int | None = None,
+        tolerance: float | None = None,
+        cone: str | None = None,
+        impratio: float | None = None,
+        noslip_iterations: int | None = None,
+        calm: bool = False,
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
         density: float | None = None,
@@ -86,8 +98,10 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         self.contacts = flag(contacts, "contacts")
         self.limits = flag(limits, "limits")
         self.constraints = flag(constraints, "constraints")
-        self.iterations = whole(iterations, "iterations", "iteration")
-        self.ls_iterations = whole(ls_iterations, "ls_iterations", "trial")
+        solving = {"solver": solver, "iterations": iterations, "ls_iterations": ls_iterations, "tolerance": tolerance}
+        solving |= {"cone": cone, "impratio": impratio, "noslip_iterations": noslip_iterations}
+        self.solving = Solving.asked(**solving)
+        self.calm = flag(calm, "calm")
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
         self.medium = medium_of(density, viscosity, wind)
@@ -105,11 +119,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         self._sim: Sim | None = None
 
     def __repr__(self) -> str:
-        built = (
-            "not built"
-            if self._running is None
-            else f"{self.n_envs} environments on {self._running.engine.device.name}"
-        )
+        running = self._running
+        built = "not built" if running is None else f"{self.n_envs} environments on {running.engine.device.name}"
         return f"<Scene: {len(self.entities)} entities, {built}>"
 
     @property
@@ -169,8 +180,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
             limits=self.limits,
             constraints=self.constraints,
             contacts=self.contacts,
-            iterations=self.iterations,
-            ls_iterations=self.ls_iterations,
+            **self.solving.settings(self._parts, self.diagnostics if self._running is None else Diagnostics()),
+            calm=self.calm,
             per_env=per_env,
             external_forces=external_forces,
         )
@@ -186,6 +197,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
             entities=self.entities,
             gravity=self.gravity,
             medium=self.medium,
+            solving=self.solving,
             device=self.device,
             precision=self.precision,
             emission=self.emission,

@@ -29,4 +29,5 @@ from .settings import (
     Drive as Drive,
     Integrator as Integrator,
     Settings as Settings,
+    Solver as Solver,
 )

@@ -30,6 +30,7 @@ class Owner(enum.Enum):
     TIE = "tie"
     COUPLING = "coupling"
     CONTACT = "contact"
+    ROW = "row of a constraint"
     SHAPES = "shapes"
     READING = "reading"
     """A number that a sensor tells."""

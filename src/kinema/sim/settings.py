@@ -19,6 +19,15 @@ class Integrator(enum.StrEnum):
     """Runge and Kutta's, of fourth order."""
 
 
+class Solver(enum.StrEnum):
+    """How the forces of constraints are found; all ways end at the same forces."""
+
+    NEWTON = "newton"
+    """With the curvature of their cost: few steps, each with a factorisation of its own."""
+    CG = "cg"
+    """By conjugate gradients: more steps, each with the factors of the inertia alone."""
+
+
 class Control(enum.IntEnum):
     """What a degree of freedom is told."""
 
@@ -64,12 +73,18 @@ class Settings:
     """Whether there is dry friction, and what is tied or coupled holds."""
     contacts: bool = False
     """Whether things touch."""
+    solver: Solver = Solver.NEWTON
+    """How the forces of constraints and contacts are found."""
     iterations: int = 30
-    """Newton steps at most, to the forces of constraints."""
+    """Steps at most, to the forces of constraints."""
     ls_iterations: int = 12
     """Trials at most, along each of them."""
     tolerance: float = 1e-11
     """How small the slope of their cost has to be against the forces, where it has no other way to arrive."""
+    noslip_iterations: int = 0
+    """Sweeps at most over the friction of contacts, that let it hold without slip; 0 for none."""
+    calm: bool = False
+    """Whether motion that is too fast for the step is held to the energy that there is."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
     roles: int = 1

@@ -15,6 +15,7 @@ from .constrain.breaking import note_broken
 from .force.activation import advance_activations
 from .force.delay import remember_controls
 from .force.plastic import give_way, give_way_in_tendons
+from .rigid.calm import hold_energy, in_part, slowed
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
 from .step import Step
@@ -51,6 +52,12 @@ def accelerate(step: Step) -> None:
     step.qacc = step.acceleration if stages else step.implicit_acceleration()
 
 
+def calm(step: Step) -> None:
+    """Motion that is too fast for the step, which constraints may feed, is held to the energy that there is."""
+    assert step.qacc is not None
+    hold_energy(step.s, step.slowing, step.qacc, step.outside_force)
+
+
 def integrate(step: Step) -> None:
     """The next state, and a flag where it is no longer made of numbers."""
     s, qacc = step.s, step.qacc
@@ -59,7 +66,8 @@ def integrate(step: Step) -> None:
     health = s.health(step.limbs)
 
     def body(node: Node) -> None:
-        q, v = advance(s, node, qacc)
+        q, v = advance(s, node, in_part(s, step.slowing, qacc[node.here]))
+        v = slowed(s, step.slowing, v)
         s.write("qpos", node, q)
         s.write("vel", node, v)
         give_way(s, node, q)
@@ -80,7 +88,7 @@ def integrate(step: Step) -> None:
 
 
 Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, forces, constrain, let_go, accelerate, integrate]
+STAGES: list[Stage] = [position, forces, constrain, let_go, accelerate, calm, integrate]
 """The step, in order. A stage of another room goes between them."""
 
 

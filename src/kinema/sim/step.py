@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kinema.trace import Value
+from kinema.trace import Place, Value
 
 from .collide.find import find_contacts
 from .collide.touches import Touches, anything_touches, planned_sets
@@ -19,6 +19,7 @@ from .force.links import actuators_bear_weight, anything_pulls, applied, no_wren
 from .force.paths import lengths_of
 from .force.rotors import bias_with_rotors, mass_with_rotors
 from .rigid.aba import articulated_accelerations
+from .rigid.calm import not_slowed, take_in_part
 from .rigid.gyroscope import correct_lone_bodies, lone_accelerations
 from .rigid.kinematics import (
     Moving,
@@ -33,9 +34,10 @@ from .rigid.kinematics import (
 from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
 from .solve.held import Kinds, Ready, filled, hold, kinds_of
+from .solve.newton import Newton
 from .sweeps.cords import Cords, Pull
 from .sweeps.loops import Quantity
-from .sweeps.maths import scale
+from .sweeps.maths import scale, sub, sum_of
 from .sweeps.matrix import Factors, TreeMatrix
 from .sweeps.patterns import coupled
 from .sweeps.sweeps import Sweeps
@@ -59,8 +61,14 @@ class Step:
     """What touches, once the forces of constraints are asked for."""
     always_held: Ready | None = None
     """The constraints, where they always act, and what their forces are computed from."""
+    always_solves: bool = False
+    """Whether the solver runs even where nothing acts, so that others may look at what it found."""
+    solver: Newton | None = None
+    """What found the forces of constraints."""
     qacc: Quantity[list[Value]] | None = None
     """The accelerations that the step is taken with."""
+    slowing: Place | None = None
+    """Where the factors are that accelerations and velocities are taken by, where they may be too fast."""
 
     @cached_property
     def where(self) -> Quantity[Pose]:
@@ -178,20 +186,22 @@ class Step:
     def active_force(self, node: Node) -> list[Value]:
         """The sum of what acts on a frame's degrees of freedom, but for what comes from its motion."""
         parts = self.forces[node.here]
-        return [_sum([part[k].force for part in parts]) for k in range(len(node.dofs))]
+        return [sum_of([part[k].force for part in parts]) for k in range(len(node.dofs))]
+
+    def outside_force(self, node: Node) -> list[Value]:
+        """Likewise, with what wrenches on frames do to them."""
+        own, pushed = self.active_force(node), self.pushed
+        return own if pushed is None else [a + b for a, b in zip(own, pushed[node.here], strict=True)]
 
     @cached_property
     def force(self) -> Quantity[list[Value]]:
         """All that accelerates the joints: what the mass matrix times the acceleration is."""
-        bias, pushed, _ = self.bias, self.pushed, self.forces
+        bias, _ = self.bias, (self.pushed, self.forces)
         force: Quantity[list[Value]] = self.s.quantity("force")
 
         def body(node: Node) -> None:
-            own, taken = self.active_force(node), bias[node.here]
-            result = [-taken[k] + own[k] for k in range(len(own))]
-            if pushed is not None:
-                result = [a + b for a, b in zip(result, pushed[node.here], strict=True)]
-            force.put(node.here, result)
+            pairs = zip(self.outside_force(node), bias[node.here], strict=True)
+            force.put(node.here, [own - taken for own, taken in pairs])
 
         self.s.each_frame("all forces", body)
         return force
@@ -216,16 +226,24 @@ class Step:
         touching = anything_touches(s.model, s.settings) and bool(planned_sets(s.model, [n.index for n in s.nodes]))
         if not kinds and not touching:
             return None
-        known, _ = self.known, self.forces
+        known, _ = self.known, (self.forces, self.pushed if s.settings.calm else None)
         _ = None if self.articulated else (self.force, self.mass)
+        self.slowing = not_slowed(s)
         near = self.near_frames if touching else None
         before = self._ready(kinds, known, near) if s.settings.team and not self.articulated else None
         touches = self.touches if touching else None
+
+        def ready() -> Ready:
+            return before or self._ready(kinds, known, near)
+
+        def then(solver: Newton) -> None:
+            take_in_part(s, self.slowing, solver.added)
+
         with s.team("constraints"):
             if touches is not None and s.settings.team:
                 touches = touches.taken_along()
-            held = hold(s, kinds, known, touches, lambda: before or self._ready(kinds, known, near))
-        self.contacts, self.always_held = held.contacts, held.always
+            held = hold(s, kinds, known, touches, ready, then, always=self.always_solves)
+        self.contacts, self.always_held, self.solver = held.contacts, held.always, held.solver
         return held.force
 
     def _ready(self, kinds: Kinds, known: Known, near: Quantity[Pose] | None) -> Ready:
@@ -261,10 +279,7 @@ class Step:
         def bias(node: Node) -> Wrench:
             taken = inertial_wrench(node.inertia, motion[node.here])
             pull = NO_WRENCH if wrenches is None else wrenches[node.here]
-            return Wrench(
-                [a - b for a, b in zip(taken.torque, pull.torque, strict=True)],
-                [a - b for a, b in zip(taken.force, pull.force, strict=True)],
-            )
+            return Wrench(sub(taken.torque, pull.torque), sub(taken.force, pull.force))
 
         return articulated_accelerations(s, self.where, own, force, bias)
 
@@ -275,7 +290,7 @@ class Step:
 
         def slopes(node: Node) -> list[Value]:
             parts = self.forces[node.here][: None if fast else int(s.model.options.eulerdamp)]
-            return [-(s.dt * _sum([part[k].slope for part in parts])) for k in range(len(node.dofs))]
+            return [-(s.dt * sum_of([part[k].slope for part in parts])) for k in range(len(node.dofs))]
 
         held = self.constraint_force
         if self.articulated:
@@ -318,10 +333,3 @@ class Step:
 
 def _none(node: Node) -> list[Value]:
     return [0.0] * len(node.dofs)
-
-
-def _sum(parts: list[Value]) -> Value:
-    total: Value = parts[0] if parts else 0.0
-    for part in parts[1:]:
-        total = total + part
-    return total

@@ -56,3 +56,8 @@ CONSTRAINTS: list[ConstraintKind] = [
     ConstraintKind("tendon friction", _asked, tendon_friction_blocks, fill_tendon_friction),
 ]
 """Every kind of constraints."""
+
+
+def kinds_and_blocks(model: Model, settings: Settings, nodes: list[Node]) -> list[tuple[ConstraintKind, list[Block]]]:
+    """All constraints on some frames that are asked for."""
+    return [(kind, kind.blocks(model, nodes)) for kind in CONSTRAINTS if kind.applies(settings)]

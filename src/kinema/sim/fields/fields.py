@@ -24,11 +24,12 @@ from ..lower.programs import Outputs
 from ..settings import Settings
 from .groups import GROUPS, JACOBIAN, Situation, link_jacobian
 from .info import dofs_info, links_info
-from .names import OWNERS, SPACES, FieldInfo, n_items, outputs_of
+from .names import DOFS, OWNERS, ROWS, SPACES, FieldInfo, n_items, outputs_of, shape_of
+from .rows import rows_info
 
 OUT = "new "
 """What the names of results start with in programs: the state has some arrays of the same names."""
-DRIVEN = {"loads", "forces", "contacts", "sensors"}
+DRIVEN = {"loads", "forces", "contacts", "sensors", "solution", "rows", "rows against rows"}
 """Groups that depend on what the step listens to."""
 
 
@@ -136,7 +137,8 @@ class _Group:
         """Array -> what it belongs to, numbers to an item, and numbers in all."""
         self._version: object = None
         self._launches: dict[object, Callable[[], None]] = {}
-        sizes = {array: n_items(engine.model, owner) * width for array, (owner, width) in outputs.items()}
+        model, settings = engine.model, engine.settings
+        sizes = {array: n_items(model, owner, settings) * width for array, (owner, width) in outputs.items()}
         layout = Layout.of("out", [(f"{OUT}{array}", size) for array, size in sizes.items()])
         self.arena = Arena(layout, engine.n_envs, engine.device, engine.precision)
         self._launch()
@@ -210,6 +212,11 @@ class Fields:
         """What does not change of degrees of freedom: NumPy arrays."""
         return dofs_info(self._engine.model)
 
+    @property
+    def constraints_info(self) -> SimpleNamespace:
+        """What the rows of constraints are: `kinds`, `laws` and `names`, in the order of `constraints.jac`."""
+        return rows_info(self._engine.model, self._engine.settings)
+
     def jacobian(self, link: int) -> Quantity:
         """Velocity of a link's origin by each joint velocity, (6, n_dofs, n_envs): linear, then angular rows."""
         engine = self._engine
@@ -229,19 +236,21 @@ class Fields:
     def quantity(self, space: str, info: FieldInfo) -> Quantity:
         """A field of a namespace."""
         engine = self._engine
-        n = self._count(space)
-        if n == 0:
-            what = f"there are no {space}" if space in ("ties", "couplings", "contacts", "sensors") else "nothing moves"
+        owner = info.of or OWNERS[space]
+        n = self._count(owner)
+        if n == 0 or (space == "constraints" and engine.model.n_dofs == 0):
+            lacking = {Owner.TIE: "ties", Owner.COUPLING: "couplings", Owner.CONTACT: "contacts", Owner.ROW: "rows"}
+            lacking |= {Owner.READING: "sensors"}
+            what = f"there are no {lacking[owner]}" if owner in lacking else "nothing moves"
             raise KinemaError(f"{what}, so there is no {space}.{info.name}")
         rows, refresh = self._rows(space, info)
-        if space == "system":
+        if owner is Owner.ENVIRONMENT:
             return Quantity(rows, (*info.item, engine.n_envs), 0 if not info.item else 1, refresh)
-        if info.item == (-1,):
-            return Quantity(rows, (n, n, engine.n_envs), 2, refresh)
-        return Quantity(rows, (n, *info.item, engine.n_envs), 1, refresh)
+        inner = shape_of(info.item, engine.model, engine.settings)
+        return Quantity(rows, (n, *inner, engine.n_envs), 2 if info.item in (DOFS, ROWS) else 1, refresh)
 
-    def _count(self, space: str) -> int:
-        return n_items(self._engine.model, OWNERS[space])
+    def _count(self, owner: Owner) -> int:
+        return n_items(self._engine.model, owner, self._engine.settings)
 
     def _rows(self, space: str, info: FieldInfo) -> tuple[Field, Callable[[], None]]:
         """Where a field lies, and what brings it up to date."""
@@ -255,7 +264,7 @@ class Fields:
             return self._kept().field("vel_prev"), _nothing
         if info.group not in self._groups:
             self._groups[info.group] = _Group(
-                engine, info.group, GROUPS[info.group], outputs_of(info.group, engine.model)
+                engine, info.group, GROUPS[info.group], outputs_of(info.group, engine.model, engine.settings)
             )
         group = self._groups[info.group]
         return group.field(info.name), group.refresh
@@ -264,7 +273,7 @@ class Fields:
         if self._zeros is None:
             engine = self._engine
             arrays = [
-                (f"{s} {f.name}", self._count(s) * int(np.prod(f.item)))
+                (f"{s} {f.name}", self._count(OWNERS[s]) * int(np.prod(f.item)))
                 for s in ("links_state", "dofs_state", "ties")
                 for f in SPACES[s]
                 if f.group in ("zeros", "state")

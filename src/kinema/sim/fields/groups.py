@@ -32,7 +32,9 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Link, Node, Ref
 from .contacts import contacts
 from .held import couplings, ties
+from .rows import rows, rows_against_rows
 from .situation import Situation
+from .solution import solution
 from .sums import kinetic_energy, potential_energy, sums_of
 
 
@@ -262,6 +264,9 @@ GROUPS: dict[str, Callable[[Situation], None]] = {
     "ties": ties,
     "couplings": couplings,
     "contacts": contacts,
+    "solution": solution,
+    "rows": rows,
+    "rows against rows": rows_against_rows,
     "system": system,
     "sensors": sense,
 }

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from kinema.model import Model
 
 from ..arrays import Owner
+from ..settings import Settings
 from .contacts import n_places
+from .rows import rows_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,16 @@ class FieldInfo:
     """Shape of one item."""
     unit: str
     meaning: str
+    of: Owner | None = None
+    """What its items belong to, if not to what those of its namespace do."""
 
 
-def _fields(group: str, *rows: tuple[str, tuple[int, ...], str, str]) -> list[FieldInfo]:
-    return [FieldInfo(name, group, item, unit, meaning) for name, item, unit, meaning in rows]
+DOFS, ROWS = (-1,), (-2,)
+"""Shapes of items that have a number for each degree of freedom, or for each row of constraints."""
+
+
+def _fields(group: str, *rows: tuple[str, tuple[int, ...], str, str], of: Owner | None = None) -> list[FieldInfo]:
+    return [FieldInfo(name, group, item, unit, meaning, of) for name, item, unit, meaning in rows]
 
 
 LINKS_STATE = [
@@ -124,10 +132,43 @@ DOFS_STATE = [
 CONSTRAINTS = [
     *_fields(
         "mass",
-        ("mass_mat", (-1,), "kg m2, kg m or kg", "joint-space inertia M, rotors included; (n_dofs, n_dofs, n_envs)"),
-        ("mass_mat_L", (-1,), "1", "the L of M = L^T D L, ones on its diagonal; (n_dofs, n_dofs, n_envs)"),
+        ("mass_mat", DOFS, "kg m2, kg m or kg", "joint-space inertia M, rotors included; (n_dofs, n_dofs, n_envs)"),
+        ("mass_mat_L", DOFS, "1", "the L of M = L^T D L, ones on its diagonal; (n_dofs, n_dofs, n_envs)"),
         ("mass_mat_D_inv", (), "1/(kg m2) or 1/kg", "1 / D; (n_dofs, n_envs)"),
         ("mass_mat_mask", (), "1", "1 for degrees of freedom that are awake: all; (n_dofs, n_envs)"),
+    ),
+    *_fields(
+        "solution",
+        ("qacc", (), "rad/s2 or m/s2", "acceleration that forces, constraints and contacts agree on; (n_dofs, n_envs)"),
+        ("qfrc_constraint", (), "N m or N", "what constraints and contacts do to it; (n_dofs, n_envs)"),
+        ("Ma", (), "N m or N", "M qacc; (n_dofs, n_envs)"),
+        ("Mgrad", (), "rad/s2 or m/s2", "M^-1 times the slope of the cost there, next to nothing; (n_dofs, n_envs)"),
+    ),
+    *_fields(
+        "solution",
+        ("cost", (), "N2/kg", "that the forces of constraints make least: gauss, and what each row and contact costs"),
+        ("gauss", (), "N2/kg", "1/2 x^T M x of the change x from the accelerations without constraints"),
+        ("gradient", (), "N m or N", "length of the slope of the cost, which the solver leaves"),
+        ("n_iterations", (), "1", "steps that the solver takes"),
+        ("n_rows", (), "1", "rows that act: those of constraints, and of each contact as MuJoCo counts them"),
+        of=Owner.ENVIRONMENT,
+    ),
+    *_fields(
+        "rows",
+        ("jac", DOFS, "1 or m", "J: how what a row is about changes with each velocity; (n_rows, n_dofs, n_envs)"),
+        ("efc_pos", (), "rad or m", "how far off a row is; of limits how far from them, less the margin"),
+        ("efc_vel", (), "rad/s or m/s", "how fast that changes"),
+        ("efc_D", (), "kg m2 or kg", "how hard it is; 0 of a row that does not act at all now, as a limit that is far"),
+        ("efc_aref", (), "rad/s2 or m/s2", "the acceleration that it wants"),
+        ("efc_b", (), "rad/s2 or m/s2", "J a - efc_aref of the accelerations a without constraints"),
+        ("efc_force", (), "N m or N", "what it does along itself"),
+        ("quad", (), "N2/kg", "what it costs at the solution"),
+        of=Owner.ROW,
+    ),
+    *_fields(
+        "rows against rows",
+        ("efc_AR", ROWS, "1/(kg m2) or 1/kg", "J M^-1 J^T, and 1 / efc_D on the diagonal; (n_rows, n_rows, n_envs)"),
+        of=Owner.ROW,
     ),
 ]
 
@@ -193,20 +234,29 @@ OWNERS = {
 """What the items of each namespace belong to."""
 
 
-def n_items(model: Model, owner: Owner) -> int:
-    """How many of them a model has."""
+def n_items(model: Model, owner: Owner, settings: Settings) -> int:
+    """How many of them a model has; rows are those of constraints that are asked for."""
     sizes = {Owner.LINK: model.n_links, Owner.DOF: model.n_dofs, Owner.TIE: len(model.ties.names)}
     if owner is Owner.CONTACT:
         return n_places(model)
     if owner is Owner.READING:
         return model.sensors.n_numbers
+    if owner is Owner.ROW:
+        return len(rows_info(model, settings).kinds)
     return {**sizes, Owner.COUPLING: len(model.couplings.names)}.get(owner, 1)
 
 
-def outputs_of(group: str, model: Model) -> dict[str, tuple[Owner, int]]:
+def shape_of(item: tuple[int, ...], model: Model, settings: Settings) -> tuple[int, ...]:
+    """The shape of a field's items in numbers."""
+    if item == DOFS:
+        return (model.n_dofs,)
+    return (n_items(model, Owner.ROW, settings),) if item == ROWS else item
+
+
+def outputs_of(group: str, model: Model, settings: Settings) -> dict[str, tuple[Owner, int]]:
     """Of each field of a group what its items belong to, and how many numbers each has."""
     return {
-        info.name: (OWNERS[space], model.n_dofs if info.item == (-1,) else math.prod(info.item))
+        info.name: (info.of or OWNERS[space], math.prod(shape_of(info.item, model, settings)))
         for space, infos in SPACES.items()
         for info in infos
         if info.group == group

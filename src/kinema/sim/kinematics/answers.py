@@ -71,7 +71,9 @@ class Answers:
         return {name: np.array(out.field(name).numpy().T, np.float64) for name in layout.rows}
 
     def _compiled(self, question: Question) -> tuple[Kernel, Layout]:
-        sizes = [(name, n_items(self.model, owner) * width) for name, (owner, width) in question.outputs.items()]
+        sizes = [
+            (name, n_items(self.model, owner, SETTINGS) * width) for name, (owner, width) in question.outputs.items()
+        ]
         layout = Layout.of("out", sizes)
         places = {a: p for x in self._layouts.values() for a, p in x.places().items()} | layout.places()
         program = field_program(

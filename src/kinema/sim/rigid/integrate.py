@@ -8,7 +8,6 @@ from kinema import trace
 from kinema.model import Motion
 from kinema.trace import Value
 
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import add, cross, scale
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
@@ -28,20 +27,20 @@ def advance(node: Node, q: Sequence[Value], shift: Sequence[Value]) -> list[Valu
     return MOTIONS[node.motion].advance(q, shift)
 
 
-def euler_step(s: Sweeps, node: Node, qacc: Quantity[list[Value]]) -> tuple[list[Value], list[Value]]:
+def euler_step(s: Sweeps, node: Node, acceleration: Sequence[Value]) -> tuple[list[Value], list[Value]]:
     """The next velocities by the accelerations, and the next coordinates by these."""
     dt = s.dt
-    v = [speed + dt * a for speed, a in zip(s.of("vel", node), qacc[node.here], strict=True)]
+    v = [speed + dt * a for speed, a in zip(s.of("vel", node), acceleration, strict=True)]
     return advance(node, s.of("qpos", node), [dt * x for x in v]), v
 
 
-def runge_kutta_stage(s: Sweeps, node: Node, qacc: Quantity[list[Value]]) -> tuple[list[Value], list[Value]]:
+def runge_kutta_stage(s: Sweeps, node: Node, a: Sequence[Value]) -> tuple[list[Value], list[Value]]:
     """One of the four stages of a Runge-Kutta step for a frame; four make the step.
 
     `phase` counts 0, 1, 2, 3. The state that the step started from, how far the stage is from it, and the weighted
     sums of velocities and accelerations, are carried from stage to stage.
     """
-    q, v, a = s.of("qpos", node), s.of("vel", node), qacc[node.here]
+    q, v = s.of("qpos", node), s.of("vel", node)
     phase, dt = s.read("phase"), s.dt
 
     def first(now: Sequence[Value], kept: str) -> list[Value]:

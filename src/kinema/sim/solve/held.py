@@ -9,11 +9,13 @@ from kinema.trace import SCRATCH, Value
 
 from ..collide.touches import Touches
 from ..constrain.contacts import Axes, Contacts
-from ..constrain.kinds import CONSTRAINTS, ConstraintKind
+from ..constrain.kinds import ConstraintKind, kinds_and_blocks
 from ..constrain.rows import Block, Known, Rows
 from ..sweeps.loops import Quantity
+from ..sweeps.maths import sum_of
 from ..sweeps.matrix import Factors, TreeMatrix
 from ..sweeps.sweeps import Sweeps
+from .methods import METHODS
 from .newton import Newton
 
 Kinds = Sequence[tuple[ConstraintKind, list[Block]]]
@@ -40,12 +42,13 @@ class Held:
     contacts: Contacts | None = None
     always: Ready | None = None
     """What the solution began with, where there always is one."""
+    solver: Newton | None = None
+    """What found the forces."""
 
 
 def kinds_of(s: Sweeps) -> Kinds:
     """The constraints of a model, as far as they are asked for."""
-    found = [(kind, kind.blocks(s.model, s.nodes)) for kind in CONSTRAINTS if kind.applies(s.settings)]
-    return [(kind, own) for kind, own in found if own]
+    return [(kind, own) for kind, own in kinds_and_blocks(s.model, s.settings, s.nodes) if own]
 
 
 def filled(s: Sweeps, kinds: Kinds, known: Known) -> Rows:
@@ -57,8 +60,27 @@ def filled(s: Sweeps, kinds: Kinds, known: Known) -> Rows:
     return rows
 
 
-def hold(s: Sweeps, kinds: Kinds, known: Known, touches: Touches | None, ready: Callable[[], Ready]) -> Held:
-    """What all of them do; where they are far from acting nothing more is computed than that."""
+def hold(
+    s: Sweeps,
+    kinds: Kinds,
+    known: Known,
+    touches: Touches | None,
+    ready: Callable[[], Ready],
+    then: Callable[[Newton], None],
+    *,
+    always: bool = False,
+) -> Held:
+    """What all of them do; where they are far from acting nothing more is computed than that, unless asked for.
+
+    Args:
+        s: the frames.
+        kinds: the constraints.
+        known: what they may look at.
+        touches: what touches, if anything may.
+        ready: makes what the solution begins with.
+        then: looks at the solution.
+        always: whether it is computed where nothing acts, too.
+    """
     held = Held(s.quantity("constraint forces"))
     s.each_frame("no constraint forces", lambda node: held.force.put(node.here, [0.0] * len(node.dofs)))
     found = None if touches is None else touches.number()
@@ -71,18 +93,19 @@ def hold(s: Sweeps, kinds: Kinds, known: Known, touches: Touches | None, ready: 
         start = ready()
         if touches is not None and start.axes is not None:
             held.contacts = Contacts(s, touches, start.axes)
-        pushed = Newton(s, start.rows, held.contacts, start.inertia, start.factors, start.free).solve()
+        method = METHODS[s.settings.solver]
+        held.solver = method(s, start.rows, held.contacts, start.inertia, start.factors, start.free)
+        pushed = held.solver.solve()
         s.each_frame("constraint forces found", lambda node: held.force.put(node.here, pushed[node.here]))
+        then(held.solver)
         return start
 
     counts = [found] if found is not None else []
     glances = [(kind.near, own) for kind, own in kinds]
-    if any(near is None for near, _ in glances) or any(block.holder >= 0 for _, own in kinds for block in own):
+    breaks = any(block.holder >= 0 for _, own in kinds for block in own)
+    if always or breaks or any(near is None for near, _ in glances):
         held.always = solve()
         return held
     counts = [near(known, own) for near, own in glances if near is not None] + counts
-    total = counts[0]
-    for count in counts[1:]:
-        total = total + count
-    s.where("constraints", total, solve)
+    s.where("constraints", sum_of(counts), solve)
     return held

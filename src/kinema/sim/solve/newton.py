@@ -17,7 +17,7 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 from ..constrain.contacts import Contacts
 from ..constrain.rows import BlockKind, Rows, pushes
 from ..sweeps.loops import Quantity
-from ..sweeps.maths import dot
+from ..sweeps.maths import dot, sum_of
 from ..sweeps.matrix import Factors, TreeMatrix
 from ..sweeps.patterns import coupled
 from ..sweeps.sweeps import Sweeps
@@ -31,6 +31,9 @@ OfDofs = Quantity[list[Value]]
 
 class Newton:
     """One solution: `free` are the accelerations without constraints, `factors` those of the inertia."""
+
+    exact = True
+    """Whether a step that leaves all rows as they were has arrived."""
 
     def __init__(
         self, s: Sweeps, rows: Rows, contacts: Contacts | None, mass: TreeMatrix, factors: Factors, free: OfDofs
@@ -73,10 +76,13 @@ class Newton:
             s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
         return self._forces("constraint forces")
 
+    def added(self, node: Node) -> list[Value]:
+        """What constraints and contacts add to a frame's accelerations, as solved."""
+        return self.x[node.here]
+
     def _start_as_before(self) -> None:
         """Begin with what was added to the accelerations last time, where that costs less than nothing."""
-        s, contacts = self.s, self.contacts
-        assert contacts is not None
+        s = self.s
         before: OfDofs = s.quantity("what was added before")
         s.each_frame("what was added before", lambda node: before.put(node.here, s.of("push", node)))
         heavy = self._go_along(before)
@@ -85,13 +91,15 @@ class Newton:
             return (dot(before[node.here], heavy[node.here]),)
 
         (square,) = s.total("cost of what was added before", Forest.FRAMES, (0.0,), products)
-        costs = []
-        for length in (0.0, 1.0):
-            s.recorder.write(SCRATCH, [length], self.length.row)
-            own = self.rows.total(f"costs at {length:g}", _costs, {"length": self.length})[0]
-            costs.append(own + self._of_contacts(contacts.costs, 1)[0])
+        costs = [self.costs_at(length) for length in (0.0, 1.0)]
         s.recorder.write(SCRATCH, [trace.select(costs[1] + 0.5 * square, costs[0], 1.0, 0.0)], self.length.row)
         self._go(before, heavy)
+
+    def costs_at(self, length: float) -> Value:
+        """What all that pushes costs so far along the direction."""
+        self.s.recorder.write(SCRATCH, [length], self.length.row)
+        own = self.rows.total(f"costs at {length:g}", _costs, {"length": self.length})[0]
+        return own if self.contacts is None else own + self._of_contacts(self.contacts.costs, 1)[0]
 
     def _go_along(self, along: OfDofs) -> OfDofs:
         """What a direction changes; with the inertia times it."""
@@ -107,7 +115,7 @@ class Newton:
         if self.contacts is not None:
             self.contacts.advance(self.length)
         self._advance(self.weight, heavy)
-        if self.contacts is not None:
+        if self.contacts is not None or self.s.settings.calm:
             self._advance(self.x, along)
 
     def _forces(self, name: str) -> OfDofs:
@@ -140,14 +148,13 @@ class Newton:
         along = self._direction()
         heavy = self._go_along(along)
         self._search(along, heavy)
-        changed = self._changed()
+        hard = any(block.hard for block in self.rows.blocks)  # of which single precision loses much in one step
+        changed = self._changed() if self.exact and not hard else None
         self._go(along, heavy)
         self._look_downhill()
         recorder = self.s.recorder
         recorder.write(SCRATCH, [recorder.read(SCRATCH, self.taken.row) + 1.0], self.taken.row)
-        if any(block.hard for block in self.rows.blocks):  # of which single precision loses much in one step
-            return 0.5, self._far_off()
-        return 0.5, trace.select(0.5, changed, self._far_off(), 0.0)
+        return 0.5, self._far_off() if changed is None else trace.select(0.5, changed, self._far_off(), 0.0)
 
     def _far_off(self) -> Value:
         """1 unless the slope of the cost is nothing against the forces."""
@@ -291,14 +298,15 @@ def _changed(code: RowCode) -> list[Value]:
 
 def _costs(code: RowCode) -> list[Value]:
     """What the rows of a block cost somewhere along the direction."""
-    kind: BlockKind = code.kind  # type: ignore[assignment]
-    total: Value = 0.0
-    for x, d, (force, _) in zip(
-        _moved(code), code.array("stiffness", kind.n_rows), pushes(code, _moved(code)), strict=True
-    ):
-        within = force / trace.maximum(d, SMALLEST)  # where friction slips its cost grows no faster than its bound
-        total = total - force * (x + 0.5 * within)
-    return [total, 0.0]
+    return [sum_of(row_costs(code, _moved(code))), 0.0]
+
+
+def row_costs(code: RowCode, residuals: Sequence[Value]) -> list[Value]:
+    """What each row of a block costs, by what it misses."""
+    stiff, found = code.array("stiffness", len(residuals)), pushes(code, residuals)
+    # where friction slips, its cost grows no faster than its bound
+    within = [force / trace.maximum(d, SMALLEST) for d, (force, _) in zip(stiff, found, strict=True)]
+    return [-(force * (x + 0.5 * w)) for x, w, (force, _) in zip(residuals, within, found, strict=True)]
 
 
 def _along_direction(code: RowCode) -> list[Value]:

@@ -115,6 +115,8 @@ class Loops:
         self.places = places
         self.recorder = recorder
         self.tree = tree
+        self.is_whole = frames is None
+        """Whether these are all frames, in a program of their own."""
         frames = range(model.n_frames) if frames is None else frames
         self.nodes = [tree.nodes[f] for f in frames]
         chosen = {WORLD, *frames} if len(frames) == model.n_frames else set(frames)

@@ -31,6 +31,14 @@ def scale(factor: Value, a: Vector) -> Vector:
     return [factor * x for x in a]
 
 
+def sum_of(parts: Sequence[Value]) -> Value:
+    """All of them together."""
+    total: Value = parts[0] if parts else 0.0
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
 def dot(a: Vector, b: Vector) -> Value:
     """The inner product."""
     result: Value = 0.0

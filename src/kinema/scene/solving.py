@@ -1,0 +1,103 @@
+"""How a scene solves its constraints and contacts: as it was asked to, else as its files say, else in our own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kinema.compile import Part, all_options
+from kinema.description import OPTION_DEFAULTS
+from kinema.foundation import Diagnostics, KinemaError
+from kinema.model import ModelOptions
+from kinema.sim import Solver
+
+from .arguments import amount, choice, whole
+
+CONES = ("pyramidal", "elliptic")
+OF_SETTINGS = ("solver", "iterations", "ls_iterations", "tolerance", "noslip_iterations")
+"""What files and scenes say of the solver under one name."""
+STEPS_OF_CG = 100
+"""Conjugate gradients take at most, where nobody says how many."""
+INSTEAD = {"pgs": "newton"}
+"""Solvers of files that we do not have, and those that end at the same forces."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Solving:
+    """What a scene was asked for; None where the files decide."""
+
+    solver: str | None
+    iterations: int | None
+    ls_iterations: int | None
+    tolerance: float | None
+    noslip_iterations: int | None
+    cone: str | None
+    impratio: float | None
+
+    @classmethod
+    def asked(cls, **given: Any) -> Solving:
+        """From what the user said, if that can be meant."""
+        checks = {
+            "solver": lambda x, what: choice(str(x).lower(), what, [s.value for s in Solver]),
+            "iterations": lambda x, what: whole(x, what, "iteration"),
+            "ls_iterations": lambda x, what: whole(x, what, "trial"),
+            "tolerance": amount,
+            "noslip_iterations": lambda x, what: 0 if x == 0 and x is not False else whole(x, what, "sweep, or 0"),
+            "cone": lambda x, what: choice(x, what, CONES),
+            "impratio": _positive,
+        }
+        return cls(
+            **{name: None if given[name] is None else check(given[name], name) for name, check in checks.items()}
+        )
+
+    def settings(self, parts: Sequence[Part], diagnostics: Diagnostics) -> dict[str, Any]:
+        """Those of the step; what files ask for that cannot be had, or do not agree on, is among the diagnostics."""
+        chosen: dict[str, Any] = {}
+        for name in OF_SETTINGS:
+            given = getattr(self, name)
+            given = _said(name, parts, diagnostics) if given is None else given
+            if given is not None:
+                chosen[name] = given
+        chosen["solver"] = Solver(chosen.get("solver", Solver.NEWTON))
+        if chosen["solver"] is Solver.CG:
+            chosen.setdefault("iterations", STEPS_OF_CG)
+        return chosen
+
+    def over(self, options: ModelOptions) -> ModelOptions:
+        """What the files say of friction, unless the scene was asked for something else."""
+        elliptic = options.elliptic if self.cone is None else self.cone == "elliptic"
+        return replace(options, elliptic=elliptic, impratio=self.impratio or options.impratio)
+
+
+def _said(name: str, parts: Sequence[Part], diagnostics: Diagnostics) -> Any:
+    """By the first file that asks for anything but MuJoCo's default; None by none of them."""
+    found = None
+    for part in parts:
+        value = all_options(part.description).get(name)
+        value = value.lower() if isinstance(value, str) else value
+        if value is None or value == OPTION_DEFAULTS[name] or not _can_be(name, value):
+            continue
+        if value in INSTEAD:
+            message = f'the file of "{part.name}" asks for the solver {value}: {INSTEAD[value]} ends at the same forces'
+            diagnostics.note("sim.solver-options", message, origin=part.description.origin)
+            value = INSTEAD[value]
+        if found is None:
+            found = value
+        elif value != found:
+            message = f'{name} is {found}, as an earlier file says, also for "{part.name}", whose file says {value}'
+            hint = f"Scene({name}=...) to choose"
+            diagnostics.warning("sim.options-differ", message, hint=hint, origin=part.description.origin)
+    return found
+
+
+def _can_be(name: str, value: Any) -> bool:
+    """Whether a solver can do that: none can take no steps."""
+    return value > 0 if name in ("iterations", "ls_iterations") else True
+
+
+def _positive(value: Any, what: str) -> float:
+    number = amount(value, what)
+    if number == 0.0:
+        raise KinemaError(f"{what}: expected a number above zero, not {value!r}")
+    return number

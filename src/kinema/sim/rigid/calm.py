@@ -1,0 +1,158 @@
+"""Motion that is too fast for the step: it must not feed itself.
+
+Where rows act is seen from where things are: a constraint that turns a joint far in one step, as where its Jacobian
+nearly vanishes, is past all that it knew. Such a change of velocities is taken in part, as far as can be seen.
+
+Forces of motion are those at the start of a step. Where a joint turns so far in one step that the inertia is another at
+its end, they are not what they should be, and constraints that pull things back from where they never should have got
+to make it worse: kinetic energy comes from nowhere, and more of it every step. There, and only there, energy is held to
+what it was and what forces from outside may have added: all velocities of the environment are scaled down to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kinema import trace
+from kinema.model import Motion
+from kinema.trace import SCRATCH, Place, RowCode, Value
+
+from ..settings import Integrator
+from ..sweeps.loops import Quantity
+from ..sweeps.maths import add, dot, sum_of
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import Forest, Node
+from .integrate import advance
+from .kinematics import MOTIONS, RESTING, Pose, Twist, carried_twist, joint_twist, poses_in_parents
+from .rnea import momentum
+
+TOO_FAR = 0.3
+"""What may be too fast: so many radians in a step."""
+ANOTHER = 0.01
+"""The inertia is another when the kinetic energy at the same speeds differs by such a share of it."""
+LARGEST, SMALLEST = 1e37, 1e-30
+OfDofs = Quantity[list[Value]]
+Speeds = Callable[[Node], list[Value]]
+
+
+def not_slowed(s: Sweeps) -> Place | None:
+    """Room for the factors that accelerations, and then the next velocities, are taken by; None where nothing turns."""
+    turns = any(node.motion != Motion.SLIDE for node in s.nodes)
+    if not s.settings.calm or s.settings.integrator is Integrator.RK4 or not turns:
+        return None
+    result = s.take_fixed(2)
+    s.recorder.write(SCRATCH, [1.0, 1.0], result.row)
+    return result
+
+
+def take_in_part(s: Sweeps, factors: Place | None, added: Speeds) -> None:
+    """Find how much of the step's accelerations to take, from what constraints add to them."""
+    if factors is None:
+        return
+    largest = s.take_fixed(1)
+    s.recorder.write(SCRATCH, [TOO_FAR], largest.row)
+    rows = [s.frame_row(node) for node in s.nodes if node.motion != Motion.SLIDE]
+    for row in rows:
+        row.places["largest"] = largest
+
+    def look(code: RowCode) -> None:
+        most = code.read("largest")
+        for a in added(s.node(code)):
+            most = trace.maximum(most, trace.absolute(s.dt * (s.dt * a)))
+        code.write("largest", [most])
+
+    s.loop("largest turn by constraints", rows, look)
+    s.recorder.write(SCRATCH, [TOO_FAR / s.recorder.read(SCRATCH, largest.row)], factors.row)
+
+
+def hold_energy(s: Sweeps, factors: Place | None, qacc: OfDofs, force: Speeds) -> None:
+    """Find what to take the next velocities by.
+
+    Args:
+        s: the frames.
+        factors: where to put it.
+        qacc: the accelerations that the step is taken with.
+        force: what acts on the degrees of freedom of a frame from outside: neither motion nor constraints.
+    """
+    if factors is None:
+        return
+    ahead: OfDofs = s.quantity("next velocities")
+
+    def turns(node: Node) -> Value:
+        part = in_part(s, factors, qacc[node.here])
+        v = [v + s.dt * a for v, a in zip(s.of("vel", node), part, strict=True)]
+        ahead.put(node.here, v)
+        if node.motion == Motion.SLIDE:
+            return 0.0
+        return sum_of([trace.select(TOO_FAR, trace.absolute(s.dt * x), 1.0, 0.0) for x in v])
+
+    fast = s.total("fast turns", Forest.FRAMES, 0.0, turns)
+    with s.staying(s.is_whole):  # what hardly ever runs is not worth a straight line
+        s.where("too fast", fast, lambda: _hold(s, factors, lambda node: ahead[node.here], force))
+
+
+def _hold(s: Sweeps, factors: Place, after: Speeds, force: Speeds) -> None:
+    def work(node: Node) -> Value:
+        ends = zip(force(node), s.of("vel", node), after(node), strict=True)
+        return sum_of([trace.maximum(trace.minimum(f * a, f * b), 0.0) for f, a, b in ends])
+
+    here, there = poses_in_parents(s), _poses_after(s, after)
+    before, _ = _energy(s, "energy before", here, lambda node: s.of("vel", node))
+    frozen, pull = _energy(s, "energy of the next velocities", here, after)
+    then, _ = _energy(s, "energy then", there, after)
+    taken = s.total("work from outside", Forest.FRAMES, 0.0, work)
+    most = before + s.dt * (taken + trace.sqrt(dot(s.gravity, s.gravity)) * pull)
+    less = trace.select(most, then, trace.sqrt(most / trace.maximum(then, SMALLEST)), 1.0)
+    factor = trace.select(ANOTHER * frozen, trace.absolute(then - frozen), less, 1.0)
+    s.recorder.write(SCRATCH, [trace.select(then, LARGEST, factor, 0.0)], factors.row + 1)
+
+
+def in_part(s: Sweeps, factors: Place | None, a: Sequence[Value]) -> list[Value]:
+    """Accelerations of a frame, taken in part."""
+    return _times(s, factors, 0, a)
+
+
+def slowed(s: Sweeps, factors: Place | None, v: Sequence[Value]) -> list[Value]:
+    """Velocities of a frame, held to the energy that there is."""
+    return _times(s, factors, 1, v)
+
+
+def _times(s: Sweeps, factors: Place | None, which: int, x: Sequence[Value]) -> list[Value]:
+    if factors is None:
+        return list(x)
+    for row in s.code.rows:
+        row.places["slowing"] = factors  # type: ignore[index]
+    return [s.code.read("slowing", which) * y for y in x]
+
+
+def _poses_after(s: Sweeps, after: Speeds) -> Quantity[Pose]:
+    """Where frames are in their parents at the end of the step."""
+    ahead: Quantity[Pose] = s.quantity("where then")
+
+    def go(node: Node) -> None:
+        q = advance(node, s.of("qpos", node), [s.dt * v for v in after(node)])
+        ahead.put(node.here, MOTIONS[node.motion].pose(node, q))
+
+    s.each_frame("where frames are then", go)
+    return ahead
+
+
+def _energy(s: Sweeps, name: str, where: Quantity[Pose], speeds: Speeds) -> tuple[Value, Value]:
+    """Kinetic energy, and the sum of all momenta's sizes."""
+
+    def move(node: Node, above: Twist) -> Twist:
+        at = where[node.here]
+        own, carried = joint_twist(node, at, speeds(node)), carried_twist(above, at)
+        return Twist(add(carried.angular, own.angular), add(carried.linear, own.linear))
+
+    motion = s.outward(f"{name}, velocities", RESTING, move)
+
+    def own(node: Node) -> tuple[Value, Value]:
+        twist = motion[node.here]
+        carried = momentum(node.inertia, twist)
+        energy = 0.5 * (dot(twist.angular, carried.torque) + dot(twist.linear, carried.force))
+        for speed, rotor in zip(speeds(node), s.of("armature", node), strict=True):
+            energy = energy + (0.5 * rotor) * (speed * speed)
+        return energy, trace.sqrt(dot(carried.force, carried.force))
+
+    return s.total(name, Forest.FRAMES, (0.0, 0.0), own)

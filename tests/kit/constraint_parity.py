@@ -1,0 +1,173 @@
+"""Constraints of an MJCF file in MuJoCo and in Kinema, field by field; contacts are off on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from kinema.backend import find_device
+from kinema.foundation import Array, Diagnostics
+from kinema.sim import Drive, Engine, Integrator, Settings
+
+from .mjcf_side import INTEGRATORS, Disable, Pair, load
+from .mujoco_models import quiet
+
+OF_ROWS = ("efc_D", "efc_aref", "efc_force")
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """Errors, each relative to the largest number of its field and state, or to one."""
+
+    n_dofs: int
+    n_rows: int
+    """That act at most."""
+    errors: dict[str, float]
+
+
+def load_constrained(file: Path, diagnostics: Diagnostics | None = None) -> Pair:
+    """The file on both sides, with constraints but for contacts, solved to the end."""
+    pair = load(file, diagnostics)
+    options = pair.theirs.opt
+    options.disableflags &= ~int(Disable.mjDSBL_CONSTRAINT)
+    options.disableflags |= int(Disable.mjDSBL_CONTACT)
+    options.solver, options.integrator = mujoco.mjtSolver.mjSOL_NEWTON, INTEGRATORS[Integrator.IMPLICIT]
+    options.tolerance, options.iterations = 0.0, 40
+    options.ls_tolerance, options.ls_iterations = 1e-6, 100
+    return pair
+
+
+def wild_states(pair: Pair, count: int) -> list[Any]:
+    """From a run with random controls and kicks."""
+    rng = np.random.default_rng(0)
+    model, data, states = pair.theirs, mujoco.MjData(pair.theirs), []
+    for _ in range(count):
+        _act(model, data, rng)
+        data.qvel[:] += rng.normal(size=model.nv)
+        with quiet():
+            mujoco.mj_step(model, data, 15)
+        states.append(_copied(model, data))
+    return states
+
+
+def _act(model: Any, data: Any, rng: np.random.Generator) -> None:
+    limited = model.actuator_ctrllimited.astype(bool)
+    bounds = np.where(limited[:, None], np.sort(model.actuator_ctrlrange, axis=1), [[-1.0, 1.0]])
+    data.ctrl[:] = rng.uniform(*bounds.T)
+
+
+def _copied(model: Any, data: Any) -> Any:
+    copy = mujoco.MjData(model)
+    for name in ("qpos", "qvel", "ctrl", "act"):
+        getattr(copy, name)[:] = getattr(data, name)
+    return copy
+
+
+def engine_of(pair: Pair, states: list[Any], precision: str) -> Engine:
+    """Ours in the states of MuJoCo, an environment each."""
+    settings = Settings(dt=pair.theirs.opt.timestep, drive=Drive.ACTUATORS, limits=True, constraints=True)
+    engine = Engine(pair.ours, settings, len(states), find_device("cpu"), precision=precision, emission="rolled")
+    put(engine, pair, states)
+    return engine
+
+
+def put(engine: Engine, pair: Pair, states: list[Any], *names: str) -> None:
+    """Some of MuJoCo's arrays, or all of the state."""
+    arrays = pair.arrays(states)
+    for name in names or ("qpos", "vel", "ctrl", "act"):
+        if arrays[name].size:
+            engine.field(name).assign(arrays[name])
+
+
+def parity(file: Path, n_states: int = 50, n_steps: int = 200) -> Parity | None:
+    """All of it; None where nothing moves."""
+    pair = load_constrained(file)
+    if pair.ours.n_dofs == 0:
+        return None
+    states = wild_states(pair, n_states)
+    engine = engine_of(pair, states, "double")
+    with quiet():
+        for data in states:
+            mujoco.mj_forward(pair.theirs, data)
+    errors = _of_rows(pair, engine, states)
+    qacc = np.array([d.qacc[pair.dof] for d in states]).T
+    errors["qacc"] = worst(engine.fields.constraints.qacc.numpy(), qacc)
+    errors |= _of_steps(pair, engine, states)
+    errors |= _of_runs(pair, engine, n_steps)
+    return Parity(pair.ours.n_dofs, max(d.nefc for d in states), errors)
+
+
+def worst(ours: Array, theirs: Array) -> float:
+    """The largest difference, relative to the largest number of each state, or to one."""
+    scale = np.maximum(1.0, np.abs(theirs).max(axis=0, initial=0.0))
+    return float((np.abs(ours - theirs) / scale).max(initial=0.0))
+
+
+def _of_rows(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]:
+    """Of the rows that act; a number of them that is not MuJoCo's counts as infinitely wrong."""
+    errors: dict[str, float] = dict.fromkeys(("jac", *OF_ROWS), 0.0)
+    if not engine.fields.constraints_info.kinds:
+        return errors
+    fields, n = engine.fields.constraints, pair.theirs.nv
+    ours = {name: getattr(fields, name).numpy() for name in ("jac", *OF_ROWS)}
+    for env, data in enumerate(states):
+        own = np.flatnonzero(ours["efc_D"][:, env] > 0.0)
+        if len(own) != data.nefc:
+            return dict.fromkeys(errors, np.inf)
+        jacobian = np.zeros((data.nefc, n))
+        for i in range(data.nefc):
+            unit = np.zeros(data.nefc)
+            unit[i] = 1.0
+            mujoco.mj_mulJacTVec(pair.theirs, data, jacobian[i], unit)
+        theirs = np.column_stack([jacobian[:, pair.dof], 1e-3 * data.efc_aref])
+        own = own[same_rows(np.column_stack([ours["jac"][own, :, env], 1e-3 * ours["efc_aref"][own, env]]), theirs)]
+        errors["jac"] = max(errors["jac"], worst(ours["jac"][own, :, env], jacobian[:, pair.dof]))
+        for name in OF_ROWS:
+            errors[name] = max(errors[name], worst(ours[name][own, env], getattr(data, name)))
+    return errors
+
+
+def same_rows(ours: Array, theirs: Array) -> list[int]:
+    """Which of our rows is which of theirs, by their Jacobians and what they want."""
+    chosen: list[int] = []
+    for row in theirs:
+        distance = np.abs(ours - row).max(axis=1)
+        distance[chosen] = np.inf
+        chosen.append(int(distance.argmin()))
+    return chosen
+
+
+def _of_steps(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]:
+    """The change of velocities in one step: the largest error in double, that of the median state in single."""
+    single = engine_of(pair, states, "single")
+    before = np.array([d.qvel[pair.dof] for d in states]).T
+    copies = [_copied(pair.theirs, data) for data in states]
+    with quiet():
+        for data in copies:
+            mujoco.mj_step(pair.theirs, data)
+    after = np.array([d.qvel[pair.dof] for d in copies]).T
+    engine.step()
+    single.step()
+    change = np.maximum(np.abs(after - before).max(axis=0), 1e-6)
+    off = np.abs(np.asarray(single.field("vel").numpy(), np.float64) - after).max(axis=0) / change
+    return {"step": worst(engine.field("vel").numpy(), after), "single": float(np.median(off))}
+
+
+def _of_runs(pair: Pair, engine: Engine, n_steps: int) -> dict[str, float]:
+    """A run from the start, with other controls every 20 steps: the same in all environments."""
+    rng, data, error = np.random.default_rng(1), mujoco.MjData(pair.theirs), 0.0
+    engine.reset()
+    put(engine, pair, [data] * engine.n_envs)
+    for i in range(n_steps):
+        if i % 20 == 0:
+            _act(pair.theirs, data, rng)
+            put(engine, pair, [data] * engine.n_envs, "ctrl")
+        with quiet():
+            mujoco.mj_step(pair.theirs, data)
+        engine.step()
+        error = max(error, worst(engine.field("vel").numpy()[:, :1], data.qvel[pair.dof][:, None]))
+    return {"run": error}
