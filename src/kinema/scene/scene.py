@@ -43,10 +43,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
         precision: `single` (32 bits) or `double`.
         contacts, limits: whether things touch, and joints stop at their limits.
-        constraints: whether there is dry friction in joints, mimics follow, equality constraints hold and loops stay
-            closed.
-        solver: of constraints and contacts, `newton` or `cg` (conjugate gradients); None, as for all that follow down
-            to `noslip_iterations`, for what the files say (docs/constraints.md).
+        constraints: whether joints have dry friction, mimics follow, equality constraints hold and loops stay closed.
+        solver: of constraints, `newton` or `cg`; None, down to `noslip_iterations`, for what the files say.
         iterations, ls_iterations, tolerance: how many steps it takes at most, how many trials along each, and how small
             the slope of the cost is, against the forces, where it ends; in single precision at least 5e-6.
         cone, impratio: of friction, `pyramidal` or `elliptic`, and how much harder it is than what it comes from.
