@@ -63,6 +63,8 @@ class PairsInfo:
     """How much of the margin makes no force [m]."""
     weight: Array
     """About the inverse of the inertia that a contact moves at the start: of translation and of rotation, (n, 2)."""
+    room: int = 64
+    """For how many contacts between any two moving frames there is room, at most."""
 
 
 def no_geoms() -> GeomsInfo:

@@ -18,11 +18,11 @@ from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
 from .arguments import choice, device_name, duration, flag, numbers, placed, whole
 from .batches import environments
-from .contacts import contacts_of
 from .controls import Controls
 from .entity import Entity
 from .equalities import Equalities
 from .file_options import report_options
+from .health import ON_ERROR, ROOM, Health
 from .keyframes import state_of
 from .memory import Memory
 from .progress import Progress
@@ -36,7 +36,7 @@ from .watching import Watching
 PRECISIONS = ("single", "double")
 
 
-class Scene(Surroundings, Equalities, Showing, Watching):
+class Scene(Surroundings, Equalities, Showing, Watching, Health):
     """Everything that is simulated together.
 
     Args:
@@ -48,6 +48,9 @@ class Scene(Surroundings, Equalities, Showing, Watching):
             closed.
         iterations: how many Newton steps the solver of constraints takes at most; it stops as soon as it has arrived.
         ls_iterations: how many trials it makes at most along each of them.
+        max_contacts: for how many contacts between any two bodies there is room; of more the deepest are kept.
+        on_error: what is done with an environment once it would no longer be made of finite numbers: `flag` it,
+            `freeze` it in its last good state, or `reset` it before the next step.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         density: of the medium that everything moves in [kg/m3]; None, as for the next two, for what the files say.
@@ -70,6 +73,8 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         constraints: bool = True,
         iterations: int = 30,
         ls_iterations: int = 12,
+        max_contacts: int = ROOM,
+        on_error: str = "flag",
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
         density: float | None = None,
@@ -87,6 +92,8 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         self.constraints = flag(constraints, "constraints")
         self.iterations = whole(iterations, "iterations", "iteration")
         self.ls_iterations = whole(ls_iterations, "ls_iterations", "trial")
+        self._max_contacts = whole(max_contacts, "max_contacts", "contact")
+        self.on_error = choice(on_error, "on_error", ON_ERROR)
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
         self.medium = medium_of(density, viscosity, wind)
@@ -196,6 +203,7 @@ class Scene(Surroundings, Equalities, Showing, Watching):
             iterations=self.iterations,
             ls_iterations=self.ls_iterations,
             per_env=frozenset([per_env] if isinstance(per_env, str) else per_env),
+            freezes=self.on_error != "flag",
             external_forces=flag(external_forces, "external_forces"),
         )
         with self.progress.showing(3):
@@ -204,6 +212,7 @@ class Scene(Surroundings, Equalities, Showing, Watching):
                 asked = {"contacts": self.contacts, "switchable": "equality" in settings.per_env, "measures": True}
                 model = compile_model(self._parts, self.gravity, self.diagnostics, self.medium, **asked)
                 given = self._set_constants(model)
+                model.pairs.room = self.max_contacts
             with self.progress("checking"):
                 report_missing(model, parts, self.diagnostics, contacts=self.contacts)
                 for part in self._parts:
@@ -280,17 +289,23 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         n = whole(n, "step", "step")
         if running.controls.changed:
             self.prepare()
+        self._before_steps()
         self._advance(n)
+        self._after_steps()
 
-    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None) -> None:
+    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None, *, grow: bool = False) -> None:
         """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back.
 
         Args:
             envs_idx: which environments; None for all.
             keyframe: a state that a file names, by its name or number there: entities whose file has it go to its
                 coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
+            grow: whether to make room, from now on, for all contacts that there were (`max_contacts`).
         """
         running = self.running
+        self._note_overflow()
+        if flag(grow, "grow"):
+            self._grow()
         envs = environments(envs_idx, running.n_envs)
         count = running.n_envs if envs is None else len(envs)
         state = None if keyframe is None else state_of(running.model, keyframe)
@@ -314,17 +329,6 @@ class Scene(Surroundings, Equalities, Showing, Watching):
         said = {d.message for d in self.diagnostics if d.code == code}
         for message in (m for m in messages if m not in said):
             self.diagnostics.note(code, message)
-
-    def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
-        """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
-
-        For a: `geom_a`, `link_a` (-1 for the world), `force_a` [N]; of both `position`, `normal` (to b), `penetration`.
-        """
-        return contacts_of(self.running, envs_idx)
-
-    def get_error_envs_mask(self) -> np.ndarray:
-        """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
-        return (self.running.memory.all("error") != 0.0).any(axis=0)
 
     def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""

@@ -182,8 +182,9 @@ SOFT: list[tuple[str, Owner, Callable[[str], Start]]] = [
 GAINS = ("gain_command", "gain_position", "gain_velocity")
 """What commands mean: force = gain_command command - gain_position position - gain_velocity velocity."""
 
-COUNTS = ("n_contacts", "n_lost_contacts", "n_iterations")
-"""What a step counts: contacts, those it had no room for, and steps of the solver."""
+COUNTS = ("n_contacts", "n_lost_contacts", "n_iterations", "most_contacts", "most_wanted")
+"""What a step counts: contacts, those it had no room for, and steps of the solver; then, since the last reset, the most
+contacts at once, and the most between two frames of which some were lost, 0 where none ever were."""
 
 ARRAYS = [
     ArrayInfo("error", Owner.ROLE, Use.STATE),

@@ -54,7 +54,8 @@ class LookKind:
 
 def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     """Fill the sets with what touches; `frames` are about the origin of all contacts."""
-    s.recorder.write(SCRATCH, [0.0], touches.lost.row)
+    for total in (touches.lost, touches.wanted):
+        s.recorder.write(SCRATCH, [0.0], total.row)
     with s.staying():
         places = _place_geoms(s, frames)
         _look_at_frames(s, touches, frames)
@@ -106,6 +107,7 @@ def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None
 
     def body(code: RowCode) -> None:
         code.write("count", [0.0])
+        code.write("own lost", [0.0])
         how, on_world = code.kind  # type: ignore[misc]
         if how == "always":
             code.write("near", [1.0])
@@ -175,7 +177,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             "capacity": [float(touch.plan.capacity)],
         }
         own = {"a": places[a], "b": places[b], "contacts": touch.contacts, "count": touch.count, "near": touch.near}
-        own["lost"] = touches.lost
+        own |= {"own lost": touch.lost, "lost": touches.lost, "wanted": touches.wanted}
         if geoms.numbers.size:
             own["shape_numbers"] = s.places["shape_numbers"]
         rows.append(s.row(kind, {}, own, numbers))
@@ -311,7 +313,10 @@ def _keep_deepest(code: RowCode, kind: LookKind, distance: Value, record: list[V
             )
 
         recorder.count("shallowest", room, look, uniform=True)
+        own = code.read("own lost") + 1.0
+        code.write("own lost", [own])
         code.write("lost", [code.read("lost") + 1.0])
+        code.write("wanted", [trace.maximum(code.read("wanted"), room + own)])
         at = recorder.read(found, 0) * width
         where(recorder, "deeper", distance, recorder.read(found, 1), lambda: recorder.write("contacts", record, 0, at))
 

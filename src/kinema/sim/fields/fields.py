@@ -199,6 +199,10 @@ class Fields:
         """What does not change of degrees of freedom: NumPy arrays."""
         return dofs_info(self._engine.model)
 
+    def forget(self) -> None:
+        """Compile everything anew when it is asked for again: what it is computed from has another form."""
+        self._groups.clear()
+
     def jacobian(self, link: int) -> Quantity:
         """Velocity of a link's origin by each joint velocity, (6, n_dofs, n_envs): linear, then angular rows."""
         engine = self._engine

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kinema.trace import SCRATCH, Value
+from kinema.trace import Value
 
+from ..collide.counting import count_contacts
 from ..collide.touches import Touches
 from ..constrain.contacts import Axes, Contacts
 from ..constrain.kinds import CONSTRAINTS, ConstraintKind
@@ -62,10 +63,8 @@ def hold(s: Sweeps, kinds: Kinds, known: Known, touches: Touches | None, ready: 
     held = Held(s.quantity("constraint forces"))
     s.each_frame("no constraint forces", lambda node: held.force.put(node.here, [0.0] * len(node.dofs)))
     found = None if touches is None else touches.number()
-    if touches is not None and found is not None and s.keeps("n_contacts"):
-        s.write("n_contacts", None, [found])
-        s.write("n_lost_contacts", None, [s.recorder.read(SCRATCH, touches.lost.row)])
-        s.write("n_iterations", None, [0.0])
+    if touches is not None and found is not None:
+        count_contacts(s, touches, found)
 
     def solve() -> Ready:  # what is computed in here is known elsewhere only where it is always computed
         start = ready()
