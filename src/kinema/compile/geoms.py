@@ -129,6 +129,9 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
             solimp=np.array([s.solimp for s in surfaces]),
             margin=np.array([s.margin + s.gap for s in surfaces]),
             gap=np.array([s.gap for s in surfaces]),
+            restitution=np.array([s.restitution for s in surfaces]),
+            bounce_speed=np.array([s.bounce_speed for s in surfaces]),
+            stick=np.array([s.stick for s in surfaces]),
             weight=np.ones((len(rows), 2)),
         ),
     )

@@ -61,6 +61,12 @@ class PairsInfo:
     """Distance below which there is a contact [m]."""
     gap: Array
     """How much of the margin makes no force [m]."""
+    restitution: Array
+    """Share of the speed at which two shapes meet that they part with, (n,)."""
+    bounce_speed: Array
+    """Below this they meet too slowly for that [m/s], (n,)."""
+    stick: Array
+    """How much more friction there is while nothing slides: 1 for as much as else, (n,)."""
     weight: Array
     """About the inverse of the inertia that a contact moves at the start: of translation and of rotation, (n, 2)."""
     room: int = 64
@@ -99,5 +105,8 @@ def no_pairs() -> PairsInfo:
         solimp=np.zeros((0, 5)),
         margin=np.zeros(0),
         gap=np.zeros(0),
+        restitution=np.zeros(0),
+        bounce_speed=np.zeros(0),
+        stick=np.ones(0),
         weight=np.zeros((0, 2)),
     )

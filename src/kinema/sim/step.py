@@ -14,6 +14,7 @@ from .collide.touches import Touches, anything_touches, planned_sets
 from .constrain.contacts import Contacts, axes_of
 from .constrain.rows import Known
 from .force import cords, joints
+from .force.adhesion import adhere
 from .force.fluid import add_drag, fluid_forces, has_medium, lone_drag
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
 from .force.paths import lengths_of
@@ -142,7 +143,10 @@ class Step:
     @cached_property
     def actuators(self) -> Cords:
         """The files' actuators; those on frames add to the wrenches."""
-        return cords.actuators(self, self.wrenches)
+        found = cords.actuators(self, self.wrenches)
+        if (self.s.model.actuators.link_idx >= 0).any():
+            adhere(self.s, found, self.touches, self.near_frames, self.wrenches)
+        return found
 
     @cached_property
     def pushed(self) -> Quantity[list[Value]] | None:

@@ -12,7 +12,7 @@ import numpy as np
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
-from ..constrain.impedance import impedance, reference, sound, whole_power
+from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
 from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
@@ -50,6 +50,8 @@ class LookKind:
     """Whether there may be more points than there is room."""
     safe: bool
     """Whether no contact is stiffer than a step can carry."""
+    lively: bool
+    """Whether anything bounces, or sticks better than it slides."""
 
 
 def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
@@ -152,6 +154,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
             touch.plan.capacity < touch.plan.n_points,
             options.refsafe,
+            touch.kind.lively,
         )
         friction = pairs.friction[p]
         bound = float(friction[0]) / options.impratio**0.5
@@ -174,6 +177,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             "solimp": pairs.solimp[p].tolist(),
             "sign": [1.0 if int(geoms.frame_idx[a]) == touch.plan.frames[0] else -1.0],
             "pair": [float(p + 1)],
+            "lively": [float(x[p]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stick)],
             "capacity": [float(touch.plan.capacity)],
         }
         own = {"a": places[a], "b": places[b], "contacts": touch.contacts, "count": touch.count, "near": touch.near}
@@ -286,6 +290,7 @@ def _record(
         sliding,
         first,
         *friction,
+        *([hardest(code.number("weight")), *code.numbers("lively")] if kind.lively else []),
     ]
 
 

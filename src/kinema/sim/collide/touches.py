@@ -19,6 +19,10 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .pairs import PAIRS
 
+N_LIVELY = 4
+"""Numbers that surfaces leave which bounce or stick, where the residual goes later: see `constrain/surfaces.py`."""
+
+
 class Layout:
     """Where the numbers of a contact are, from its start.
 
@@ -32,7 +36,7 @@ class Layout:
         self.dimension = dimension
         self.residual = self.SCALE + dimension
         self.change = self.residual + dimension
-        self.width = self.change + dimension
+        self.width = self.residual + max(2 * dimension, N_LIVELY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class SetKind:
     dimension: int
     elliptic: bool
     on_world: bool
+    lively: bool
+    """Whether anything bounces, or sticks better than it slides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,8 @@ def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[Pl
             grouped.setdefault((between[0], between[1], int(pairs.dimension[number])), []).append(number)
     sets = []
     for (first, second, dimension), chosen in sorted(grouped.items()):
-        kind = SetKind(dimension, model.options.elliptic and dimension > 1, first == WORLD)
+        lively = bool(pairs.restitution[chosen].any() or (pairs.stick[chosen] > 1.0).any())
+        kind = SetKind(dimension, model.options.elliptic and dimension > 1, first == WORLD, lively)
         n_points = sum(PAIRS[kinds_of(model, p)].most for p in chosen)
         sets.append(PlannedSet((first, second), kind, chosen, n_points, min(n_points, pairs.room)))
     return sets

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
@@ -33,6 +34,7 @@ from .levers import (
     stiffness_of_set,
     twist_of,
 )
+from .surfaces import enliven
 
 OfContact = Callable[[Contact, SetKind, RowCode], list[Value]]
 """Numbers that are added up over contacts."""
@@ -88,10 +90,16 @@ class Contacts:
             speed, gained = between(velocity, kind), between(free, kind)
 
             def one(contact: Contact) -> None:
+                bounce = enliven(contact, kind, speed, code) if kind.lively else None
                 damping = [*contact.read(Layout.DAMPING), *contact.read(Layout.SLIDING) * (kind.dimension - 1)]
-                pairs = zip(seen_by(contact, gained), seen_by(contact, speed), damping, strict=True)
-                first, *rest = [a + d * v for a, v, d in pairs]
-                contact.write(contact.layout.residual, [first + contact.read(Layout.BACK)[0], *rest])
+                free = seen_by(contact, gained)
+                first, *rest = [
+                    a + d * v for a, v, d in zip(free, seen_by(contact, speed), damping, strict=True)
+                ]
+                first = first + contact.read(Layout.BACK)[0]
+                if bounce is not None:
+                    first = trace.minimum(first, free[0] - contact.read(Layout.SCALE)[0] * bounce)
+                contact.write(contact.layout.residual, [first, *rest])
 
             each_contact(code, kind.dimension, one)
 
