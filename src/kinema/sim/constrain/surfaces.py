@@ -16,7 +16,7 @@ from ..rigid.kinematics import Twist
 from ..sweeps.maths import add, cross, dot
 
 SLIDES = 0.01
-"""From here on a point slides [m/s]: below it soft friction creeps."""
+"""From here on a point slides [m/s]; what is held by soft friction creeps at less."""
 RESTING_STEPS = 2.0
 """What gravity makes in so many steps is no impact."""
 SMALLEST = 1e-30
@@ -34,6 +34,7 @@ def enliven(contact: Contact, kind: SetKind, speed: Twist, code: RowCode) -> Val
         slides = trace.sqrt(trace.maximum(dot(across, across), SMALLEST))
         more = 1.0 + (stick - 1.0) * trace.clamp(2.0 - slides * (1.0 / SLIDES), 0.0, 1.0)
         hard = hard * _roughen(contact, kind, more)
+        code.recorder.new_line()
     return _bounce(contact, code, dot(axes[0], at), [hard, restitution, slowest])
 
 
@@ -59,7 +60,7 @@ def _bounce(contact: Contact, code: RowCode, approach: Value, numbers: list[Valu
     gravity, dt = code.array("gravity", 3), code.read("dt")
     resting = RESTING_STEPS * dt * trace.sqrt(dot(gravity, gravity))
     meets = trace.select(approach, -trace.maximum(resting, slowest), restitution, 0.0)
-    bounces = trace.select(0.0, meets, trace.select(0.0, contact.read(Layout.STIFFNESS)[0], 1.0, 0.0), 0.0)
     stiffness = contact.read(Layout.STIFFNESS)[0]
+    bounces = trace.select(0.0, meets, trace.select(0.0, stiffness, 1.0, 0.0), 0.0)
     contact.write(Layout.STIFFNESS, [trace.select(0.5, bounces, hard, stiffness)])
     return trace.select(0.5, bounces, -(1.0 + restitution) * approach / dt, NO_BOUNCE)
