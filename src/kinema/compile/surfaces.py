@@ -87,7 +87,7 @@ def mixed(a: Surface, b: Surface) -> Surface:
     margin, gap = a.margin + b.margin, a.gap + b.gap
     if a.priority != b.priority:
         return replace(a if a.priority > b.priority else b, margin=margin, gap=gap)
-    share = _share(a.mix, b.mix)
+    share = share_of(a, b)
     direct = a.solref[0] <= 0.0 or b.solref[0] <= 0.0
     return Surface(
         dimension=max(a.dimension, b.dimension),
@@ -102,13 +102,18 @@ def mixed(a: Surface, b: Surface) -> Surface:
     )
 
 
-def _share(a: float, b: float) -> float:
-    """How much the first one counts."""
-    if a >= SMALLEST and b >= SMALLEST:
-        return a / (a + b)
-    if a < SMALLEST and b < SMALLEST:
+def who_decides(a: Surface, b: Surface) -> int:
+    """Whose surface counts: 0 or 1 for the first or the second, -1 for both."""
+    return -1 if a.priority == b.priority else int(b.priority > a.priority)
+
+
+def share_of(a: Surface, b: Surface) -> float:
+    """How much the first one counts where they are mixed."""
+    if a.mix >= SMALLEST and b.mix >= SMALLEST:
+        return a.mix / (a.mix + b.mix)
+    if a.mix < SMALLEST and b.mix < SMALLEST:
         return 0.5
-    return 0.0 if a < SMALLEST else 1.0
+    return 0.0 if a.mix < SMALLEST else 1.0
 
 
 def _mean(share: float, a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:

@@ -13,14 +13,14 @@ from kinema.model import EntityInfo, Model, Motion
 
 from .batches import Index, batched, environments, items
 from .contacts import contacts_of
+from .geoms import Geoms
 from .parts import EntityJoint, EntityLink
 from .reaching import Reaching
 from .running import HasRunning, Running
-from .stops import Stops
 from .views import not_built
 
 
-class Entity(Stops, Reaching):
+class Entity(Geoms, Reaching):
     """What was added to a scene in one go.
 
     Arrays have environments first, `(n_envs, n)`; a setter takes one row for all environments as well. `envs_idx`

@@ -59,7 +59,7 @@ class Health:
         return (self.running.memory.all("error") != 0.0).any(axis=0)
 
     def get_overflow_envs_mask(self) -> np.ndarray:
-        """Which environments had more contacts than there is room for, at any time since their last reset, (n_envs,)."""
+        """Which environments had more contacts than there is room for, since their last reset, (n_envs,)."""
         return self._marks("most_wanted") > 0.0
 
     def get_most_contacts(self) -> np.ndarray:
@@ -89,8 +89,7 @@ class Health:
     def _grow(self) -> None:
         """Room for all contacts that there ever were."""
         wanted = int(self.get_wanted_contacts().max(initial=0)) if self.running.engine.settings.contacts else 0
-        if wanted > self.max_contacts:
-            self.max_contacts = wanted
+        self.max_contacts = max(self.max_contacts, wanted)
 
     def _before_steps(self) -> None:
         """Reset what broke in the steps before, where that is asked for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from kinema.model import Model
 from kinema.sim import Engine, may_lose_contacts
 
@@ -20,6 +22,8 @@ class Running:
     engine: Engine
     memory: Memory
     controls: Controls
+    of_geoms: dict[str, np.ndarray] = field(default_factory=dict)
+    """What of shapes was set for each environment, (n_envs, n_geoms, numbers)."""
     _loses: dict[int, bool] = field(default_factory=dict)
 
     @property

@@ -44,6 +44,7 @@ PARAMETERS = (
     *("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping"),
     *("wind", "density", "viscosity"),
     *("limit", "frictionloss", "equality", "sol_params"),
+    *("geom_friction", "geom_sol_params", "geom_size"),
 )
 """What may differ between environments, if that is asked for before building."""
 

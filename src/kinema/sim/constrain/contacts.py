@@ -93,9 +93,7 @@ class Contacts:
                 bounce = enliven(contact, kind, speed, code) if kind.lively else None
                 damping = [*contact.read(Layout.DAMPING), *contact.read(Layout.SLIDING) * (kind.dimension - 1)]
                 free = seen_by(contact, gained)
-                first, *rest = [
-                    a + d * v for a, v, d in zip(free, seen_by(contact, speed), damping, strict=True)
-                ]
+                first, *rest = [a + d * v for a, v, d in zip(free, seen_by(contact, speed), damping, strict=True)]
                 first = first + contact.read(Layout.BACK)[0]
                 if bounce is not None:
                     first = trace.minimum(first, free[0] - contact.read(Layout.SCALE)[0] * bounce)

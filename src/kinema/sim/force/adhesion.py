@@ -35,18 +35,14 @@ def adhere(
     if touches is None or wrenches is None or not sticky:
         return
     counts = {a: s.take(1) for a in sticky}
-    rows = [
-        row for a in sticky for touch in touches.sets for row in _rows(s, touches, touch, a, counts[a], actuators)
-    ]
+    rows = [row for a in sticky for touch in touches.sets for row in _rows(s, touches, touch, a, counts[a], actuators)]
     with s.staying():
         s.loop("nothing sticks yet", [Row("count", {"count": x}) for x in counts.values()], _clear)
         s.loop("contacts that stick", rows, _count)
         s.loop("what sticks", rows, lambda code: _pull(code, frames, wrenches))
 
 
-def _rows(
-    s: Sweeps, touches: Touches, touch: TouchSet, actuator: int, count: Place, actuators: Cords
-) -> list[PartRow]:
+def _rows(s: Sweeps, touches: Touches, touch: TouchSet, actuator: int, count: Place, actuators: Cords) -> list[PartRow]:
     """A row of a set for an actuator whose link is among what touches there."""
     geoms, pairs, link = s.model.geoms, s.model.pairs, s.model.actuators.link_idx[actuator]
     own = [p for p in touch.plan.pairs if link in (geoms.link_idx[pairs.geom_a[p]], geoms.link_idx[pairs.geom_b[p]])]
