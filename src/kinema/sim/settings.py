@@ -71,6 +71,8 @@ class Settings:
     """Trials at most, along each of them."""
     tolerance: float = 1e-11
     """How small the slope of their cost has to be against the forces, where it has no other way to arrive."""
+    noslip_iterations: int = 0
+    """Steps at most towards friction that holds without slip, after the forces are found; 0 for none."""
     freezes: bool = False
     """Whether an environment stays in its last state that was made of numbers, once the next one would not be."""
     external_forces: bool = False

@@ -110,11 +110,18 @@ class TouchSet:
     """What its contacts do together to the second frame, about the origin."""
     lost: Place
     """How many contacts there was no room for."""
+    held: Place | None = None
+    """Of each contact what it keeps where friction is to hold without slip (`n_held`)."""
 
     @property
     def kind(self) -> SetKind:
         """What decides which code it runs."""
         return self.plan.kind
+
+
+def n_held(kind: SetKind) -> int:
+    """Numbers that a contact keeps whose friction is to hold: its normal force, the bounds of friction, and that."""
+    return 2 * kind.dimension - 1
 
 
 class Touches:
@@ -129,7 +136,8 @@ class Touches:
         self.sets: list[TouchSet] = []
         for plan in planned_sets(s.model, [node.index for node in s.nodes]):
             room = plan.capacity * Layout(plan.kind.dimension).width
-            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(6), s.take(1)))
+            held = s.take(plan.capacity * n_held(plan.kind)) if s.settings.noslip_iterations else None
+            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(6), s.take(1), held))
 
     def taken_along(self) -> Touches:
         """The same contacts in memory of a team's own."""
@@ -170,6 +178,7 @@ class Touches:
         """A row of a set, whose code knows its frames as `a ` and `b `."""
         own = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost}
         own["wrench"] = touch.wrench
+        own |= {} if touch.held is None else {"held": touch.held}
         places = {**own, **(more or {})}
         targets = {"a ": frame_ref(touch.plan.frames[0]), "b ": frame_ref(touch.plan.frames[1])}
         return self.s.row(touch.kind, targets, places, {})

@@ -22,6 +22,7 @@ from ..sweeps.matrix import Factors, TreeMatrix
 from ..sweeps.patterns import coupled
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
+from .noslip import may_slip, stop_slipping
 
 NEAR = 1e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
@@ -71,6 +72,8 @@ class Newton:
         if s.keeps("push"):
             s.each_frame("to begin with next time", lambda node: s.write("push", node, self.x[node.here]))
             s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
+        if s.settings.noslip_iterations and may_slip(rows, contacts):
+            stop_slipping(s, rows, contacts, self._look_downhill, self._step, self._far_off)
         return self._forces("constraint forces")
 
     def _start_as_before(self) -> None:
