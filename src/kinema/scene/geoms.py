@@ -45,7 +45,7 @@ class Geoms(Stops):
         if not np.isfinite(given).all() or (given < 0.0).any():
             raise KinemaError(f"{what}: expected finite numbers that are not negative, not {friction!r}")
         values = self._of_geoms("friction", None)
-        columns = [0, 2, 3] if given.ndim and given.shape[-1] == 3 and given.ndim > 1 else [0]
+        columns = [0, 2, 3] if given.ndim == 3 else [0]
         chosen = _shaped(given, len(envs), len(own), len(columns), what)
         for k, column in enumerate(columns):
             for twin in {0: (0, 1), 2: (2,), 3: (3, 4)}[column]:
@@ -159,7 +159,7 @@ def _decided(who: np.ndarray, a: np.ndarray, b: np.ndarray, both: np.ndarray, it
 def _shaped(given: np.ndarray, n_envs: int, count: int, width: int, what: str) -> np.ndarray:
     """Numbers for (environments, shapes, width), from any of the forms that are understood."""
     target = (n_envs, count, width)
-    whole = given[..., None] if width == 1 and given.shape[-1:] != (1,) else given
+    whole = given[..., None] if width == 1 and given.ndim < 3 else given
     try:
         return np.broadcast_to(whole, target)
     except ValueError:
