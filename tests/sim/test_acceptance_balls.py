@@ -1,4 +1,4 @@
-"""Balls on a floor, in closed form: how deep they rest, how they stop to spin and roll; and that batches do not matter."""
+"""Balls on a floor, in closed form: how deep they rest, how they stop to spin and roll; batches do not matter."""
 
 from __future__ import annotations
 

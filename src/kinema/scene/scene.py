@@ -11,9 +11,10 @@ import numpy as np
 
 from kinema.backend import find_device
 from kinema.compile import Part, compile_model
-from kinema.description import Robot, World
+from kinema.description import Robot, World, world_of_terrain
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.model import Model
+from kinema.shapes import Terrain
 from kinema.sim import EMISSIONS, Engine, Integrator, Settings
 
 from .arguments import choice, device_name, duration, flag, numbers, placed, whole
@@ -141,7 +142,7 @@ class Scene(Surroundings, Equalities, Showing, Watching, Health):
 
     def add(
         self,
-        robot: Robot | World | str | os.PathLike[str],
+        robot: Robot | World | Terrain | str | os.PathLike[str],
         *,
         fixed: bool | None = None,
         pos: ArrayLike = (0.0, 0.0, 0.0),
@@ -151,7 +152,7 @@ class Scene(Surroundings, Equalities, Showing, Watching, Health):
         """Put a robot, or all that is in a file, into the scene.
 
         Args:
-            robot: a description, or the path of a file.
+            robot: a description, the path of a file, or terrain (`kinema.shapes.stairs_terrain` and others).
             fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
             pos: where the file's own origin is put [m].
             quat: how it is turned (w, x, y, z).
@@ -159,6 +160,7 @@ class Scene(Surroundings, Equalities, Showing, Watching, Health):
         """
         if self._running is not None:
             raise KinemaError("the scene is built: add everything before scene.build()")
+        robot = world_of_terrain(robot) if isinstance(robot, Terrain) else robot
         description = robot if isinstance(robot, Robot | World) else self._read(robot)
         part = Part(
             name=unique_name(name or description.name or "entity", self._names),
