@@ -40,6 +40,10 @@ class Holding(Law):
     needs, nothing slips.
     """
 
+    def __init__(self) -> None:
+        self.hopes = False
+        """Whether steps are taken as if all friction would hold, also where it cannot yet."""
+
     def keep_normals(self, contact: Contact, kind: SetKind) -> None:
         """Keep the normal force, what it allows, and the friction that there is."""
         residual, (stiffness, bound) = contact.residual, contact.law
@@ -67,20 +71,25 @@ class Holding(Law):
             turned = trace.select(0.5, sticks, 0.0, hard * share / (length * length))
             for i, x in enumerate(sought, 1):
                 for j, y in enumerate(sought[:i], 1):
-                    curve[i][j] = (hard * share if i == j else 0.0) - turned * x * y
+                    slides = (hard * share if i == j else 0.0) - turned * x * y
+                    curve[i][j] = (hard if i == j else 0.0) if self.hopes else slides
             return Push([normal, *(share * x for x in sought)], curve)
         for k, (x, bound) in enumerate(zip(sought, bounds, strict=True), 1):
-            curve[k][k] = trace.select(trace.absolute(x), bound, hard, 0.0)
+            curve[k][k] = hard if self.hopes else trace.select(trace.absolute(x), bound, hard, 0.0)
         return Push([normal, *(trace.clamp(x, -b, b) for x, b in zip(sought, bounds, strict=True))], curve)
 
     def along(self, contact: Contact, kind: SetKind, residual: Numbers, change: Numbers) -> tuple[Value, Value]:
-        """Both along a direction."""
-        found = self.push(contact, kind, residual)
+        """By how much the slope along a direction differs from where it starts, and the curvature.
+
+        Only the difference is exact in single precision: what pushes as it did is large, and falls out of it.
+        """
+        before, found = (self.push(contact, kind, x) for x in (contact.residual, residual))
         square: Value = 0.0
         for i, row in enumerate(found.curve):
             for j, x in enumerate(row):
                 square = square + (1.0 if i == j else 2.0) * (x * (change[i] * change[j]))
-        return dot(found.slope, change), square
+        pairs = zip(found.slope[1:], before.slope[1:], strict=True)
+        return dot([a - b for a, b in pairs], change[1:]), square
 
     def differs(self, contact: Contact, kind: SetKind, before: Numbers, after: Numbers) -> Value:
         """Never the same: springs have not arrived before what they are about has."""

@@ -115,6 +115,8 @@ class BlockKind:
     """Whether it comes back from afar no faster than `FASTEST`."""
     held: bool
     """Whether it pushes as it did, unless it is friction: that is a spring about what it did."""
+    hopes: bool
+    """Whether friction gives way as if it would hold."""
 
 
 OF_ROWS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
@@ -130,6 +132,8 @@ class Rows:
         self.blocks = blocks
         self.held = False
         """Whether all but friction pushes as it did (`solve/noslip.py`)."""
+        self.hopes = False
+        """Whether steps are taken as if all friction would hold, also where it cannot yet."""
         self.places: list[dict[str, Place]] = places or []
         for block in blocks[len(self.places) :]:
             own = {name: s.take(block.n_rows) for name in OF_ROWS}
@@ -162,6 +166,7 @@ class Rows:
                 own=tuple(sorted(own)),
                 patient=patient,
                 held=self.held,
+                hopes=self.hopes,
             )
             numbers = {
                 "weights": list(block.weights),
@@ -336,7 +341,7 @@ def pushes(code: RowCode, residuals: Sequence[Value]) -> list[tuple[Value, Value
             force, slope = trace.select(x, 0.0, force, 0.0), trace.select(x, 0.0, d, 0.0)
         elif kind.law is Law.FRICTION:
             (bound,) = _numbers(code, "bound", 1)
-            slope = trace.select(trace.absolute(force), bound, d, 0.0)
+            slope = d if kind.hopes else trace.select(trace.absolute(force), bound, d, 0.0)
             force = trace.clamp(force, -bound, bound)
         result.append((force, slope))
     return result

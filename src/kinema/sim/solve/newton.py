@@ -22,7 +22,7 @@ from ..sweeps.matrix import Factors, TreeMatrix
 from ..sweeps.patterns import coupled
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
-from .noslip import may_slip, stop_slipping
+from .noslip import TRIALS, may_slip, stop_slipping
 
 NEAR = 1e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
@@ -152,7 +152,7 @@ class Newton:
             return 0.5, self._far_off()
         return 0.5, trace.select(0.5, changed, self._far_off(), 0.0)
 
-    def _far_off(self) -> Value:
+    def _far_off(self, tolerance: float = 0.0) -> Value:
         """1 unless the slope of the cost is nothing against the forces."""
 
         def squares(node: Node) -> tuple[Value, Value]:
@@ -161,7 +161,7 @@ class Newton:
             )
 
         left, forces = self.s.total("what is left", Forest.FRAMES, (0.0, 0.0), squares)
-        return trace.select(self.s.settings.tolerance**2 * forces, left, 1.0, 0.0)
+        return trace.select(max(self.s.settings.tolerance, tolerance) ** 2 * forces, left, 1.0, 0.0)
 
     # ------------------------------------------------------------------------------------------------- the direction
 
@@ -206,6 +206,7 @@ class Newton:
             return tuple(dot(along[node.here], x[node.here]) for x in others)  # type: ignore[return-value]
 
         linear, square, start = s.total("the search", Forest.FRAMES, (0.0, 0.0, 0.0), products)
+        linear = -start if self.rows.held else linear
         near = NEAR * trace.absolute(start)
 
         def trial(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
@@ -220,7 +221,8 @@ class Newton:
             missing = trace.absolute(slope)
             return [trace.select(near, missing, inside, length), low, high], near, missing
 
-        length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], s.settings.ls_iterations)
+        most = max(s.settings.ls_iterations, TRIALS) if self.rows.held else s.settings.ls_iterations
+        length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], most)
         s.recorder.write(SCRATCH, [length], self.length.row)
 
     def _slopes(self) -> tuple[Value, Value]:
@@ -309,6 +311,10 @@ def _along_direction(code: RowCode) -> list[Value]:
     kind: BlockKind = code.kind  # type: ignore[assignment]
     slope: Value = 0.0
     curve: Value = 0.0
-    for (force, stiff), v in zip(pushes(code, _moved(code)), code.array("change", kind.n_rows), strict=True):
-        slope, curve = slope - force * v, curve + stiff * (v * v)
+    before: list[Value] = [0.0] * kind.n_rows
+    if kind.held:  # by how much it differs from where it starts
+        before = [force for force, _ in pushes(code, code.array("residual", kind.n_rows))]
+    found = zip(pushes(code, _moved(code)), before, code.array("change", kind.n_rows), strict=True)
+    for (force, stiff), old, v in found:
+        slope, curve = slope - (force - old) * v, curve + stiff * (v * v)
     return [slope, curve]
