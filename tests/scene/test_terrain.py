@@ -28,6 +28,7 @@ def picture(folder: Path) -> str:
     return "levels.png"
 
 
+@pytest.mark.benchmark
 def test_balls_rest_where_terrain_is_level(tmp_path: Path) -> None:
     """On stairs, and on what a picture shows: a radius above the height that is said there, to a millimetre."""
     (tmp_path / "ball.sdf").write_text(BALL, encoding="utf-8")
@@ -35,8 +36,6 @@ def test_balls_rest_where_terrain_is_level(tmp_path: Path) -> None:
     stairs = shapes.stairs_terrain((4.0, 3.0), 4 / 11, 12 / 11, 0.15)
     hills = km.read(tmp_path / "hills.sdf")
     field = hills.links[0].shapes[0].geometry
-    assert isinstance(field, HeightField)
-    np.testing.assert_allclose(field.heights[0], 0.5 * np.repeat((127 * LEVELS).astype(int) / 127, 3), atol=1e-12)
     for ground, shift in ((stairs, np.zeros(3)), (hills, np.array([1.0, 0.0, 0.25]))):
         terrain = ground if ground is stairs else shapes.Terrain(field.heights, field.size, field.base)
         scene = km.Scene(quiet=True, emission="rolled")
@@ -54,11 +53,14 @@ def test_balls_rest_where_terrain_is_level(tmp_path: Path) -> None:
 
 
 def test_what_a_height_map_has_beside_its_heights(tmp_path: Path) -> None:
-    """Textures are kept; pictures that are none are said, and the text of the shape is kept."""
+    """Heights are read, textures are kept; pictures that are none are said, and the text of the shape is kept."""
     more = "<texture><size>1</size><diffuse>d.png</diffuse><normal>n.png</normal></texture>"
     file = tmp_path / "hills.sdf"
     file.write_text(HILLS.format(uri=picture(tmp_path), more=more), encoding="utf-8")
     shape = km.read(file).links[0].shapes[0]
+    field = shape.geometry
+    assert isinstance(field, HeightField)
+    np.testing.assert_allclose(field.heights[0], 0.5 * np.repeat((127 * LEVELS).astype(int) / 127, 3), atol=1e-12)
     assert [e.tag for e in shape.extras] == ["texture"]
     np.testing.assert_allclose(shape.pose.position, [1.0, 0.0, 0.25])
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n damaged")

@@ -13,7 +13,9 @@ BALL = '<body pos="0 0 1"><freejoint/><geom name="ball" size="1" mass="3" condim
 CONE = 'cone="elliptic" impratio="10"'
 
 
-@pytest.mark.parametrize(("precision", "within"), [("double", 1e-10), ("single", 1e-3)])
+@pytest.mark.parametrize(
+    ("precision", "within"), [pytest.param("double", 1e-10, marks=pytest.mark.benchmark), ("single", 1e-3)]
+)
 def test_how_deep_a_ball_rests(precision: str, within: float, tmp_path: Path) -> None:
     """By stiffness, or time constant, and impedance: g (1 - d) / k, or g (1 - d) (tc zeta)²; after 20 s."""
     laws = [(-100.0, -20.0), (-10.0, -6.0), (0.1, 1.0), (0.01, 1.0)]
@@ -30,7 +32,7 @@ def test_how_deep_a_ball_rests(precision: str, within: float, tmp_path: Path) ->
 
 def test_how_it_stops_to_spin_and_roll(tmp_path: Path) -> None:
     """Spin slows by mu g / (0.4 r²), rolling by (5/7) mu g / r: within 5 %."""
-    scene, ball = scene_of(tmp_path, BALL, 2, CONE, precision="double", per_env=PER_ENV)
+    scene, ball = scene_of(tmp_path, BALL, 2, CONE, per_env=PER_ENV)
     ball.set_geoms_friction([[[1.0, 0.05, 0.05]]])
     scene.step(500)
     ball.set_qvel([[0, 0, 0, 0, 0, 4.0], [2.0, 0, 0, 0, 2.0, 0]])

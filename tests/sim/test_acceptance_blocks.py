@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from sim.touching import GRAVITY, PER_ENV, scene_of, tilted
 
@@ -53,6 +54,7 @@ def _stopping(scene: object, block: object, n: int) -> None:
     np.testing.assert_allclose(forces[:, 2], 2 * GRAVITY, rtol=5e-5)
 
 
+@pytest.mark.benchmark
 def test_no_direction_is_special(tmp_path: Path) -> None:
     """Pushed anyhow by 0.4 of what friction holds a foot creeps by less than 5e-5 m/s, by 1.5 it goes by the rest."""
     n, mu = 16, 0.5

@@ -20,7 +20,9 @@ TEXT = """<mujoco><option integrator="Euler" cone="{cone}" impratio="1" gravity=
 </worldbody></mujoco>"""
 
 
-@pytest.mark.parametrize(("cone", "dimension"), [("pyramidal", 3), ("elliptic", 4)])
+@pytest.mark.parametrize(
+    ("cone", "dimension"), [pytest.param("pyramidal", 3, marks=pytest.mark.benchmark), ("elliptic", 4)]
+)
 def test_beside_mujoco(cone: str, dimension: int, tmp_path: Path) -> None:
     """Twenty steps to 2e-5, where without it they would be 1e-3 apart."""
     text = TEXT.format(cone=cone, dimension=dimension)

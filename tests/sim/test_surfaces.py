@@ -44,7 +44,7 @@ def Cube "sled" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI",
 
 @pytest.mark.parametrize(("threshold", "share"), [("", 0.8), ("<threshold>5</threshold>", 0.0)])
 def test_a_ball_bounces(threshold: str, share: float, tmp_path: Path) -> None:
-    """A drop of half a metre comes back to e² of it, within 2.5 % and a millimetre; where it is too slow, to nothing."""
+    """A drop of half a metre comes back to e² of it, to 2.5 % and a millimetre; where it is too slow, to nothing."""
     file = tmp_path / "ball.sdf"
     file.write_text(BALL.format(threshold=threshold), encoding="utf-8")
     scene = km.Scene(dt=0.001, quiet=True, emission="rolled")

@@ -17,7 +17,6 @@ from ..constrain.laws import HARDER, Holding
 from ..constrain.rows import BlockKind, Law, Rows, pushes
 from ..sweeps.sweeps import Sweeps
 
-
 ARRIVED = 1e-4
 """How small the slope of the cost is against the forces, before springs are about what they have found."""
 
