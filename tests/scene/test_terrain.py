@@ -36,8 +36,9 @@ def test_balls_rest_where_terrain_is_level(tmp_path: Path) -> None:
     stairs = shapes.stairs_terrain((4.0, 3.0), 4 / 11, 12 / 11, 0.15)
     hills = km.read(tmp_path / "hills.sdf")
     field = hills.links[0].shapes[0].geometry
-    for ground, shift in ((stairs, np.zeros(3)), (hills, np.array([1.0, 0.0, 0.25]))):
-        terrain = ground if ground is stairs else shapes.Terrain(field.heights, field.size, field.base)
+    assert isinstance(field, HeightField)
+    shown = shapes.Terrain(field.heights, field.size, field.base)
+    for ground, terrain, shift in ((stairs, stairs, np.zeros(3)), (hills, shown, np.array([1.0, 0.0, 0.25]))):
         scene = km.Scene(quiet=True, emission="rolled")
         scene.add(ground)
         ball = scene.add(tmp_path / "ball.sdf", fixed=False)
@@ -80,5 +81,7 @@ def test_generators_make_worlds(kind: str) -> None:
     }
     terrain = makers[kind]()
     entity = km.Scene(quiet=True).add(terrain, name=kind)
+    assert isinstance(entity.description, km.World)
     field = entity.description.shapes[0].geometry
+    assert isinstance(field, HeightField)
     np.testing.assert_array_equal(field.heights, terrain.heights)

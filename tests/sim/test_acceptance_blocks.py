@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import kinema as km
 from sim.touching import GRAVITY, PER_ENV, scene_of, tilted
 
 BLOCK = '<body pos="0 0 .0199"><freejoint/><geom type="box" size=".2 .2 .02" mass="2" condim="3"/></body>'
@@ -37,7 +39,7 @@ def test_blocks_on_slopes(tmp_path: Path) -> None:
     _stopping(scene, block, n)
 
 
-def _stopping(scene: object, block: object, n: int) -> None:
+def _stopping(scene: km.Scene, block: Any, n: int) -> None:
     """Pushed at 2 m/s on the flat, three coefficients."""
     scene.reset()
     scene.set_gravity([0.0, 0.0, -GRAVITY])
