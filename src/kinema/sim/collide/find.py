@@ -23,6 +23,11 @@ from .pairs import PAIRS
 from .solid import Grid, Hull, Solid, Work
 from .touches import Layout, Touches, TouchSet, where
 
+COARSE_FROM = 1e-7
+"""A solver of this tolerance, or a larger one, is one of single precision."""
+HARDEST = 1e3
+"""How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class GeomKind:
@@ -122,6 +127,7 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             "friction": pairs.friction[p].tolist(),
             "per ratio": [options.impratio**-0.5],
             "weight": [float(pairs.weight[p, 0])],
+            "hardest": [_hardest(s, touch, float(pairs.weight[p, 0]))],
             "solref": list(sound(pairs.solref[p].tolist())),
             "solref of sliding": list(sound(pairs.solref_friction[p].tolist())),
             "solimp": pairs.solimp[p].tolist(),
@@ -161,6 +167,12 @@ def _own(code: RowCode, word: str, count: int) -> list[Value]:
     kind = code.kind
     assert isinstance(kind, LookKind)
     return code.array(word, count) if word in kind.own else list(code.numbers(word))
+
+
+def _hardest(s: Sweeps, touch: TouchSet, weight: float) -> float:
+    """Pyramids are the harder the less friction there is: no harder than single precision can factorise."""
+    is_coarse = s.settings.tolerance > COARSE_FROM and touch.kind.dimension > 1 and not touch.kind.elliptic
+    return HARDEST / weight if is_coarse else UNLIMITED
 
 
 def _weight(code: RowCode, kind: LookKind, friction: Value, bound: Value) -> Value:
@@ -249,7 +261,7 @@ def _record(
     if kind.own_sliding:
         _, sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"), safe=kind.safe)
     first = bound if kind.elliptic else 1.0
-    stiffness = trace.select(off, 0.0, hard / ((1.0 - hard) * weight), 0.0)
+    stiffness = trace.select(off, 0.0, trace.minimum(hard / ((1.0 - hard) * weight), code.number("hardest")), 0.0)
     return [
         *point,
         *(x for axis in axes for x in axis),
@@ -262,7 +274,7 @@ def _record(
         sliding,
         first,
         *friction[: kind.dimension - 1],
-        *([hardest(weight), *code.numbers("lively")] if kind.lively else []),
+        *([trace.minimum(hardest(weight), code.number("hardest")), *code.numbers("lively")] if kind.lively else []),
     ]
 
 
