@@ -63,6 +63,6 @@ def test_random_scenes(tmp_path: Path) -> None:
 @pytest.mark.benchmark
 @pytest.mark.parametrize(("cone", "least"), [("elliptic", -3.0), ("pyramidal", -1.0)])
 def test_ten_thousand_random_scenes(cone: str, least: float, tmp_path: Path) -> None:
-    """All of them, in two batches for each kind of cone; pyramids of less friction are too hard for single precision."""
+    """All of them, in two batches for each kind of cone; pyramids of less friction are too hard for single digits."""
     for seed in (1, 2):
         tumble(tmp_path, 2500, seed, cone, least)
