@@ -20,14 +20,14 @@ NAMES = ["ball", "bar", "box"]
 PER_ENV = ("gravity", "geom_friction", "geom_sol_params", "geom_size")
 
 
-def tumble(folder: Path, n: int, seed: int, cone: str, least: float = -3.0) -> None:
-    """So many random scenes for 200 steps; `least` is the power of ten of the least friction."""
+def tumble(folder: Path, n: int, seed: int, cone: str) -> None:
+    """So many random scenes for 200 steps."""
     rng = np.random.default_rng(seed)
     scene, things = scene_of(folder, BODIES, n, f'cone="{cone}"', floor=FLOOR, per_env=PER_ENV)
     size = 10.0 ** rng.uniform(-2.0, -0.5, (n, 3, 3))
     things.set_geoms_size(size, NAMES)
     everything = ["floor", *NAMES]
-    things.set_geoms_friction(10.0 ** rng.uniform(least, 0.5, (n, 4)), everything)
+    things.set_geoms_friction(10.0 ** rng.uniform(-3.0, 0.5, (n, 4)), everything)
     soft = np.broadcast_to([0.02, 1.0, 0.9, 0.95, 0.001, 0.5, 2.0], (n, 4, 7)).copy()
     soft[..., 0] = 10.0 ** rng.uniform(-2.3, -1.0, (n, 4))
     soft[..., 1] = rng.uniform(0.7, 2.0, (n, 4))
@@ -61,8 +61,7 @@ def test_random_scenes(tmp_path: Path) -> None:
 
 
 @pytest.mark.benchmark
-@pytest.mark.parametrize(("cone", "least"), [("elliptic", -3.0), ("pyramidal", -1.0)])
-def test_ten_thousand_random_scenes(cone: str, least: float, tmp_path: Path) -> None:
-    """All of them, in two batches for each kind of cone; pyramids of less friction are too hard for single digits."""
-    for seed in (1, 2):
-        tumble(tmp_path, 2500, seed, cone, least)
+def test_ten_thousand_random_scenes(tmp_path: Path) -> None:
+    """All of them, in four batches; of pyramids see docs/contacts.md."""
+    for seed in range(1, 5):
+        tumble(tmp_path, 2500, seed, "elliptic")
