@@ -61,9 +61,7 @@ def scheduled(part: Part) -> Part:
 def on_host(parts: list[Part], memory: Memory, numbers: Numbers) -> Numbers:
     """What is in the arenas after all launches, each thread a thread of this machine."""
     common = max([part.program.n_scratch for part in parts if not part.is_team], default=0)
-    common = max(
-        [common, *(1 + row for part in parts for row, _ in part.into), *(1 + r for p in parts for _, r in p.back)]
-    )
+    common = max([common, *(1 + row for part in parts for row, _ in part.into), *(1 + r for p in parts for _, r in p.back)])
     arrays: dict[str, Any] = {SCRATCH: np.full((common, STRIDE), np.nan)}
     for arena, values in numbers.items():
         wide = np.full((max(len(values), 1), 1 if arena == UNIFORM else STRIDE), np.nan)
@@ -109,10 +107,7 @@ def chain(n: int, order: list[int]) -> Program:
     with recorder.team("all"):
         recorder.write(SCRATCH, [0.0], total.row)
         rows = [
-            Row(
-                "link",
-                {"own": scratch[i], "above": scratch[(i - 1) // 3 if i else -1], "x": Place("x", i), "total": total},
-            )
+            Row("link", {"own": scratch[i], "above": scratch[(i - 1) // 3 if i else -1], "x": Place("x", i), "total": total})
             for i in order
         ]
 
