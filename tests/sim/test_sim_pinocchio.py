@@ -16,6 +16,7 @@ from kinema.model import Model
 from kinema.read.urdf import read_urdf
 from kinema.sim import Settings
 from kinema.sim.step import Step
+from kinema.sim.sweeps.factors import factorised
 from kinema.sim.sweeps.sweeps import Sweeps
 from kinema.sim.sweeps.tree import Node
 from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
@@ -69,7 +70,7 @@ def dynamics(model: Model, arrays: dict[str, Array], env: int, solve: bool) -> t
             driving.put(node.here, [a - b for a, b in zip(tau[node.here], taken[node.here], strict=True)])
 
         sweeps.each_frame("driving", body)
-        return {"mass": step.mass, "bias": step.bias, "acc": step.mass.factorised().solve("accelerations", driving)}
+        return {"mass": step.mass, "bias": step.bias, "acc": factorised(step.mass).solve("accelerations", driving)}
 
     found = computed(model, Settings(), arrays, run, env, given={"tau": arrays["tau"][:, env]})
     return found["mass"], found["bias"], found.get("acc", np.zeros(model.n_dofs))

@@ -48,6 +48,7 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         kinds=[activation.kind_of(r.actuator) for r in rows],
         moment=table("moment", draft.n_dofs),
         frame_idx=np.array([r.frame for r in rows], dtype=np.int32),
+        link_idx=np.array([r.link for r in rows], dtype=np.int32),
         frame_torque=table("torque", 3),
         frame_force=table("force", 3),
         gain=table("gain", 3),
@@ -93,6 +94,7 @@ class _Row:
         self.turn = 0.0
         self.bounds = (-np.inf, np.inf)
         self.frame = -1
+        self.link = -1
         self.torque = np.zeros(3)
         self.force = np.zeros(3)
         self.gain = _terms(actuator.gain, {"affine": 3, "fixed": 1}.get(actuator.gain_type, 0))
@@ -117,6 +119,8 @@ def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
                 reason = _on_site(draft, entity, actuator, row)
             case Transmission.SLIDER_CRANK:
                 reason = _on_crank(draft, entity, actuator, row)
+            case Transmission.BODY:
+                reason = _on_body(draft, entity, actuator, row)
             case _:
                 reason = f"transmission {actuator.transmission.value}"
     if reason:
@@ -209,6 +213,16 @@ def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
         row.frame = at.frame
         row.force = at.pose.rotation @ np.array(gear[:3])
         row.torque = at.pose.rotation @ np.array(gear[3:]) + np.cross(at.pose.position, row.force)
+    return ""
+
+
+def _on_body(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
+    """Pull a link to whatever touches it."""
+    own = (b for b in draft.bodies if b.entity == entity and actuator.target in (b.link.name, b.name))
+    body = next(own, None)
+    if body is None or not draft.n_dofs:
+        return f'the link "{actuator.target}"'
+    row.link, row.frame = body.index, max(body.frame, 0)  # of a link that stands still any frame will do
     return ""
 
 

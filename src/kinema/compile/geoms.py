@@ -13,7 +13,7 @@ from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, 
 from .draft import Body, Draft
 from .options import switches_of
 from .solids import Piece, pieces_of
-from .surfaces import Surface, mixed, of_pair, of_shape
+from .surfaces import Surface, mixed, of_pair, of_shape, share_of, who_decides
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +26,7 @@ class Geom:
     pose: Pose
     """In the moving frame, or the world."""
     surface: Surface
+    entity: int
     index: int = -1
 
     @property
@@ -40,7 +41,8 @@ class _Gathering:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.made: dict[tuple[int, int], list[Geom]] = {}
-        self.pairs: list[tuple[Geom, Geom, Surface]] = []
+        self.pairs: list[tuple[Geom, Geom, Surface | None]] = []
+        """With what the pair itself says, if it does."""
 
     def geoms(self, entity: int, collider: Collider) -> list[Geom]:
         """What stands for a shape."""
@@ -50,7 +52,7 @@ class _Gathering:
             base = (self.draft.parts[entity].pose or Pose()) if body is None else body.place
             shape = collider.shape
             self.made[key] = [
-                Geom(shape.name, piece, body, base @ shape.pose @ piece.pose, of_shape(shape))
+                Geom(shape.name, piece, body, base @ shape.pose @ piece.pose, of_shape(shape), entity)
                 for piece in pieces_of(shape, self.draft.diagnostics)
             ]
         return self.made[key]
@@ -64,7 +66,7 @@ class _Gathering:
         for a in first:
             for b in second:
                 if a.frame != b.frame:
-                    self.pairs.append((a, b, surface or mixed(a.surface, b.surface)))
+                    self.pairs.append((a, b, surface))
 
 
 def pack_geoms(draft: Draft) -> tuple[GeomsInfo, PairsInfo]:
@@ -87,7 +89,7 @@ def pack_geoms(draft: Draft) -> tuple[GeomsInfo, PairsInfo]:
     return _packed(gathering.pairs)
 
 
-def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsInfo]:
+def _packed(pairs: list[tuple[Geom, Geom, Surface | None]]) -> tuple[GeomsInfo, PairsInfo]:
     if not pairs:
         return no_geoms(), no_pairs()
     geoms: list[Geom] = []
@@ -99,9 +101,10 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
     rows = []
     for a, b, surface in pairs:
         first, second = sorted((a, b), key=lambda g: (SHAPE_KINDS.index(g.piece.kind), g.index))
-        rows.append((first, second, surface))
+        decides = 2 if surface is not None else who_decides(first.surface, second.surface)
+        rows.append((first, second, surface or mixed(a.surface, b.surface), decides))
     rows.sort(key=lambda r: (sorted((r[0].frame, r[1].frame)), r[2].dimension, r[0].index, r[1].index))
-    surfaces = [s for _, _, s in rows]
+    surfaces = [row[2] for row in rows]
     pieces = [g.piece for g in geoms]
     starts, counts, numbers = _numbers(pieces)
     return (
@@ -118,10 +121,14 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
             first_number=np.array(starts, np.int32),
             counts=np.array(counts, np.int32),
             numbers=numbers,
+            entity_idx=np.array([g.entity for g in geoms], np.int32),
+            friction=np.array([g.surface.friction for g in geoms]),
+            solref=np.array([g.surface.solref for g in geoms]),
+            solimp=np.array([g.surface.solimp for g in geoms]),
         ),
         PairsInfo(
-            geom_a=np.array([a.index for a, _, _ in rows], np.int32),
-            geom_b=np.array([b.index for _, b, _ in rows], np.int32),
+            geom_a=np.array([row[0].index for row in rows], np.int32),
+            geom_b=np.array([row[1].index for row in rows], np.int32),
             dimension=np.array([s.dimension for s in surfaces], np.int32),
             friction=np.array([s.friction for s in surfaces]),
             solref=np.array([s.solref for s in surfaces]),
@@ -129,6 +136,11 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface]]) -> tuple[GeomsInfo, PairsIn
             solimp=np.array([s.solimp for s in surfaces]),
             margin=np.array([s.margin + s.gap for s in surfaces]),
             gap=np.array([s.gap for s in surfaces]),
+            decides=np.array([row[3] for row in rows], np.int32),
+            share=np.array([share_of(a.surface, b.surface) for a, b, _, _ in rows]),
+            restitution=np.array([s.restitution for s in surfaces]),
+            bounce_speed=np.array([s.bounce_speed for s in surfaces]),
+            stick=np.array([s.stick for s in surfaces]),
             weight=np.ones((len(rows), 2)),
         ),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kinema.description import Collider, PhysicsMaterial, Robot, Shape, SolverParameters, World
-from kinema.words import mjcf
+from kinema.words import mjcf, sdf
 
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
 
@@ -30,11 +30,23 @@ class Surface:
     gap: float = 0.0
     priority: int = 0
     mix: float = 1.0
+    static_friction: float = 0.0
+    """Of what does not slide, where that is more than `friction`."""
+    restitution: float = 0.0
+    bounce_speed: float = 0.0
+
+    @property
+    def stick(self) -> float:
+        """How much more friction there is while nothing slides."""
+        return max(1.0, self.static_friction / self.friction[0])
 
 
 def of_shape(shape: Shape) -> Surface:
     """What a shape says."""
-    return Surface() if shape.surface is None else _surface(shape.surface)
+    if shape.surface is None:
+        return Surface()
+    slowest = shape.attributes.get(sdf.key(sdf.THRESHOLD)) or 0.0
+    return replace(_surface(shape.surface), bounce_speed=max(float(slowest), 0.0))
 
 
 def _surface(said: PhysicsMaterial) -> Surface:
@@ -55,6 +67,8 @@ def _surface(said: PhysicsMaterial) -> Surface:
         gap=said.gap,
         priority=said.priority,
         mix=said.solmix,
+        static_friction=0.0 if said.dynamic_friction is None else said.static_friction or 0.0,
+        restitution=min(max(said.restitution or 0.0, 0.0), 1.0),
     )
 
 
@@ -73,7 +87,7 @@ def mixed(a: Surface, b: Surface) -> Surface:
     margin, gap = a.margin + b.margin, a.gap + b.gap
     if a.priority != b.priority:
         return replace(a if a.priority > b.priority else b, margin=margin, gap=gap)
-    share = _share(a.mix, b.mix)
+    share = share_of(a, b)
     direct = a.solref[0] <= 0.0 or b.solref[0] <= 0.0
     return Surface(
         dimension=max(a.dimension, b.dimension),
@@ -82,16 +96,24 @@ def mixed(a: Surface, b: Surface) -> Surface:
         solimp=_mean(share, a.solimp, b.solimp),
         margin=margin,
         gap=gap,
+        static_friction=max(a.static_friction, b.static_friction),
+        restitution=max(a.restitution, b.restitution),
+        bounce_speed=max(a.bounce_speed, b.bounce_speed),
     )
 
 
-def _share(a: float, b: float) -> float:
-    """How much the first one counts."""
-    if a >= SMALLEST and b >= SMALLEST:
-        return a / (a + b)
-    if a < SMALLEST and b < SMALLEST:
+def who_decides(a: Surface, b: Surface) -> int:
+    """Whose surface counts: 0 or 1 for the first or the second, -1 for both."""
+    return -1 if a.priority == b.priority else int(b.priority > a.priority)
+
+
+def share_of(a: Surface, b: Surface) -> float:
+    """How much the first one counts where they are mixed."""
+    if a.mix >= SMALLEST and b.mix >= SMALLEST:
+        return a.mix / (a.mix + b.mix)
+    if a.mix < SMALLEST and b.mix < SMALLEST:
         return 0.5
-    return 0.0 if a < SMALLEST else 1.0
+    return 0.0 if a.mix < SMALLEST else 1.0
 
 
 def _mean(share: float, a: Sequence[float], b: Sequence[float]) -> tuple[float, ...]:

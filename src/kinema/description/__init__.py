@@ -113,6 +113,7 @@ from .shape import (
     Shape as Shape,
     Sphere as Sphere,
 )
+from .terrain import world_of_terrain as world_of_terrain
 from .tree import (
     KinematicTree as KinematicTree,
     TreeEdge as TreeEdge,

@@ -30,6 +30,8 @@ class ActuatorsInfo:
     """Length over coordinates, (n, n_dofs)."""
     frame_idx: Ints
     """The frame it pulls on; -1 for none."""
+    link_idx: Ints
+    """The link that it pulls to whatever touches it (adhesion); -1 for none."""
     frame_torque: Array
     frame_force: Array
     """The wrench on that frame, about its origin, at unit force, (n, 3) each."""

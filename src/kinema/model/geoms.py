@@ -41,6 +41,11 @@ class GeomsInfo:
     """Corners and faces of a mesh; rows and columns of a height field, (n, 2)."""
     numbers: Array
     """What meshes and height fields are made of: one array for all."""
+    entity_idx: Ints
+    friction: Array
+    """In two directions, about the normal [m], and rolling in two directions [m], (n, 5)."""
+    solref: Array
+    solimp: Array
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -61,8 +66,20 @@ class PairsInfo:
     """Distance below which there is a contact [m]."""
     gap: Array
     """How much of the margin makes no force [m]."""
+    decides: Ints
+    """Whose surface counts: 0 or 1 for the first or second shape's, -1 for both, 2 for that of the pair itself."""
+    share: Array
+    """How much the first of two surfaces counts in the mean of how hard they are, (n,)."""
+    restitution: Array
+    """Share of the speed at which two shapes meet that they part with, (n,)."""
+    bounce_speed: Array
+    """Below this they meet too slowly for that [m/s], (n,)."""
+    stick: Array
+    """How much more friction there is while nothing slides: 1 for as much as else, (n,)."""
     weight: Array
     """About the inverse of the inertia that a contact moves at the start: of translation and of rotation, (n, 2)."""
+    room: int = 64
+    """For how many contacts between any two moving frames there is room, at most."""
 
 
 def no_geoms() -> GeomsInfo:
@@ -81,6 +98,10 @@ def no_geoms() -> GeomsInfo:
         first_number=none,
         counts=np.zeros((0, 2), np.int32),
         numbers=np.zeros(0),
+        entity_idx=none,
+        friction=np.zeros((0, 5)),
+        solref=np.zeros((0, 2)),
+        solimp=np.zeros((0, 5)),
     )
 
 
@@ -97,5 +118,10 @@ def no_pairs() -> PairsInfo:
         solimp=np.zeros((0, 5)),
         margin=np.zeros(0),
         gap=np.zeros(0),
+        decides=none,
+        share=np.zeros(0),
+        restitution=np.zeros(0),
+        bounce_speed=np.zeros(0),
+        stick=np.ones(0),
         weight=np.zeros((0, 2)),
     )

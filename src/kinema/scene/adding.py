@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kinema.compile import Part, compile_model
-from kinema.description import PhysicsMaterial, Robot, World, scaled
+from kinema.description import PhysicsMaterial, Robot, World, scaled, world_of_terrain
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
-from kinema.shapes import MESH_SUFFIXES
+from kinema.shapes import MESH_SUFFIXES, Terrain as Ground
 
 from .arguments import flag, placed, three_scales
 from .entity import Entity
@@ -29,7 +29,7 @@ class Adding(HasRunning):
 
     def add(  # noqa: PLR0913  one for each thing that can be said of it
         self,
-        robot: Robot | World | Morph | str | os.PathLike[str],
+        robot: Robot | World | Morph | Ground | str | os.PathLike[str],
         *,
         fixed: bool | None = None,
         pos: ArrayLike = (0.0, 0.0, 0.0),
@@ -48,7 +48,8 @@ class Adding(HasRunning):
 
         Args:
             robot: a description, the path of a file (a robot's, or a mesh), or a body: `km.Box`, `Sphere`, `Ellipsoid`,
-                `Capsule`, `Cylinder`, `Plane`, `Mesh`, `Terrain`. The same may be added many times.
+                `Capsule`, `Cylinder`, `Plane`, `Mesh`, `Terrain`; or terrain that `kinema.shapes` made. The same may be
+                added many times.
             fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
                 Bodies fall unless they are fixed; planes and terrain never move.
             pos: where the file's own origin is put [m].
@@ -84,6 +85,8 @@ class Adding(HasRunning):
         """What is added, as a description."""
         if isinstance(robot, str | os.PathLike) and Path(robot).suffix.lower() in MESH_SUFFIXES:
             robot = Mesh(robot)
+        if isinstance(robot, Ground):
+            robot = world_of_terrain(robot)
         if isinstance(robot, Morph):
             return body_of(robot, stuff, three_scales(scale, "scale"), fixed)
         description = remade(robot if isinstance(robot, Robot | World) else self._read(robot), stuff)

@@ -34,6 +34,7 @@ class Plan:
     gravity: Array | None
     medium: Medium
     solving: Solving
+    max_contacts: int
     device: str
     precision: str
     emission: str
@@ -48,6 +49,7 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
         model = compile_model(plan.parts, plan.gravity, diagnostics, plan.medium, **asked)
         model.options = plan.solving.over(model.options)
         given = _set_constants(model, plan.entities)
+        model.pairs.room = plan.max_contacts
         key = content_key(model, settings, plan.precision)
     with progress("checking"):
         report_missing(model, descriptions, diagnostics, contacts=settings.contacts)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from .batches import environments
-from .stops import Stops
+from .geoms import Geoms
 
 
-class Parameters(Stops):
+class Parameters(Geoms):
     """The part of an entity that tells them. All are (n,), or (n_envs, n) where environments have their own."""
 
     def get_dofs_kp(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:

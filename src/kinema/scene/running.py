@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
 from kinema.model import Model
-from kinema.sim import Engine
+from kinema.sim import Engine, may_lose_contacts
 
 from .controls import Controls
 from .memory import Memory
@@ -24,11 +26,22 @@ class Running:
     outputs: Outputs
     key: str
     """Of the model's content."""
+    of_geoms: dict[str, np.ndarray] = field(default_factory=dict)
+    """What of shapes was set for each environment, (n_envs, n_geoms, numbers)."""
+    _loses: dict[int, bool] = field(default_factory=dict)
 
     @property
     def n_envs(self) -> int:
         """Environments."""
         return self.engine.n_envs
+
+    @property
+    def may_lose_contacts(self) -> bool:
+        """Whether there can be more contacts than there is room for."""
+        room = self.model.pairs.room
+        if room not in self._loses:
+            self._loses[room] = self.engine.settings.contacts and may_lose_contacts(self.model)
+        return self._loses[room]
 
 
 class HasRunning(Protocol):

@@ -15,9 +15,9 @@ from .adding import Adding
 from .arguments import choice, device_name, duration, flag, numbers, offsets, whole
 from .batches import environments
 from .building import Plan, build
-from .contacts import contacts_of
 from .entity import Entity
 from .equalities import Equalities
+from .health import ON_ERROR, ROOM, Health
 from .keyframes import state_of
 from .outputs import OUTPUTS
 from .progress import Progress
@@ -35,7 +35,7 @@ from .watching import Watching
 PRECISIONS = ("single", "double")
 
 
-class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
+class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Health):
     """Everything that is simulated together.
 
     Args:
@@ -50,6 +50,9 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         cone, impratio: of friction, `pyramidal` or `elliptic`, and how much harder it is than what it comes from.
         noslip_iterations: how many sweeps at most let friction hold without slip.
         calm: whether motion that is too fast for the step is held to the energy that there is (docs/constraints.md).
+        max_contacts: for how many contacts between any two bodies there is room; of more the deepest are kept.
+        on_error: what is done with an environment once it would no longer be made of finite numbers: `flag` it,
+            `freeze` it in its last good state, or `reset` it before the next step.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         density: of the medium that everything moves in [kg/m3]; None, as for the next two, for what the files say.
@@ -80,6 +83,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         impratio: float | None = None,
         noslip_iterations: int | None = None,
         calm: bool = False,
+        max_contacts: int = ROOM,
+        on_error: str = "flag",
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
         density: float | None = None,
@@ -100,6 +105,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         solving |= {"cone": cone, "impratio": impratio, "noslip_iterations": noslip_iterations}
         self.solving = Solving.asked(**solving)
         self.calm = flag(calm, "calm")
+        self._max_contacts = whole(max_contacts, "max_contacts", "contact")
+        self.on_error = choice(on_error, "on_error", ON_ERROR)
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
         self.medium = medium_of(density, viscosity, wind)
@@ -180,6 +187,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
             contacts=self.contacts,
             **self.solving.settings(self._parts, self.diagnostics if self._running is None else Diagnostics()),
             calm=self.calm,
+            freezes=self.on_error != "flag",
             per_env=per_env,
             external_forces=external_forces,
         )
@@ -196,6 +204,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
             gravity=self.gravity,
             medium=self.medium,
             solving=self.solving,
+            max_contacts=self.max_contacts,
             device=self.device,
             precision=self.precision,
             emission=self.emission,
@@ -281,17 +290,23 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         n = whole(n, "step", "step")
         if running.controls.changed:
             self.prepare()
+        self._before_steps()
         self._advance(n)
+        self._after_steps()
 
-    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None) -> None:
+    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None, *, grow: bool = False) -> None:
         """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back.
 
         Args:
             envs_idx: which environments; None for all.
             keyframe: a state that a file names, by its name or number there: entities whose file has it go to its
                 coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
+            grow: whether to make room, from now on, for all contacts that there were (`max_contacts`).
         """
         running = self.running
+        self._note_overflow()
+        if flag(grow, "grow"):
+            self._grow()
         there = running.outputs.on_device and running.outputs.is_there(envs_idx)
         if there and keyframe is None and running.controls.mixed is None:
             reset_on_device(running, envs_idx)
@@ -332,19 +347,3 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching):
         said = {d.message for d in self.diagnostics if d.code == code}
         for message in (m for m in messages if m not in said):
             self.diagnostics.note(code, message)
-
-    def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
-        """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
-
-        For a: `geom_a`, `link_a` (-1 for the world), `force_a` [N]; of both `position`, `normal` (to b), `penetration`.
-        """
-        return contacts_of(self.running, envs_idx)
-
-    def get_error_envs_mask(self) -> np.ndarray:
-        """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
-        return (self.running.memory.all("error") != 0.0).any(axis=0)
-
-    def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
-        """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""
-        system = self.running.engine.fields.system
-        return np.array(system.kinetic_energy.numpy()), np.array(system.potential_energy.numpy())

@@ -29,6 +29,8 @@ class Owner(enum.Enum):
     """A control that an actuator remembers."""
     TIE = "tie"
     COUPLING = "coupling"
+    GEOM = "shape"
+    PAIR = "pair of shapes"
     CONTACT = "contact"
     ROW = "row of a constraint"
     SHAPES = "shapes"
@@ -53,6 +55,8 @@ class Use(enum.Enum):
     """A number of the model that is folded into the program, unless it is asked to differ between environments."""
 
 
+UNLIMITED = 1e15
+"""Instead of the infinite radius of a plane, which no arithmetic survives."""
 Start = Callable[[Model, Settings], "Array | float"]
 
 
@@ -106,6 +110,8 @@ class ArrayInfo:
             Owner.SAMPLE: int(model.actuators.samples.sum()),
             Owner.TIE: len(model.ties.names),
             Owner.COUPLING: len(model.couplings.names),
+            Owner.GEOM: len(model.geoms.names),
+            Owner.PAIR: len(model.pairs.geom_a),
             Owner.SHAPES: len(model.geoms.numbers),
             Owner.READING: model.sensors.n_numbers,
             Owner.SENSED: len(readings_with_contacts(model)) * len(model.pairs.geom_a),
@@ -125,6 +131,10 @@ def _of_tendons(name: str) -> Start:
 def _give_way(table: str) -> Callable[[Model], bool]:
     """Whether any springs do."""
     return lambda model: bool(np.isfinite(getattr(model, table).spring_yield).any())
+
+
+def _of_touch(table: str, name: str) -> Start:
+    return lambda model, _: np.minimum(getattr(getattr(model, table), name), UNLIMITED)
 
 
 def _of_fluid(name: str) -> Start:
@@ -183,8 +193,18 @@ SOFT: list[tuple[str, Owner, Callable[[str], Start]]] = [
 GAINS = ("gain_command", "gain_position", "gain_velocity")
 """What commands mean: force = gain_command command - gain_position position - gain_velocity velocity."""
 
-COUNTS = ("n_contacts", "n_lost_contacts", "n_iterations")
-"""What a step counts: contacts, those it had no room for, and steps of the solver."""
+TOUCH: list[tuple[Owner, str, str, int, tuple[str, ...]]] = [
+    (Owner.PAIR, "pairs", "friction", 5, ("geom_friction",)),
+    (Owner.PAIR, "pairs", "solref", 2, ("geom_sol_params",)),
+    (Owner.PAIR, "pairs", "solimp", 5, ("geom_sol_params",)),
+    (Owner.GEOM, "geoms", "size", 3, ("geom_size",)),
+    (Owner.GEOM, "geoms", "radius", 1, ("geom_size",)),
+]
+"""What may differ between environments of how shapes touch: whose it is, its table, name and width, and what asks."""
+
+COUNTS = ("n_contacts", "n_lost_contacts", "n_iterations", "most_contacts", "most_wanted")
+"""What a step counts: contacts, those it had no room for, and steps of the solver; then, since the last reset, the most
+contacts at once, and the most between two frames of which some were lost, 0 where none ever were."""
 
 ARRAYS = [
     ArrayInfo("error", Owner.ROLE, Use.STATE),
@@ -235,6 +255,10 @@ ARRAYS = [
         ArrayInfo(f"{kind}_{name}", owner, Use.CONSTANT, width, start=start(name), asked_as=("sol_params",))
         for kind, owner, start in SOFT
         for name, width in (("solref", 2), ("solimp", 5))
+    ),
+    *(
+        ArrayInfo(f"{table[:-1]}_{name}", owner, Use.CONSTANT, width, _of_touch(table, name), _touching, asked_as=asked)
+        for owner, table, name, width, asked in TOUCH
     ),
     ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),
     ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),

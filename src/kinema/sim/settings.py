@@ -53,6 +53,7 @@ PARAMETERS = (
     *("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping"),
     *("wind", "density", "viscosity"),
     *("limit", "frictionloss", "equality", "sol_params"),
+    *("geom_friction", "geom_sol_params", "geom_size"),
 )
 """What may differ between environments, if that is asked for before building."""
 
@@ -82,9 +83,11 @@ class Settings:
     tolerance: float = 1e-11
     """How small the slope of their cost has to be against the forces, where it has no other way to arrive."""
     noslip_iterations: int = 0
-    """Sweeps at most over the friction of contacts, that let it hold without slip; 0 for none."""
+    """Steps at most towards friction that holds without slip, after the forces are found; 0 for none."""
     calm: bool = False
     """Whether motion that is too fast for the step is held to the energy that there is."""
+    freezes: bool = False
+    """Whether an environment stays in its last state that was made of numbers, once the next one would not be."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
     roles: int = 1

@@ -16,6 +16,7 @@ from .force.activation import advance_activations
 from .force.delay import remember_controls
 from .force.plastic import give_way, give_way_in_tendons
 from .rigid.calm import hold_energy, in_part, slowed
+from .rigid.freeze import Kept
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
 from .step import Step
@@ -64,12 +65,16 @@ def integrate(step: Step) -> None:
     assert qacc is not None
     advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
     health = s.health(step.limbs)
+    kept = Kept(s) if s.settings.freezes else None
 
     def body(node: Node) -> None:
         q, v = advance(s, node, in_part(s, step.slowing, qacc[node.here]))
         v = slowed(s, step.slowing, v)
-        s.write("qpos", node, q)
-        s.write("vel", node, v)
+        if kept is None:
+            s.write("qpos", node, q)
+            s.write("vel", node, v)
+        else:
+            kept.note(node, q, v)
         give_way(s, node, q)
         health.note(node, q, v)
 
@@ -77,14 +82,13 @@ def integrate(step: Step) -> None:
     give_way_in_tendons(step)
     advance_activations(s, step.actuators)
     remember_controls(s, step.actuators)
-    s.write(
-        "error",
-        None,
-        [
-            trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
-            for role, total in enumerate(health.totals())
-        ],
-    )
+    errors = [
+        trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
+        for role, total in enumerate(health.totals())
+    ]
+    s.write("error", None, errors)
+    if kept is not None:
+        kept.write(errors[0])
 
 
 Stage = Callable[[Step], None]

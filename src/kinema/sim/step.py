@@ -14,6 +14,7 @@ from .collide.touches import Touches, anything_touches, planned_sets
 from .constrain.contacts import Contacts, axes_of
 from .constrain.rows import Known
 from .force import cords, joints
+from .force.adhesion import adhere
 from .force.fluid import add_drag, fluid_forces, has_medium, lone_drag
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
 from .force.paths import lengths_of
@@ -36,9 +37,10 @@ from .settings import Integrator
 from .solve.held import Kinds, Ready, filled, hold, kinds_of
 from .solve.newton import Newton
 from .sweeps.cords import Cords, Pull
+from .sweeps.factors import Factors, factorised
 from .sweeps.loops import Quantity
 from .sweeps.maths import scale, sub, sum_of
-from .sweeps.matrix import Factors, TreeMatrix
+from .sweeps.matrix import TreeMatrix
 from .sweeps.patterns import coupled
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
@@ -150,7 +152,10 @@ class Step:
     @cached_property
     def actuators(self) -> Cords:
         """The files' actuators; those on frames add to the wrenches."""
-        return cords.actuators(self, self.wrenches)
+        found = cords.actuators(self, self.wrenches)
+        if (self.s.model.actuators.link_idx >= 0).any():
+            adhere(self.s, found, self.touches, self.near_frames, self.wrenches)
+        return found
 
     @cached_property
     def pushed(self) -> Quantity[list[Value]] | None:
@@ -209,7 +214,7 @@ class Step:
     @cached_property
     def factors(self) -> Factors:
         """The inertia, factorised."""
-        return self.mass.factorised()
+        return factorised(self.mass)
 
     @cached_property
     def free_acceleration(self) -> Quantity[list[Value]]:
@@ -251,7 +256,7 @@ class Step:
         s = self.s
         rows = filled(s, kinds, known)
         inertia = mass_with_rotors(self) if self.articulated else self.mass
-        factors = inertia.factorised()
+        factors = factorised(inertia)
         free = self._articulated(_none, None) if self.articulated else factors.solve("free accelerations", self.force)
         return Ready(rows, inertia, factors, free, None if near is None else axes_of(s, self.where, near))
 
@@ -312,7 +317,7 @@ class Step:
         alone = None
         if fast:
             alone = lone_accelerations(s, implicit, self.where, force, held_to_others, lone_drag(self))
-        change = implicit.factorised(least).solve("accelerations", force)
+        change = factorised(implicit, least).solve("accelerations", force)
         if alone is not None:
             correct_lone_bodies(s, alone, change, held_to_others)
         return change

@@ -35,6 +35,7 @@ from .elements import (
     UnreadShape,
     VisualElement,
 )
+from .heightmap import HeightmapShape, height_field_of
 from .polygon import extrude
 
 _OPTIMIZATION = {
@@ -42,7 +43,6 @@ _OPTIMIZATION = {
     "convex_decomposition": Approximation.CONVEX_DECOMPOSITION,
 }
 _WHY_UNREAD = {
-    "heightmap": "terrain from an image is not read",
     "image": "walls drawn in an image are not read",
     "polyline": "it is no simple polygon",
 }
@@ -65,19 +65,19 @@ class ShapeConverter:
         made = self._geometry(element.shape, what, is_collision=True)
         if made is None:
             return _text_of(element, "collision")
-        geometry, turn = made
+        geometry, place = made
         shape = Shape(
             name=element.name,
             name_is_generated=element.name_is_generated,
             origin=element.origin,
             geometry=geometry,
-            pose=pose if turn is None else pose @ Pose(rotation=turn),
+            pose=pose if place is None else pose @ place,
             visual=False,
             collision=True,
             density=element.density,
             contype=self.default_bitmask,
             conaffinity=self.default_bitmask,
-            extras=element.extras[:],
+            extras=[*element.extras, *_more(element.shape)],
             attributes=prefixed(element.settings),
         )
         if element.surface is not None:
@@ -93,16 +93,16 @@ class ShapeConverter:
         made = self._geometry(element.shape, what, is_collision=False)
         if made is None:
             return _text_of(element, "visual")
-        geometry, turn = made
+        geometry, place = made
         shape = Shape(
             name=element.name,
             name_is_generated=element.name_is_generated,
             origin=element.origin,
             geometry=geometry,
-            pose=pose if turn is None else pose @ Pose(rotation=turn),
+            pose=pose if place is None else pose @ place,
             visual=True,
             collision=False,
-            extras=element.extras[:],
+            extras=[*element.extras, *_more(element.shape)],
             attributes=prefixed(element.settings),
         )
         if element.material is not None:
@@ -116,17 +116,20 @@ class ShapeConverter:
 
     def _geometry(
         self, shape: ShapeElement | None, what: str, *, is_collision: bool
-    ) -> tuple[Geometry, Array | None] | None:
-        """The geometry and, for a plane, how it is turned; None where there is nothing to make."""
+    ) -> tuple[Geometry, Pose | None] | None:
+        """The geometry and, where that is not the shape's own, its place; None where there is nothing to make."""
         match shape:
             case None:
                 return None
             case PlaneShape():
-                return Plane(size=shape.size), _towards(shape.normal)
+                turn = _towards(shape.normal)
+                return Plane(size=shape.size), None if turn is None else Pose(rotation=turn)
             case MeshShape():
                 return self._mesh(shape, what, is_collision=is_collision), None
             case PolylineShape():
                 return self._polyline(shape, what)
+            case HeightmapShape():
+                return self._heightmap(shape, what)
             case UnreadShape():
                 self._unread(shape, what)
                 return None
@@ -140,7 +143,16 @@ class ShapeConverter:
         problem = f"{what} is left out: {_WHY_UNREAD[shape.tag]}"
         self.diagnostics.warning(f"{sdf.FORMAT}.{shape.tag}", problem, hint="use a mesh", origin=shape.origin)
 
-    def _polyline(self, shape: PolylineShape, what: str) -> tuple[Geometry, Array | None] | None:
+    def _heightmap(self, shape: HeightmapShape, what: str) -> tuple[Geometry, Pose | None] | None:
+        made = height_field_of(shape, self.resolver)
+        if isinstance(made, str):
+            problem = f"{what} is left out: its height map {made}"
+            hint = "give its folder as a search path, or use a mesh"
+            self.diagnostics.warning(f"{sdf.FORMAT}.heightmap", problem, hint=hint, origin=shape.origin)
+            return None
+        return made, Pose(shape.position) if shape.position.any() else None
+
+    def _polyline(self, shape: PolylineShape, what: str) -> tuple[Geometry, Pose | None] | None:
         made = extrude(shape.points, shape.height) if len(shape.points) <= _MAX_POLYGON else None
         if made is None:
             self._unread(UnreadShape(tag="polyline", origin=shape.origin), what)
@@ -266,6 +278,11 @@ def _towards(normal: Array) -> Array | None:
 def _remember_hulls(element: ShapeElement | None, shape: Shape) -> None:
     if isinstance(element, MeshShape) and element.max_convex_hulls is not None:
         shape.attributes[sdf.key(sdf.MAX_CONVEX_HULLS)] = element.max_convex_hulls
+
+
+def _more(shape: ShapeElement | None) -> list[Extra]:
+    """What a shape has beside its form."""
+    return shape.extras if isinstance(shape, HeightmapShape) else []
 
 
 def _text_of(element: CollisionElement | VisualElement, tag: str) -> Extra:

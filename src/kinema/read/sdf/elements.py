@@ -12,6 +12,7 @@ import numpy as np
 from kinema.description import Box, Capsule, Cone, Cylinder, Ellipsoid, Extra, Sphere
 from kinema.foundation import NOWHERE, Array, Origin, Pose
 
+from .heightmap import HeightmapShape
 from .version import NEWEST, Version
 
 WORLD = "world"
@@ -80,15 +81,14 @@ class PolylineShape:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class UnreadShape:
-    """A shape that is known but cannot be built here: a height map, an image, nothing at all."""
+    """A shape that is known but cannot be built here: an image, nothing at all."""
 
     tag: str
     origin: Origin = NOWHERE
 
 
-ShapeElement = (
-    Box | Sphere | Cylinder | Capsule | Ellipsoid | Cone | PlaneShape | MeshShape | PolylineShape | UnreadShape
-)
+_Primitive = Box | Sphere | Cylinder | Capsule | Ellipsoid | Cone
+ShapeElement = _Primitive | PlaneShape | MeshShape | PolylineShape | HeightmapShape | UnreadShape
 
 
 # -- parts of a link ---------------------------------------------------------------------------------------------------

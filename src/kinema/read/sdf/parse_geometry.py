@@ -37,9 +37,13 @@ from .elements import (
     UnreadShape,
     VisualElement,
 )
+from .heightmap import HeightmapShape
 
-_UNREAD = ("heightmap", "image", "empty")
-_SHAPES = ("box", "sphere", "cylinder", "capsule", "ellipsoid", "cone", "plane", "mesh", "polyline", *_UNREAD)
+_UNREAD = ("image", "empty")
+_SHAPES = (
+    *("box", "sphere", "cylinder", "capsule", "ellipsoid", "cone", "plane", "mesh", "polyline", "heightmap"),
+    *_UNREAD,
+)
 _MAX_POINTS = 2000
 _ENGINE_NUMBERS = tuple(tag for tag in sdf.ENGINE_SETTINGS if tag != sdf.SPLIT_IMPULSE)
 
@@ -139,6 +143,8 @@ def _parse_shape(cursor: Cursor, context: Context) -> ShapeElement:
             return _parse_mesh(cursor, context)
         case "polyline":
             return _parse_polyline(cursor, context)
+        case "heightmap":
+            return _parse_heightmap(cursor, context)
         case _:
             return UnreadShape(tag=cursor.tag, origin=cursor.origin)
     context.close(cursor)
@@ -173,6 +179,19 @@ def _parse_polyline(cursor: Cursor, context: Context) -> ShapeElement:
         return UnreadShape(tag="polyline", origin=cursor.origin)
     corners = np.array([numbers(p, (0.0, 0.0)) for p in points]).reshape(-1, 2)
     return PolylineShape(points=corners, height=height, origin=cursor.origin)
+
+
+def _parse_heightmap(cursor: Cursor, context: Context) -> HeightmapShape:
+    """With the defaults of the format; what is only seen is kept."""
+    shape = HeightmapShape(
+        uri=cursor.child_text("uri").strip(),
+        size=child_vector(cursor, "size", (1.0, 1.0, 1.0)),
+        position=child_vector(cursor, "pos", (0.0, 0.0, 0.0)),
+        extras=keep(cursor, "texture", "blend", "use_terrain_paging", "sampling", why="it is how terrain is drawn"),
+        origin=cursor.origin,
+    )
+    context.close(cursor)
+    return shape
 
 
 # -- surface -----------------------------------------------------------------------------------------------------------

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
-from ..constrain.impedance import impedance, reference, sound, whole_power
+from ..arrays import UNLIMITED, Owner
+from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
 from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
+from .culling import look_at_frames
 from .frame import tangents
 from .pairs import PAIRS
 from .solid import Grid, Hull, Solid, Work
 from .touches import Layout, Touches, TouchSet, where
 
-UNLIMITED = 1e15
-"""Instead of the infinite radius of a plane, which no arithmetic survives."""
+COARSE_FROM = 1e-7
+"""A solver of this tolerance, or a larger one, is one of single precision."""
+HARDEST = 1e3
+"""How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,19 @@ class LookKind:
     """Whether there may be more points than there is room."""
     safe: bool
     """Whether no contact is stiffer than a step can carry."""
+    lively: bool
+    """Whether anything bounces, or sticks better than it slides."""
+    own: tuple[str, ...]
+    """What differs between environments."""
 
 
 def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     """Fill the sets with what touches; `frames` are about the origin of all contacts."""
-    s.recorder.write(SCRATCH, [0.0], touches.lost.row)
+    for total in (touches.lost, touches.wanted):
+        s.recorder.write(SCRATCH, [0.0], total.row)
     with s.staying():
         places = _place_geoms(s, frames)
-        _look_at_frames(s, touches, frames)
+        look_at_frames(s, touches, frames)
         rows = [row for touch in touches.sets for row in _rows(s, touches, touch, places)]
         s.loop("pairs of shapes", rows, lambda code: _look(s, code))
 
@@ -89,53 +96,6 @@ def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:
     return places
 
 
-def _look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
-    """Which frames are near each other, by spheres around all of their shapes."""
-    rows = []
-    for touch in touches.sets:
-        row = touches.row(touch)
-        numbers = {}
-        if is_culled(touch):
-            spheres = [_sphere_of(s, touch, frame) for frame in touch.plan.frames]
-            for word, (center, radius) in zip(("a ", "b "), spheres, strict=True):
-                numbers |= {f"{word}center": center, f"{word}radius": [min(radius, UNLIMITED)]}
-            numbers["margin"] = [float(max(s.model.pairs.margin[touch.plan.pairs]))]
-        rows.append(
-            PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
-        )
-
-    def body(code: RowCode) -> None:
-        code.write("count", [0.0])
-        how, on_world = code.kind  # type: ignore[misc]
-        if how == "always":
-            code.write("near", [1.0])
-            return
-        ends = []
-        for word in ("a ", "b "):
-            at, center = frames[frame_ref(word)], code.numbers(f"{word}center")
-            ends.append(add(at.position, center if on_world and word == "a " else rotate(at.rotation, center)))
-        apart = sub(ends[1], ends[0])
-        reach = code.number("a radius") + code.number("b radius") + code.number("margin")
-        code.write("near", [trace.select(dot(apart, apart), reach * reach, 1.0, 0.0)])
-
-    s.loop("frames that are near each other", rows, body)
-
-
-def is_culled(touch: TouchSet) -> bool:
-    """Whether it pays to look at the frames before their shapes."""
-    return len(touch.plan.pairs) > 2
-
-
-def _sphere_of(s: Sweeps, touch: TouchSet, frame: int) -> tuple[list[float], float]:
-    """A sphere around the shapes of a frame that a set speaks of."""
-    geoms, pairs = s.model.geoms, s.model.pairs
-    own = {int(g) for p in touch.plan.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
-    centers = {g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in own}
-    middle = np.mean(list(centers.values()), axis=0)
-    radius = max(float(geoms.radius[g]) + float(((centers[g] - middle) ** 2).sum() ** 0.5) for g in own)
-    return middle.tolist(), radius
-
-
 def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> list[PartRow]:
     """A row for each pair of a set."""
     geoms, pairs, options = s.model.geoms, s.model.pairs, s.model.options
@@ -150,9 +110,9 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
             touch.plan.capacity < touch.plan.n_points,
             options.refsafe,
+            touch.kind.lively,
+            tuple(sorted(differing := _differing(s, p))),
         )
-        friction = pairs.friction[p]
-        bound = float(friction[0]) / options.impratio**0.5
         numbers = {
             "a size": geoms.size[a].tolist(),
             "b size": geoms.size[b].tolist(),
@@ -164,18 +124,20 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             "b radius": [min(float(geoms.radius[b]), UNLIMITED)],
             "margin": [float(pairs.margin[p])],
             "force margin": [float(pairs.margin[p] - pairs.gap[p])],
-            "friction": friction[: touch.kind.dimension - 1].tolist() or [0.0],
-            "bound": [bound],
-            "weight": [_weight(s, p, touch)],
+            "friction": pairs.friction[p].tolist(),
+            "per ratio": [options.impratio**-0.5],
+            "weight": [float(pairs.weight[p, 0])],
+            "hardest": [_hardest(s, touch, float(pairs.weight[p, 0]))],
             "solref": list(sound(pairs.solref[p].tolist())),
             "solref of sliding": list(sound(pairs.solref_friction[p].tolist())),
             "solimp": pairs.solimp[p].tolist(),
             "sign": [1.0 if int(geoms.frame_idx[a]) == touch.plan.frames[0] else -1.0],
             "pair": [float(p + 1)],
+            "lively": [float(x[p]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stick)],
             "capacity": [float(touch.plan.capacity)],
         }
         own = {"a": places[a], "b": places[b], "contacts": touch.contacts, "count": touch.count, "near": touch.near}
-        own["lost"] = touches.lost
+        own |= {"own lost": touch.lost, "lost": touches.lost, "wanted": touches.wanted, **differing}
         if geoms.numbers.size:
             own["shape_numbers"] = s.places["shape_numbers"]
         rows.append(s.row(kind, {}, own, numbers))
@@ -188,14 +150,38 @@ def _extent(s: Sweeps, geom: int) -> float:
     return float(min(geoms.radius[geom] + (geoms.center[geom] ** 2).sum() ** 0.5, UNLIMITED))
 
 
-def _weight(s: Sweeps, pair: int, touch: TouchSet) -> float:
+def _differing(s: Sweeps, pair: int) -> dict[str, Place]:
+    """Where a pair finds what differs between environments."""
+    if not s.settings.per_env & {"geom_friction", "geom_sol_params", "geom_size"}:
+        return {}
+    found = s.arrays_of(Owner.PAIR, pair)
+    own = {word: found[f"pair_{word}"] for word in ("friction", "solref", "solimp") if f"pair_{word}" in found}
+    for side, geoms in (("a", s.model.pairs.geom_a), ("b", s.model.pairs.geom_b)):
+        for name, place in s.arrays_of(Owner.GEOM, int(geoms[pair])).items():
+            own[f"{side} {name.removeprefix('geom_')}"] = place
+    return own
+
+
+def _own(code: RowCode, word: str, count: int) -> list[Value]:
+    """Numbers of a pair: of this environment, or of all of them."""
+    kind = code.kind
+    assert isinstance(kind, LookKind)
+    return code.array(word, count) if word in kind.own else list(code.numbers(word))
+
+
+def _hardest(s: Sweeps, touch: TouchSet, weight: float) -> float:
+    """Pyramids are the harder the less friction there is: no harder than single precision can factorise."""
+    is_coarse = s.settings.tolerance > COARSE_FROM and touch.kind.dimension > 1 and not touch.kind.elliptic
+    return HARDEST / weight if is_coarse else UNLIMITED
+
+
+def _weight(code: RowCode, kind: LookKind, friction: Value, bound: Value) -> Value:
     """What the inverse stiffness is proportional to, in the directions that are scaled by friction."""
-    pairs, kind = s.model.pairs, touch.kind
-    own = float(pairs.weight[pair, 0])
-    bound = float(pairs.friction[pair, 0]) ** 2 / s.model.options.impratio
+    own = code.number("weight")
     if kind.dimension == 1:
         return own
-    return own * bound if kind.elliptic else 2.0 * bound * own * (1.0 + float(pairs.friction[pair, 0]) ** 2)
+    scaled = own * bound * bound
+    return scaled if kind.elliptic else 2.0 * scaled * (1.0 + friction * friction)
 
 
 def _look(s: Sweeps, code: RowCode) -> None:
@@ -208,9 +194,11 @@ def _look(s: Sweeps, code: RowCode) -> None:
         apart, margin = sub(centers[1], centers[0]), code.number("margin")
         if kind.kinds[0] == "plane":
             normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
-            where(recorder, "near", dot(apart, normal), code.number("b radius") + margin, lambda: _touch(code, kind))
+            where(
+                recorder, "near", dot(apart, normal), _own(code, "b radius", 1)[0] + margin, lambda: _touch(code, kind)
+            )
             return
-        reach = code.number("a radius") + code.number("b radius") + margin
+        reach = _own(code, "a radius", 1)[0] + _own(code, "b radius", 1)[0] + margin
         where(recorder, "near", dot(apart, apart), reach * reach, lambda: _touch(code, kind))
 
     where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
@@ -227,7 +215,7 @@ def _center(code: RowCode, word: str, name: str) -> Vector:
 def _solid(code: RowCode, word: str, name: str) -> Solid:
     flat = code.array(word, 12)
     rotation = [flat[3 * i : 3 * i + 3] for i in range(1, 4)]
-    solid = Solid(flat[:3], rotation, code.numbers(f"{word} size"))
+    solid = Solid(flat[:3], rotation, _own(code, f"{word} size", 3))
 
     def read(index: Value) -> Value:
         return code.recorder.read("shape_numbers", 0, index)
@@ -262,16 +250,18 @@ def _record(
     """All that the force of a contact is made of."""
     sign = code.number("sign")
     axes = [scale(sign, axis) for axis in (normal, *tangents(normal, along))]
-    solimp, bound = code.numbers("solimp"), code.number("bound")
+    solimp = [*_own(code, "solimp", 5)[:4], code.numbers("solimp")[4]]
+    friction = _own(code, "friction", 5)
+    bound = friction[0] * code.number("per ratio")
+    weight = _weight(code, kind, friction[0], bound)
     off = distance - code.number("force margin")
     hard = impedance(solimp, kind.power, off)
-    spring, damper = reference(code.numbers("solref"), solimp[1], code.read("dt"), safe=kind.safe)
+    spring, damper = reference(_own(code, "solref", 2), solimp[1], code.read("dt"), safe=kind.safe)
     sliding = damper
     if kind.own_sliding:
         _, sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"), safe=kind.safe)
     first = bound if kind.elliptic else 1.0
-    stiffness = trace.select(off, 0.0, hard / ((1.0 - hard) * code.number("weight")), 0.0)
-    friction = code.numbers("friction") if kind.dimension > 1 else []
+    stiffness = trace.select(off, 0.0, trace.minimum(hard / ((1.0 - hard) * weight), code.number("hardest")), 0.0)
     return [
         *point,
         *(x for axis in axes for x in axis),
@@ -283,7 +273,8 @@ def _record(
         damper,
         sliding,
         first,
-        *friction,
+        *friction[: kind.dimension - 1],
+        *([trace.minimum(hardest(weight), code.number("hardest")), *code.numbers("lively")] if kind.lively else []),
     ]
 
 
@@ -311,7 +302,10 @@ def _keep_deepest(code: RowCode, kind: LookKind, distance: Value, record: list[V
             )
 
         recorder.count("shallowest", room, look, uniform=True)
+        own = code.read("own lost") + 1.0
+        code.write("own lost", [own])
         code.write("lost", [code.read("lost") + 1.0])
+        code.write("wanted", [trace.maximum(code.read("wanted"), room + own)])
         at = recorder.read(found, 0) * width
         where(recorder, "deeper", distance, recorder.read(found, 1), lambda: recorder.write("contacts", record, 0, at))
 

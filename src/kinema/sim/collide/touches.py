@@ -19,8 +19,8 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .pairs import PAIRS
 
-MOST = 64
-"""Contacts to a set at most."""
+N_LIVELY = 4
+"""Numbers that surfaces leave which bounce or stick, where the residual goes later: see `constrain/surfaces.py`."""
 
 
 class Layout:
@@ -36,7 +36,7 @@ class Layout:
         self.dimension = dimension
         self.residual = self.SCALE + dimension
         self.change = self.residual + dimension
-        self.width = self.change + dimension
+        self.width = self.residual + max(2 * dimension, N_LIVELY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,8 @@ class SetKind:
     dimension: int
     elliptic: bool
     on_world: bool
+    lively: bool
+    """Whether anything bounces, or sticks better than it slides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,8 @@ class PlannedSet:
     pairs: list[int]
     n_points: int
     """That the pairs can make."""
-
-    @property
-    def capacity(self) -> int:
-        """That there is room for."""
-        return min(self.n_points, MOST)
+    capacity: int
+    """That there is room for."""
 
 
 def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[PlannedSet]:
@@ -73,15 +72,18 @@ def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[Pl
         between = sorted(int(geoms.frame_idx[x[number]]) for x in (pairs.geom_a, pairs.geom_b))
         if own.issuperset(between) and kinds_of(model, number) in PAIRS:
             grouped.setdefault((between[0], between[1], int(pairs.dimension[number])), []).append(number)
-    return [
-        PlannedSet(
-            (first, second),
-            SetKind(dimension, model.options.elliptic and dimension > 1, first == WORLD),
-            chosen,
-            sum(PAIRS[kinds_of(model, p)].most for p in chosen),
-        )
-        for (first, second, dimension), chosen in sorted(grouped.items())
-    ]
+    sets = []
+    for (first, second, dimension), chosen in sorted(grouped.items()):
+        lively = bool(pairs.restitution[chosen].any() or (pairs.stick[chosen] > 1.0).any())
+        kind = SetKind(dimension, model.options.elliptic and dimension > 1, first == WORLD, lively)
+        n_points = sum(PAIRS[kinds_of(model, p)].most for p in chosen)
+        sets.append(PlannedSet((first, second), kind, chosen, n_points, min(n_points, pairs.room)))
+    return sets
+
+
+def may_lose_contacts(model: Model) -> bool:
+    """Whether the pairs can make more points between two frames than there is room for."""
+    return any(plan.capacity < plan.n_points for plan in planned_sets(model))
 
 
 def kinds_of(model: Model, pair: int) -> tuple[str, str]:
@@ -106,11 +108,20 @@ class TouchSet:
     """Whether the frames are near enough to look closer."""
     wrench: Place
     """What its contacts do together to the second frame, about the origin."""
+    lost: Place
+    """How many contacts there was no room for."""
+    held: Place | None = None
+    """Of each contact what it keeps where friction is to hold without slip (`n_held`)."""
 
     @property
     def kind(self) -> SetKind:
         """What decides which code it runs."""
         return self.plan.kind
+
+
+def n_held(kind: SetKind) -> int:
+    """Numbers that a contact keeps whose friction is to hold: its normal force, the bounds of friction, and that."""
+    return 2 * kind.dimension - 1
 
 
 class Touches:
@@ -119,11 +130,14 @@ class Touches:
     def __init__(self, s: Sweeps) -> None:
         self.s = s
         self.lost = s.take(1)
-        """How many contacts there was no room for."""
+        """How many contacts there was no room for, in all sets."""
+        self.wanted = s.take(1)
+        """How many a set would have had of which some were lost, the most of all; 0 where none were."""
         self.sets: list[TouchSet] = []
         for plan in planned_sets(s.model, [node.index for node in s.nodes]):
             room = plan.capacity * Layout(plan.kind.dimension).width
-            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(6)))
+            held = s.take(plan.capacity * n_held(plan.kind)) if s.settings.noslip_iterations else None
+            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(6), s.take(1), held))
 
     def taken_along(self) -> Touches:
         """The same contacts in memory of a team's own."""
@@ -144,7 +158,7 @@ class Touches:
 
         with self.s.staying():
             self.s.loop("contacts, taken along", rows, body)
-        copy.lost = self.lost
+        copy.lost, copy.wanted = self.lost, self.wanted
         return copy
 
     def number(self, *, between_frames: bool = False) -> Value:
@@ -162,8 +176,10 @@ class Touches:
 
     def row(self, touch: TouchSet, more: Mapping[str, Place] | None = None) -> PartRow:
         """A row of a set, whose code knows its frames as `a ` and `b `."""
-        places = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "wrench": touch.wrench}
-        places |= more or {}
+        own = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost}
+        own["wrench"] = touch.wrench
+        own |= {} if touch.held is None else {"held": touch.held}
+        places = {**own, **(more or {})}
         targets = {"a ": frame_ref(touch.plan.frames[0]), "b ": frame_ref(touch.plan.frames[1])}
         return self.s.row(touch.kind, targets, places, {})
 

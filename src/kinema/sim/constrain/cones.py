@@ -82,12 +82,12 @@ def _zone(residual: Sequence[Value], stiffness: Value, bound: Value) -> _Zone:
 def _cone(residual: Sequence[Value], stiffness: Value, bound: Value) -> Push:
     zone = _zone(residual, stiffness, bound)
     sliding = zone.soft * zone.above
-    unit = [1.0, *(-bound * zone.inverse * x for x in residual[1:])]
+    outward = [0.0, *(zone.inverse * x for x in residual[1:])]
+    unit = [1.0, *(-bound * x for x in outward[1:])]
     across = -bound * zone.inverse * sliding
-    turned = zone.inverse * zone.inverse * across
 
-    def chosen(sticking: Value, moving: Value) -> Value:
-        return zone.pushes * trace.select(0.5, zone.sticks, sticking, moving)
+    def chosen(sticking: Value, moving: Value) -> Value:  # where nothing slides, numbers of sliding may be none
+        return trace.select(0.5, zone.pushes, trace.select(0.5, zone.sticks, sticking, moving), 0.0)
 
     slope = [chosen(stiffness * x, sliding * u) for x, u in zip(residual, unit, strict=True)]
     curve: list[list[Value]] = []
@@ -96,7 +96,7 @@ def _cone(residual: Sequence[Value], stiffness: Value, bound: Value) -> Push:
         for j, b in enumerate(unit[: i + 1]):
             moving = zone.soft * a * b
             if j > 0:
-                moving = moving - turned * residual[i] * residual[j] + (across if i == j else 0.0)
+                moving = moving + across * ((1.0 if i == j else 0.0) - outward[i] * outward[j])
             row.append(chosen(stiffness if i == j else 0.0, moving))
         curve.append(row)
     return Push(slope, curve)
@@ -121,7 +121,7 @@ def along(
     bent = bound * zone.inverse * sliding * (dot(moved, moved) - outward * outward)
     slope = trace.select(0.5, zone.sticks, stiffness * dot(residual, change), sliding * steeper)
     curve = trace.select(0.5, zone.sticks, stiffness * dot(change, change), zone.soft * steeper * steeper - bent)
-    return zone.pushes * slope, zone.pushes * curve
+    return trace.select(0.5, zone.pushes, slope, 0.0), trace.select(0.5, zone.pushes, curve, 0.0)
 
 
 def cost(residual: Sequence[Value], stiffness: Value, bound: Value, *, elliptic: bool) -> Value:
@@ -131,7 +131,8 @@ def cost(residual: Sequence[Value], stiffness: Value, bound: Value, *, elliptic:
         return 0.5 * dot(slope, residual)
     zone = _zone(residual, stiffness, bound)
     sliding = zone.soft * zone.above * zone.above
-    return 0.5 * zone.pushes * trace.select(0.5, zone.sticks, stiffness * dot(residual, residual), sliding)
+    found = trace.select(0.5, zone.sticks, stiffness * dot(residual, residual), sliding)
+    return trace.select(0.5, zone.pushes, 0.5 * found, 0.0)
 
 
 def differs(

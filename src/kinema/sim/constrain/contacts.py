@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
@@ -21,7 +22,8 @@ from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref
-from .cones import along, cost, differs, push
+from .cones import cost
+from .laws import Law
 from .levers import (
     N_STIFFNESS,
     about_origin,
@@ -33,6 +35,7 @@ from .levers import (
     stiffness_of_set,
     twist_of,
 )
+from .surfaces import enliven
 
 OfContact = Callable[[Contact, SetKind, RowCode], list[Value]]
 """Numbers that are added up over contacts."""
@@ -64,6 +67,7 @@ class Contacts:
         self.s = s
         self.touches = touches
         self.axes = axes
+        self.law = Law()
 
     # ------------------------------------------------------------------------------------------- motion to contacts
 
@@ -88,10 +92,14 @@ class Contacts:
             speed, gained = between(velocity, kind), between(free, kind)
 
             def one(contact: Contact) -> None:
+                bounce = enliven(contact, kind, speed, code) if kind.lively else None
                 damping = [*contact.read(Layout.DAMPING), *contact.read(Layout.SLIDING) * (kind.dimension - 1)]
-                pairs = zip(seen_by(contact, gained), seen_by(contact, speed), damping, strict=True)
-                first, *rest = [a + d * v for a, v, d in pairs]
-                contact.write(contact.layout.residual, [first + contact.read(Layout.BACK)[0], *rest])
+                free = seen_by(contact, gained)
+                first, *rest = [a + d * v for a, v, d in zip(free, seen_by(contact, speed), damping, strict=True)]
+                first = first + contact.read(Layout.BACK)[0]
+                if bounce is not None:
+                    first = trace.minimum(first, free[0] - contact.read(Layout.SCALE)[0] * bounce)
+                contact.write(contact.layout.residual, [first, *rest])
 
             each_contact(code, kind.dimension, one)
 
@@ -130,10 +138,9 @@ class Contacts:
         """Add the slope and the curvature of the cost along the direction."""
 
         def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
-            stiffness, bound = contact.law
             change = contact.change
             moved = [x + code.read("length") * v for x, v in zip(contact.residual, change, strict=True)]
-            return list(along(moved, change, stiffness, bound, elliptic=kind.elliptic))
+            return list(self.law.along(contact, kind, moved, change))
 
         self._total("slopes of contacts", one, total, 2, {"length": length})
 
@@ -143,7 +150,7 @@ class Contacts:
         def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
             before = contact.residual
             after = [x + code.read("length") * v for x, v in zip(before, contact.change, strict=True)]
-            return [differs(before, after, *contact.law, elliptic=kind.elliptic)]
+            return [self.law.differs(contact, kind, before, after)]
 
         self._total("contacts that change", one, total, 1, {"length": length})
 
@@ -188,8 +195,7 @@ class Contacts:
             code.recorder.write(sums, [0.0] * 6)
 
             def one(contact: Contact) -> None:
-                stiffness, bound = contact.law
-                slope = push(contact.residual, stiffness, bound, elliptic=kind.elliptic).slope
+                slope = self.law.push(contact, kind, contact.residual).slope
                 for i, own in enumerate(zip(*levers_of(contact), strict=True)):
                     code.recorder.write(sums, [code.recorder.read(sums, i) - dot(slope, own)], i)
 
@@ -223,7 +229,7 @@ class Contacts:
         on_world = [self.touches.row(x) for x in self.touches.sets if x.kind.on_world]
 
         def body(code: RowCode, kind: SetKind) -> None:
-            stiff.add(frame_ref("b "), read_all(code, stiffness_of_set(code, kind)))
+            stiff.add(frame_ref("b "), read_all(code, stiffness_of_set(code, kind, self.law)))
 
         self.touches.each("stiffness of contacts with the world", body, on_world)
         carried = s.inward("stiffness carried", lambda node: stiff[node.here], lambda _, total: total)
@@ -272,7 +278,7 @@ class Contacts:
             rows.append(replace(row, inside={"dofs": inside}))
 
         def body(code: RowCode, kind: SetKind) -> None:
-            made = stiffness_of_set(code, kind)
+            made = stiffness_of_set(code, kind, self.law)
 
             def of_dof(inner: RowCode) -> None:
                 axis = twist_of(inner.array("axis", 6))

@@ -41,6 +41,11 @@ def impedance(solimp: Sequence[Value], power: int, off: Value) -> Value:
     return first + y * (last - first)
 
 
+def hardest(weight: Value) -> Value:
+    """The stiffness of what is as hard as can be."""
+    return MOST / ((1.0 - MOST) * weight)
+
+
 def sound(solref: Sequence[float]) -> Sequence[float]:
     """Both numbers positive, or neither: what mixes the two forms is MuJoCo's default instead, as it is there."""
     first, second = solref

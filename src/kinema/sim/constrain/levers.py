@@ -12,7 +12,7 @@ from ..rigid.rnea import Wrench
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import add, cross, dot, rotate, scale, sub
 from ..sweeps.tree import frame_ref
-from .cones import push
+from .laws import Law
 
 N_STIFFNESS = 21
 """Of a symmetric matrix of six rows: the lower half, by rows."""
@@ -58,13 +58,13 @@ def seen_by(contact: Contact, moving: Twist) -> list[Value]:
     ]
 
 
-def stiffness_of_set(code: RowCode, kind: SetKind) -> str:
+def stiffness_of_set(code: RowCode, kind: SetKind, law: Law) -> str:
     """The stiffness of all contacts of a set against a motion of one frame: a local array."""
     sums = code.recorder.local(N_STIFFNESS)
     code.recorder.write(sums, [0.0] * N_STIFFNESS)
 
     def one(contact: Contact) -> None:
-        curve = push(contact.residual, *contact.law, elliptic=kind.elliptic).curve
+        curve = law.push(contact, kind, contact.residual).curve
         levers, n = levers_of(contact), kind.dimension
         full = [[curve[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
         pulled = [[dot(row, [lever[k] for lever in levers]) for k in range(6)] for row in full]

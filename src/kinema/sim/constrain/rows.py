@@ -113,6 +113,10 @@ class BlockKind:
     """What of it differs between environments."""
     patient: bool
     """Whether it comes back from afar no faster than `FASTEST`."""
+    held: bool
+    """Whether it pushes as it did, unless it is friction: that is a spring about what it did."""
+    hopes: bool
+    """Whether friction gives way as if it would hold."""
 
 
 OF_ROWS = ("position", "speed", "wanted", "stiffness", "residual", "change", "force")
@@ -126,6 +130,10 @@ class Rows:
     def __init__(self, s: Sweeps, blocks: Sequence[Block], places: list[dict[str, Place]] | None = None) -> None:
         self.s = s
         self.blocks = blocks
+        self.held = False
+        """Whether all but friction pushes as it did (`solve/noslip.py`)."""
+        self.hopes = False
+        """Whether steps are taken as if all friction would hold, also where it cannot yet."""
         self.places: list[dict[str, Place]] = places or []
         for block in blocks[len(self.places) :]:
             own = {name: s.take(block.n_rows) for name in OF_ROWS}
@@ -157,6 +165,8 @@ class Rows:
                 sprung=block.spring[0] > 0.0,
                 own=tuple(sorted(own)),
                 patient=patient,
+                held=self.held,
+                hopes=self.hopes,
             )
             numbers = {
                 "weights": list(block.weights),
@@ -320,15 +330,18 @@ def _slopes(code: RowCode) -> None:
 def pushes(code: RowCode, residuals: Sequence[Value]) -> list[tuple[Value, Value]]:
     """Of each row of a block its force, and how much that falls as the residual grows."""
     kind: BlockKind = code.kind  # type: ignore[assignment]
+    kept: list[Value] = code.array("kept", kind.n_rows) if kind.held else [0.0] * kind.n_rows
+    if kind.held and kind.law is not Law.FRICTION:
+        return [(force, 0.0) for force in kept]
     result: list[tuple[Value, Value]] = []
-    for x, d in zip(residuals, code.array("stiffness", kind.n_rows), strict=True):
-        force: Value = -(d * x)
+    for x, d, before in zip(residuals, code.array("stiffness", kind.n_rows), kept, strict=True):
+        force: Value = before - d * x
         slope: Value = d
         if kind.law is Law.LIMIT:
             force, slope = trace.select(x, 0.0, force, 0.0), trace.select(x, 0.0, d, 0.0)
         elif kind.law is Law.FRICTION:
             (bound,) = _numbers(code, "bound", 1)
-            slope = trace.select(trace.absolute(force), bound, d, 0.0)
+            slope = d if kind.hopes else trace.select(trace.absolute(force), bound, d, 0.0)
             force = trace.clamp(force, -bound, bound)
         result.append((force, slope))
     return result

@@ -8,7 +8,7 @@ from kinema.trace import SCRATCH, RowCode, Value
 
 from ..arrays import Owner
 from ..collide.touches import Contact, Layout, SetKind, each_contact, planned_sets
-from ..constrain.cones import push
+from ..constrain.laws import Law
 from ..constrain.levers import levers_of
 from ..rigid.kinematics import origin_of
 from ..step import Step
@@ -29,6 +29,7 @@ def contacts(now: Step) -> None:
     s, touches, _ = now.s, now.touches, now.constraint_force
     if touches is None:
         return
+    law = Law() if now.contacts is None else now.contacts.law
     origin = s.take_fixed(3)
     s.recorder.write(SCRATCH, origin_of(s), origin.row)
     rows, first = [], 0
@@ -51,7 +52,7 @@ def contacts(now: Step) -> None:
         def one(contact: Contact) -> None:
             pair = contact.read(Layout.PAIR)[0]
             sign = trace.select(pair, 0.0, -1.0, 1.0)
-            slope = push(contact.residual, *contact.law, elliptic=kind.elliptic).slope
+            slope = law.push(contact, kind, contact.residual).slope
             force = [-dot(slope, own) for own in list(zip(*levers_of(contact), strict=True))[3:]]
             for name, values in (
                 ("active", [1.0]),

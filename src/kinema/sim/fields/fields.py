@@ -217,6 +217,10 @@ class Fields:
         """What the rows of constraints are: `kinds`, `laws` and `names`, in the order of `constraints.jac`."""
         return rows_info(self._engine.model, self._engine.settings)
 
+    def forget(self) -> None:
+        """Compile everything anew when it is asked for again: what it is computed from has another form."""
+        self._groups.clear()
+
     def jacobian(self, link: int) -> Quantity:
         """Velocity of a link's origin by each joint velocity, (6, n_dofs, n_envs): linear, then angular rows."""
         engine = self._engine

@@ -17,6 +17,7 @@ from ..rigid.rnea import Wrench, joint_forces
 from ..sense.kinds import sense
 from ..settings import Control
 from ..sweeps.cords import Pull
+from ..sweeps.factors import factorised
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     ZERO,
@@ -194,7 +195,7 @@ def mass(now: Situation) -> None:
     """The joint-space inertia and its factors."""
     matrix = now.mass
     matrix.store("mass_mat")
-    matrix.factorised().store("mass_mat_L", "mass_mat_D_inv")
+    factorised(matrix).store("mass_mat_L", "mass_mat_D_inv")
     now.s.each_frame("awake", lambda node: now.s.write("mass_mat_mask", node, [1.0] * len(node.dofs)))
 
 

@@ -74,9 +74,10 @@ class Engine:
         self.is_rolled = wants_rolling(model, settings, emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if team is None:
-            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a))
+            alike = not (settings.noslip_iterations or (model.actuators.link_idx >= 0).any())  # else nobody has tried
+            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a)) and alike
         if roles is None:
-            alone = device.is_cpu or self.is_rolled or settings.contacts or team
+            alone = device.is_cpu or self.is_rolled or settings.contacts or settings.freezes or team
             roles = 1 if alone else best_roles(grow(model))
         if roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
@@ -127,6 +128,15 @@ class Engine:
         """An array of the state, of the commands or of the parameters, to be read or written."""
         self.touch()
         return self._arenas[name].field(name)
+
+    def make_room(self, contacts: int) -> None:
+        """Room for so many contacts between any two frames from now on; programs are compiled anew."""
+        with self._compiling:
+            self.model.pairs.room = contacts
+            self._kernels.clear()
+            self._launches.clear()
+            self.fields.forget()
+            self.touch()
 
     def set_control(self, modes: Sequence[Control] | np.ndarray | None) -> None:
         """What commands mean from now on: one mode for each degree of freedom, or (dofs, environments) of them.

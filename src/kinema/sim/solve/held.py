@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kinema.trace import SCRATCH, Value
+from kinema.trace import Value
 
+from ..collide.counting import count_contacts
 from ..collide.touches import Touches
 from ..constrain.contacts import Axes, Contacts
 from ..constrain.kinds import ConstraintKind, kinds_and_blocks
 from ..constrain.rows import Block, Known, Rows
+from ..sweeps.factors import Factors
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import sum_of
-from ..sweeps.matrix import Factors, TreeMatrix
+from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
 from .methods import METHODS
 from .newton import Newton
@@ -84,10 +86,8 @@ def hold(
     held = Held(s.quantity("constraint forces"))
     s.each_frame("no constraint forces", lambda node: held.force.put(node.here, [0.0] * len(node.dofs)))
     found = None if touches is None else touches.number()
-    if touches is not None and found is not None and s.keeps("n_contacts"):
-        s.write("n_contacts", None, [found])
-        s.write("n_lost_contacts", None, [s.recorder.read(SCRATCH, touches.lost.row)])
-        s.write("n_iterations", None, [0.0])
+    if touches is not None and found is not None:
+        count_contacts(s, touches, found)
 
     def solve() -> Ready:  # what is computed in here is known elsewhere only where it is always computed
         start = ready()

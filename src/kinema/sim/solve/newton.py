@@ -16,12 +16,14 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..constrain.contacts import Contacts
 from ..constrain.rows import BlockKind, Rows, pushes
+from ..sweeps.factors import Factors, factorised
 from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot, sum_of
-from ..sweeps.matrix import Factors, TreeMatrix
+from ..sweeps.matrix import TreeMatrix
 from ..sweeps.patterns import coupled
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
+from .noslip import TRIALS, may_slip, stop_slipping
 
 NEAR = 1e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
@@ -74,6 +76,8 @@ class Newton:
         if s.keeps("push"):
             s.each_frame("to begin with next time", lambda node: s.write("push", node, self.x[node.here]))
             s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
+        if s.settings.noslip_iterations and may_slip(rows, contacts):
+            stop_slipping(s, rows, contacts, self._look_downhill, self._step, self._far_off)
         return self._forces("constraint forces")
 
     def added(self, node: Node) -> list[Value]:
@@ -156,7 +160,7 @@ class Newton:
         recorder.write(SCRATCH, [recorder.read(SCRATCH, self.taken.row) + 1.0], self.taken.row)
         return 0.5, self._far_off() if changed is None else trace.select(0.5, changed, self._far_off(), 0.0)
 
-    def _far_off(self) -> Value:
+    def _far_off(self, tolerance: float = 0.0) -> Value:
         """1 unless the slope of the cost is nothing against the forces."""
 
         def squares(node: Node) -> tuple[Value, Value]:
@@ -165,7 +169,7 @@ class Newton:
             )
 
         left, forces = self.s.total("what is left", Forest.FRAMES, (0.0, 0.0), squares)
-        return trace.select(self.s.settings.tolerance**2 * forces, left, 1.0, 0.0)
+        return trace.select(max(self.s.settings.tolerance, tolerance) ** 2 * forces, left, 1.0, 0.0)
 
     # ------------------------------------------------------------------------------------------------- the direction
 
@@ -177,22 +181,22 @@ class Newton:
         matrix = self.mass.widened("inertia with constraints", wide)
         self.rows.add_stiffness(matrix)
         if contacts is None:
-            return matrix.factorised(self.factors).solve("direction", self.downhill)
+            return factorised(matrix, self.factors).solve("direction", self.downhill)
         contacts.add_stiffness_on_world(matrix)
         if not coupled_by_touch:
-            return matrix.factorised(self.factors).solve("direction", self.downhill)
+            return factorised(matrix, self.factors).solve("direction", self.downhill)
         along: OfDofs = s.quantity("direction")
         s.each_frame("no direction", lambda node: along.put(node.here, [0.0] * len(node.dofs)))
         touching = s.recorder.read(SCRATCH, self.between.row)
 
         def apart() -> None:
-            found = matrix.seen(self.pattern).factorised(self.factors).solve("direction, apart", self.downhill)
+            found = factorised(matrix.seen(self.pattern), self.factors).solve("direction, apart", self.downhill)
             s.each_frame("direction, apart, found", lambda node: along.put(node.here, found[node.here]))
 
         def together() -> None:
             with s.staying():
                 contacts.add_stiffness_between(matrix)
-                found = matrix.factorised(self.factors).solve("direction, together", self.downhill)
+                found = factorised(matrix, self.factors).solve("direction, together", self.downhill)
                 s.each_frame("direction, together, found", lambda node: along.put(node.here, found[node.here]))
 
         s.where("branches are apart", trace.select(touching, 0.5, 1.0, 0.0), apart)
@@ -210,6 +214,7 @@ class Newton:
             return tuple(dot(along[node.here], x[node.here]) for x in others)  # type: ignore[return-value]
 
         linear, square, start = s.total("the search", Forest.FRAMES, (0.0, 0.0, 0.0), products)
+        linear = -start if self.rows.held else linear
         near = NEAR * trace.absolute(start)
 
         def trial(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
@@ -224,7 +229,8 @@ class Newton:
             missing = trace.absolute(slope)
             return [trace.select(near, missing, inside, length), low, high], near, missing
 
-        length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], s.settings.ls_iterations)
+        most = max(s.settings.ls_iterations, TRIALS) if self.rows.held else s.settings.ls_iterations
+        length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], most)
         s.recorder.write(SCRATCH, [length], self.length.row)
 
     def _slopes(self) -> tuple[Value, Value]:
@@ -314,6 +320,10 @@ def _along_direction(code: RowCode) -> list[Value]:
     kind: BlockKind = code.kind  # type: ignore[assignment]
     slope: Value = 0.0
     curve: Value = 0.0
-    for (force, stiff), v in zip(pushes(code, _moved(code)), code.array("change", kind.n_rows), strict=True):
-        slope, curve = slope - force * v, curve + stiff * (v * v)
+    before: list[Value] = [0.0] * kind.n_rows
+    if kind.held:  # by how much it differs from where it starts
+        before = [force for force, _ in pushes(code, code.array("residual", kind.n_rows))]
+    found = zip(pushes(code, _moved(code)), before, code.array("change", kind.n_rows), strict=True)
+    for (force, stiff), old, v in found:
+        slope, curve = slope - (force - old) * v, curve + stiff * (v * v)
     return [slope, curve]

@@ -1,0 +1,130 @@
+"""What a scene does when something goes wrong: numbers that are none, and more contacts than there is room for."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from kinema.foundation import Diagnostics, KinemaError
+
+from .arguments import whole
+from .contacts import contacts_of
+from .running import Running
+
+ON_ERROR = ("flag", "freeze", "reset")
+"""What may be done with an environment that is no longer made of numbers."""
+ROOM = 64
+"""Contacts between any two bodies, where nobody asks for more or fewer."""
+LOOK_EVERY = 64
+"""How many calls of `step` go by on a GPU before it is asked whether contacts were lost: looking makes it wait."""
+
+
+class Health:
+    """The part of a scene that watches over its environments."""
+
+    diagnostics: Diagnostics
+    on_error: str
+    _running: Running | None
+    _max_contacts: int
+    _calls: int = 0
+
+    @property
+    def running(self) -> Running:
+        """What there is once the scene is built."""
+        raise NotImplementedError
+
+    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None, *, grow: bool = False) -> None:
+        """Back to the start."""
+        raise NotImplementedError
+
+    @property
+    def max_contacts(self) -> int:
+        """For how many contacts between any two bodies there is room, at most.
+
+        It may be changed at any time; the programs are compiled anew when they are next needed. Of more contacts than
+        that the deepest are kept, and `get_overflow_envs_mask` tells where.
+        """
+        return self._max_contacts
+
+    @max_contacts.setter
+    def max_contacts(self, count: int) -> None:
+        self._max_contacts = whole(count, "max_contacts", "contact")
+        if self._running is not None and self._running.model.pairs.room != self._max_contacts:
+            self._running.engine.make_room(self._max_contacts)
+
+    def get_error_envs_mask(self) -> np.ndarray:
+        """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
+        return (self.running.memory.all("error") != 0.0).any(axis=0)
+
+    def get_overflow_envs_mask(self) -> np.ndarray:
+        """Which environments had more contacts than there is room for, since their last reset, (n_envs,)."""
+        return self._marks("most_wanted") > 0.0
+
+    def get_most_contacts(self) -> np.ndarray:
+        """The most contacts at once since the last reset, those that there was no room for included, (n_envs,)."""
+        return self._marks("most_contacts").astype(np.int64)
+
+    def get_wanted_contacts(self) -> np.ndarray:
+        """The `max_contacts` that would have been enough since the last reset; 0 where there was room, (n_envs,)."""
+        return self._marks("most_wanted").astype(np.int64)
+
+    def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
+        """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
+
+        For a: `geom_a`, `link_a` (-1 for the world), `force_a` [N]; of both `position`, `normal` (to b), `penetration`.
+        """
+        self._note_overflow()
+        return contacts_of(self.running, envs_idx)
+
+    def get_energy(self) -> tuple[np.ndarray, np.ndarray]:
+        """Kinetic and potential energy (weight, and springs in joints) of everything [J], (n_envs,) each."""
+        system = self.running.engine.fields.system
+        return np.array(system.kinetic_energy.numpy()), np.array(system.potential_energy.numpy())
+
+    def _marks(self, name: str) -> np.ndarray:
+        running = self.running
+        if not running.engine.settings.contacts:
+            raise KinemaError(
+                "nothing touches in this scene: it was made with contacts=False, or its file switches them off"
+            )
+        return np.array(running.memory.all(name)[0])
+
+    def _grow(self) -> None:
+        """Room for all contacts that there ever were."""
+        wanted = int(self.get_wanted_contacts().max(initial=0)) if self.running.engine.settings.contacts else 0
+        self.max_contacts = max(self.max_contacts, wanted)
+
+    def _before_steps(self) -> None:
+        """Reset what broke in the steps before, where that is asked for."""
+        if self.on_error == "reset":
+            broken = self.get_error_envs_mask()
+            if broken.any():
+                self.reset(envs_idx=broken)
+
+    def _after_steps(self) -> None:
+        """Say that contacts were lost, once; on a GPU not at once."""
+        running = self.running
+        if not running.may_lose_contacts:
+            return
+        self._calls += 1
+        if running.engine.device.is_cpu or self._calls % LOOK_EVERY == 0:
+            self._note_overflow()
+
+    def _note_overflow(self) -> None:
+        """Warn of contacts that were lost, with the number that would do."""
+        if not self.running.may_lose_contacts:
+            return
+        wanted = self._marks("most_wanted")
+        most = int(wanted.max(initial=0))
+        if most <= self.max_contacts or any(d.code == "scene.overflow" for d in self.diagnostics):
+            return
+        count = int(np.count_nonzero(wanted))
+        message = (
+            f"{count} of {len(wanted)} environments had more contacts between two bodies than there is room for "
+            f"({self.max_contacts}): the deepest are kept"
+        )
+        hint = f"Scene(max_contacts={most}) is room for all of them, and so is scene.reset(grow=True)"
+        self.diagnostics.warning("scene.overflow", message, hint=hint)
+        warnings.warn(f"{message}; {hint}", RuntimeWarning, stacklevel=4)

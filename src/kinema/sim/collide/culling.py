@@ -1,0 +1,64 @@
+"""Which frames are near enough to each other for their shapes to be looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinema import trace
+from kinema.trace import RowCode
+
+from ..arrays import UNLIMITED
+from ..rigid.kinematics import Pose
+from ..sweeps.loops import PartRow, Quantity
+from ..sweeps.maths import add, dot, rotate, sub
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import frame_ref
+from .touches import Touches, TouchSet
+
+
+def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
+    """Which frames are near each other, by spheres around all of their shapes."""
+    rows = []
+    for touch in touches.sets:
+        row = touches.row(touch)
+        numbers = {}
+        if is_culled(touch) and "geom_size" not in s.settings.per_env:
+            spheres = [_sphere_of(s, touch, frame) for frame in touch.plan.frames]
+            for word, (center, radius) in zip(("a ", "b "), spheres, strict=True):
+                numbers |= {f"{word}center": center, f"{word}radius": [min(radius, UNLIMITED)]}
+            numbers["margin"] = [float(max(s.model.pairs.margin[touch.plan.pairs]))]
+        rows.append(
+            PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
+        )
+
+    def body(code: RowCode) -> None:
+        code.write("count", [0.0])
+        code.write("own lost", [0.0])
+        how, on_world = code.kind  # type: ignore[misc]
+        if how == "always":
+            code.write("near", [1.0])
+            return
+        ends = []
+        for word in ("a ", "b "):
+            at, center = frames[frame_ref(word)], code.numbers(f"{word}center")
+            ends.append(add(at.position, center if on_world and word == "a " else rotate(at.rotation, center)))
+        apart = sub(ends[1], ends[0])
+        reach = code.number("a radius") + code.number("b radius") + code.number("margin")
+        code.write("near", [trace.select(dot(apart, apart), reach * reach, 1.0, 0.0)])
+
+    s.loop("frames that are near each other", rows, body)
+
+
+def is_culled(touch: TouchSet) -> bool:
+    """Whether it pays to look at the frames before their shapes."""
+    return len(touch.plan.pairs) > 2
+
+
+def _sphere_of(s: Sweeps, touch: TouchSet, frame: int) -> tuple[list[float], float]:
+    """A sphere around the shapes of a frame that a set speaks of."""
+    geoms, pairs = s.model.geoms, s.model.pairs
+    own = {int(g) for p in touch.plan.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
+    centers = {g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in own}
+    middle = np.mean(list(centers.values()), axis=0)
+    radius = max(float(geoms.radius[g]) + float(((centers[g] - middle) ** 2).sum() ** 0.5) for g in own)
+    return middle.tolist(), radius
