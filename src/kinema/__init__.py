@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kinema import plan as plan
     from kinema.check import check as check
     from kinema.description import Robot as Robot, World as World
     from kinema.foundation import (

@@ -20,7 +20,7 @@ from .arrays_for_tests import mjcf_settings, noting
 from .mujoco_checks import OF_LINKS, OF_MOTION, Check, Fields, states_of
 from .rolling import chain
 
-NONE = ("ties", "couplings", "contacts", "sensors")
+NONE = ("ties", "couplings", "contacts", "sensors", "rows", "rows against rows")
 """What chains have none of."""
 
 N_LINKS, N_STATES = 100, 7
@@ -34,7 +34,7 @@ def computed(engine: Engine) -> Fields:
     result: Fields = {}
     for space, infos in SPACES.items():
         for info in infos:
-            if info.group in GROUPS and space not in NONE:
+            if info.group in GROUPS and not {space, info.group} & {*NONE}:
                 values = getattr(getattr(engine.fields, space), info.name).numpy()
                 rows = np.moveaxis(values, values.shape.index(N_STATES), -1)
                 result[f"{info.group}.{info.name}"] = rows.reshape(-1, N_STATES)

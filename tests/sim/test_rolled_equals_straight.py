@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ SHORTER = {
     ("wonik_allegro", Integrator.RK4): 64,
 }
 """Robots that these integrators cannot step at 2 ms, as their servos or springs are too stiff: divisors of it."""
+LARGE = {"pal_talos", "unitree_g1", "agility_cassie", "mujoco_humanoid", "shadow_hand"}
 FASTEST = 1e3
 """Speeds beyond this are no robot's: it has blown up."""
 
@@ -89,9 +91,19 @@ def stepped(model: Model, drive: Drive, integrator: Integrator, emission: str, d
     return q, v
 
 
+def cases() -> list[Any]:
+    """Each robot with each integrator; those that take long with all of them only as a benchmark."""
+    found = []
+    for file in FILES:
+        for integrator in Integrator:
+            long = file.parent.name in LARGE and integrator is not Integrator.IMPLICIT
+            marks = [pytest.mark.benchmark] if long else []
+            found.append(pytest.param(file, integrator, id=f"{asset_id(file)}-{integrator.value}", marks=marks))
+    return found
+
+
 @pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
-@pytest.mark.parametrize("integrator", Integrator, ids=lambda i: i.value)
-@pytest.mark.parametrize("file", FILES, ids=asset_id)
+@pytest.mark.parametrize(("file", "integrator"), cases())
 def test_the_same_motion(file: Path, integrator: Integrator, drive: Drive) -> None:
     """A hundred steps in double precision, to 1e-12 of the largest number of each environment."""
     model = model_of(file)

@@ -126,8 +126,21 @@ SHORTER = {
 """Stiff servos that need an implicit step at the file's own: what its step is divided by for the others."""
 
 
-@robot
-@pytest.mark.parametrize("integrator", list(Integrator), ids=lambda i: i.value)
+LARGE = {"talos_position.xml", "g1_mjx.xml", "cassie.xml"}
+"""Robots that take long with every integrator: all of them only as a benchmark."""
+
+
+def trajectories() -> list[Any]:
+    """Each robot with each integrator."""
+    found = []
+    for file in ROBOTS:
+        for integrator in Integrator:
+            marks = [pytest.mark.benchmark] if file.name in LARGE and integrator is not Integrator.IMPLICIT else []
+            found.append(pytest.param(file, integrator, id=f"{asset_id(file)}-{integrator.value}", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("file", "integrator"), trajectories())
 def test_trajectory(file: Path, integrator: Integrator) -> None:
     """200 steps to 1e-6, of a length at which MuJoCo's own trajectory can be told from a neighbour's."""
     pair = pair_of(file)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code
+from kinema.backend.kernels import Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
 
@@ -134,17 +135,19 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu_code._driver.cache_clear()
 
 
-@pytest.mark.parametrize(("roles", "n_blocks"), [(1, 2), (2, 3)])
-def test_blocks_have_room_for_all_environments(roles: int, n_blocks: int) -> None:
-    """As many environments as threads, or one warp of them where threads have roles."""
+@pytest.mark.parametrize(("envs_per_block", "n_memory", "n_blocks"), [(64, 0, 2), (32, 0, 3), (4, 7, 20)])
+def test_blocks_have_room_for_all_environments(envs_per_block: int, n_memory: int, n_blocks: int) -> None:
+    """As many environments as threads, one warp of them where threads have roles, or as many as there are teams."""
     told: list[Any] = []
     kernel = Kernel.__new__(Kernel)
-    kernel.roles, kernel.n_scratch, kernel.lanes = roles, 0, 1
-    kernel._code = SimpleNamespace(record=lambda *a: told.append(a))
-    kernel._ints = kernel._floats = None
-    kernel._scratch = {0: np.zeros((1, 1))}
+    kernel.n_scratch, kernel.lanes, kernel._runs_per_step = 0, 1, 1
+    code: Any = SimpleNamespace(record=lambda *a: told.append(a) or (lambda: told.append("launched")))
+    piece = Piece(code, "", (None, None), 0, envs_per_block, n_memory=n_memory)
+    kernel._pieces = [piece]
+    kernel._scratch = {0: np.zeros((1, 96)), piece: np.zeros((96, n_memory))}
     arena = SimpleNamespace(data=None, n_envs=77, stride=96)
     arguments: Any = SimpleNamespace(state=arena, told=None, out=arena, uniform=arena, steps=4, advance=0)
-    kernel._on_gpu(arguments)
+    kernel._on_gpu(arguments)()
     assert told[0][0] == n_blocks
-    assert told[0][2] == (96, 4, 0, 77)
+    assert told[0][2] == (96, 1 if n_memory else 4, 0, 77)
+    assert told.count("launched") == (4 if n_memory else 1), "a team takes a launch for each step"

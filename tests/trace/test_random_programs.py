@@ -50,7 +50,7 @@ def test_the_interpreter_does_what_plain_python_does(tree: tuple[Any, ...], seed
     agree(interpreted(optimise(program), MEMORY, numbers, N_ENVS, STEPS), expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(tree=trees(), seed=seeds)
 def test_compiled_code_of_every_width_does_what_the_interpreter_does(tree: tuple[Any, ...], seed: int) -> None:
     """Over several steps, each told something else; between widths not one bit differs."""

@@ -22,6 +22,10 @@ _LOG, _LOG_SIZE = 5, 6
 _ROOM = 8192
 _SHARED, _REGISTERS, _CARVEOUT = 1, 4, 9
 """CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, NUM_REGS and PREFERRED_SHARED_MEMORY_CARVEOUT."""
+WARP = 32
+"""Threads of a block that is a warp, as that of a team is: there are as many as fit."""
+_ALL_REGISTERS = 65536
+"""Of a multiprocessor."""
 BLOCKS = 4
 """That a multiprocessor runs at a time if their 64 threads take all the registers they can."""
 _RESERVED, _OF_MULTIPROCESSOR = 1024, 228 * 1024
@@ -44,7 +48,7 @@ class GpuFunction:
         with warp_lock:
             self._context = ctypes.c_void_p(warp().get_device(device.name).context)
         self.handle = self._within(lambda: _loaded(code))  # the driver may assemble several at a time
-        self._within(lambda: _make_room(self.handle))
+        self._within(lambda: _make_room(self.handle, block_dim))
 
     def _within(self, do: Callable[[], Any]) -> Any:
         """Done in Warp's context: any other, or none, may be the thread's own."""
@@ -88,14 +92,15 @@ def _loaded(code: bytes) -> ctypes.c_void_p:
     return function
 
 
-def _make_room(function: ctypes.c_void_p) -> None:
+def _make_room(function: ctypes.c_void_p, block_dim: int) -> None:
     """Memory that the threads of a block share, for as many blocks as registers suffice for; the rest is cache.
 
     Left to itself the driver took so much for a humanoid that its registers spilled beside the cache: a fifth slower.
     """
     own = _attribute(function, _SHARED)
     if own:
-        percent = -(-100 * BLOCKS * (own + _RESERVED) // _OF_MULTIPROCESSOR)
+        blocks = BLOCKS if block_dim > WARP else _ALL_REGISTERS // (_attribute(function, _REGISTERS) * block_dim)
+        percent = -(-100 * blocks * (own + _RESERVED) // _OF_MULTIPROCESSOR)
         _call("cuFuncSetAttribute", function, _CARVEOUT, min(percent, 100))
 
 

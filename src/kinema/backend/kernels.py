@@ -32,16 +32,15 @@ from kinema.trace import (
 
 from .arrays import Arena
 from .devices import Device, numpy_type, warp
-from .gpu_code import BLOCKS, GpuFunction
+from .gpu_code import BLOCKS, WARP, GpuFunction
 from .host_code import compile_host
 from .processor import has_fused_multiply_add, n_threads
 
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
-WARP = 32
-TEAM, MOST_TEAMS = 32, 4
-"""Threads of a team, and teams to a block."""
+TEAM, MOST_TEAMS = WARP, 1
+"""Threads of a team, and teams to a block: more would wait for the last of them."""
 MOST_VALUES = 120
 """That fit into half the registers."""
 SHARED_BYTES = 48 * 1024
@@ -73,7 +72,7 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
+class Piece:
     """A launch of a GPU."""
 
     code: GpuFunction
@@ -138,10 +137,10 @@ class Kernel:
         with np.errstate(over="ignore"):  # beyond the largest number is infinite
             return self.device.array(ints), self.device.array(floats.astype(numpy_type(self._precision)))
 
-    def _plain(self, roles: Roles | None, n_envs: int, *, whole: bool) -> Callable[[Part, Mapping[str, Place]], _Piece]:
+    def _plain(self, roles: Roles | None, n_envs: int, *, whole: bool) -> Callable[[Part, Mapping[str, Place]], Piece]:
         """How what a thread does by itself is compiled for a GPU; all steps in one launch, if it is the `whole`."""
 
-        def make(part: Part, places: Mapping[str, Place]) -> _Piece:
+        def make(part: Part, places: Mapping[str, Place]) -> Piece:
             programs = self._parts(part.program, roles)
             target = Target(self._precision, gpu=True)
             source = emit_gpu(programs, places, target, self._runs_per_step if whole else 1)
@@ -149,18 +148,19 @@ class Kernel:
             code = GpuFunction(source, self.device, block_dim, self._n_blocks(programs, n_envs))
             tables = self._tables(part.program.tables())
             operations = sum(program.n_operations for program in programs)
-            return _Piece(code, source, tables, operations, block_dim // len(programs), len(programs))
+            return Piece(code, source, tables, operations, block_dim // len(programs), len(programs))
 
         return make
 
-    def _team(self, part: Part, places: Mapping[str, Place]) -> _Piece:
+    def _team(self, part: Part, places: Mapping[str, Place]) -> Piece:
         """What a team does."""
         own = replace(part, program=optimise(part.program))
-        room = _room(own, np.dtype(numpy_type(self._precision)).itemsize)
-        source = emit_team(own, places, Target(self._precision, gpu=True), room)
+        target = Target(self._precision, gpu=True)
+        room = _room(own, target.bytes)
+        source = emit_team(own, places, target, room)
         code = GpuFunction(source, self.device, TEAM * room.teams)
-        tables = self._tables(team_tables(own, TEAM))
-        return _Piece(code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1))
+        tables = self._tables(team_tables(own, target, TEAM))
+        return Piece(code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1))
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
@@ -228,7 +228,7 @@ class Kernel:
 
         return launch
 
-    def _launch(self, piece: _Piece, arguments: Arguments, told: Any, steps: int) -> Callable[[], None]:
+    def _launch(self, piece: Piece, arguments: Arguments, told: Any, steps: int) -> Callable[[], None]:
         """A launch of one piece."""
         state = arguments.state
         arrays = [state.data, told, arguments.out.data, arguments.uniform.data]
@@ -237,7 +237,7 @@ class Kernel:
         n_blocks = -(-state.n_envs // piece.envs_per_block)
         return piece.code.record(n_blocks, arrays, (state.stride, steps, arguments.advance, state.n_envs))
 
-    def _memory_of_teams(self, piece: _Piece, count: int) -> Any:
+    def _memory_of_teams(self, piece: Piece, count: int) -> Any:
         """What the teams of a piece work in: each in a row of its own."""
         if piece not in self._scratch or len(self._scratch[piece]) < count:
             self._earlier += [self._scratch[piece]] if piece in self._scratch else []

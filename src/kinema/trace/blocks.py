@@ -159,6 +159,9 @@ class Loop:
     """Of a loop in the code of rows: under which name these say which of its rows are theirs; else all are."""
     rounds: tuple[tuple[int, int, int], ...] = ()
     """Of a loop that a team shares: the case, the first row and the number of rows that run side by side, in order."""
+    guarded: bool = False
+    """Likewise: whether the last column says which rows are there at all. Rounds are filled up with rows that are not;
+    where nothing says so they do no harm."""
     sums: tuple[tuple[Slot, Slot], ...] = ()
     """Likewise: numbers that each thread adds to by itself, and what their sums are added to in the end."""
 

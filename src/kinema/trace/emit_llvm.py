@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .blocks import SCRATCH, Block, Count, If, Line, Loop, Place, Repeat, inner
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
-from .llvm_team import PASS, WAIT, LlvmTeam, Room, padded
+from .llvm_team import PASS, WAIT, LlvmTeam, Room, in_bytes, padded
 from .lowering import UNIFORM, Target
 from .parts import Part
 from .program import Program
@@ -68,7 +68,7 @@ def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
 def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Room) -> str:
     """One run of what a team does, as a kernel; its loops have their rounds."""
     text = LlvmTeam(places, target)
-    program = part.program
+    program = in_bytes(part.program, text.size)
     text.enter(program, text.allocate(program))
     for register in _REGISTERS:
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
@@ -95,9 +95,9 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
     return _module(text, head) + "!0 = !{}\n"
 
 
-def team_tables(part: Part, size: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+def team_tables(part: Part, target: Target, size: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """Its tables, and behind them what is copied before and after."""
-    ints, floats = part.program.tables()
+    ints, floats = in_bytes(part.program, target.bytes).tables()
     copied = padded(part.into, size) + padded(part.back, size)
     spare = [0] * WARP  # threads without a row read whatever comes behind
     return np.concatenate([ints, np.array([*copied, *spare], np.int32)]), floats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,10 +93,10 @@ class _Run:
         for own, total in loop.sums:
             self.put(total, self.get(total) + self.get(own), {})
 
-    def _rows(self, loop: Loop) -> range:
+    def _rows(self, loop: Loop) -> Sequence[int]:
         """Those of a loop that run: within the code of a row, its own."""
         if not loop.within:
-            return range(len(loop.ints))
+            return [first + i for _, first, count in loop.rounds for i in range(count)] or range(len(loop.ints))
         case, ints, _ = self.rows[-1]
         first, many = (int(ints[case.arrays[word + loop.within][1]]) for word in (FIRST, MANY))
         return range(first, first + many)

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat
+from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Team
 from .program import Program
 from .staying import Touched, touched
 
@@ -72,6 +72,7 @@ def _walk(program: Program, blocks: Blocks, moments: list[_Moment], bodies: list
         if isinstance(block, Line | Loop):
             moments.append(_Moment(touched(program, (block,)), set(_surely((block,))), conditions))
             continue
+        assert not isinstance(block, Team), "a team is not part of another"
         first, decides = len(moments), _Moment(touched(program, (_condition(block),)), set(), conditions)
         moments.append(decides)
         _walk(program, block.body, moments, bodies, conditions + (not isinstance(block, Repeat)))

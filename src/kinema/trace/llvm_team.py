@@ -7,15 +7,18 @@ by round. After each round, and around what a line stores, they wait for each ot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
-from .blocks import COMMON, FAR, SCRATCH, Line, Loop, Slot
+from .blocks import COMMON, FAR, SCRATCH, Block, Blocks, Case, Line, Loop, Slot
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
-from .program import COUNT_BITS, HALF, ROW_BITS, integers_of, is_narrow
+from .program import HALF, Program, integers_of, is_narrow
 
 WAIT, PASS = "llvm.nvvm.bar.warp.sync", "llvm.nvvm.shfl.sync.bfly.i32"
 """A meeting of the threads of a warp, and how they pass each other numbers."""
+MOST_TURNS = 8
+"""How often the kind of rows may change for each stretch of rounds to have a text of its own."""
 SHARED = "ptr addrspace(3)"
 """Pointers to memory that the threads of a block share."""
 _EVERY = (1 << WARP) - 1
@@ -47,6 +50,8 @@ class LlvmTeam(LlvmBlocks):
         """Where a thread belongs: its environment, its place there, the others of its team, and their memory."""
         self.room, size = room, room.size
         self.in_line = False
+        self.numbers: dict[int, str] = {}
+        """Where the constants of the rows are that the text is in, by columns."""
         self.starts: dict[tuple[int, int], str] = {}
         """Where arrays of the rows start that the text is in."""
         self.put("%first = mul i32 %ctaid, %ntid")
@@ -104,7 +109,7 @@ class LlvmTeam(LlvmBlocks):
     def _start(self, number: int, column: int, arena: str) -> None:
         if arena in (SCRATCH, FAR):
             kind, base = self._memory(arena)
-            whole = f"getelementptr {self.n}, {kind} {base}, i32 {self.columns[number, column]}"
+            whole = f"getelementptr i8, {kind} {base}, i32 {self.columns[number, column]}"
             self.starts[number, column] = self.set(whole)
 
     def _memory(self, arena: str) -> tuple[str, str]:
@@ -115,7 +120,7 @@ class LlvmTeam(LlvmBlocks):
         address = self.addresses.of(slot)
         if not address.arena and address.column is not None and address.column[0] in self.pitches:
             number, column = address.column
-            return self._at(self.pointer, self.n, f"%number{number}", str(column * self.pitches[number]))
+            return self._at(self.pointer, self.n, self.numbers[number], str(column * self.pitches[number]))
         if address.arena == COMMON:
             return f"{self.pointer} {self.below('%scratch_e', self.row_of(address, index))}"
         if address.arena not in (SCRATCH, FAR):
@@ -165,12 +170,12 @@ class LlvmTeam(LlvmBlocks):
             self.store(own, self.constant(0.0), {})
         self.pitches[number] = len(loop.ints)
         starts = [self._int("ints", f"{at + i}") for i in (1, 2)]
-        if len(loop.rounds) == 1:
-            kind, first, count = loop.rounds[0]
-            row = self.set(f"add i32 {first}, %lane")
-            self._round(loop, starts[1], row, (str(kind), str(first), str(count)), self._row(loop, starts[0], row))
+        together = [(kind, list(rounds)) for kind, rounds in groupby(loop.rounds, key=lambda x: x[0])]
+        if len(together) <= MOST_TURNS:
+            for kind, rounds in together:
+                self._rounds(loop, starts, rounds[0][1], len(rounds), loop.cases[kind])
         else:
-            self._rounds(loop, starts)
+            self._rounds(loop, starts, 0, len(loop.rounds), None)
         for own, total in loop.sums:
             self._add_up(own, total)
 
@@ -191,68 +196,64 @@ class LlvmTeam(LlvmBlocks):
             halves += [self.set(f"and i32 {word}, {(1 << HALF) - 1}"), self.set(f"lshr i32 {word}, {HALF}")]
         return halves
 
-    def _rounds(self, loop: Loop, starts: Sequence[str]) -> None:
-        """Round by round; what the next one is to do is read meanwhile."""
-        table = self.set(f"add i32 {starts[0]}, {integers_of(loop).size}")
-
-        def word_of(turn: str) -> str:
-            return self._int("ints", self.set(f"add i32 {table}, {turn}"))
-
-        def row_of(word: str) -> str:
-            return self.set(f"add i32 {self.set(f'and i32 {word}, {(1 << ROW_BITS) - 1}')}, %lane")
-
-        begin = [word_of("0"), word_of("1")]
-        begin += self._row(loop, starts[0], row_of(begin[0]))
+    def _rounds(self, loop: Loop, starts: Sequence[str], first: int, count: int, case: Case | None) -> None:
+        """Some rounds, of one case or of any; what the next one is to do is read meanwhile."""
+        begin = self.set(f"add i32 {first}, %lane")
+        words = self._row(loop, starts[0], begin)
+        if count == 1:
+            self._round(loop, starts[1], begin, words, case)
+            return
         before, head, done = self.label, self.fresh("rounds"), self.fresh("done")
         self.put(f"br label %{head}")
         self.open(head)
-        names = [f"%{head}.{i}" for i in range(len(begin))]
-        place = len(self.lines)
-        self.lines += [""] * (len(begin) + 1)
-        turn = f"%{head}.i"
-        after = self.set(f"add i32 {turn}, 1")
-        word, following, *words = names
-        later = [following, word_of(self.set(f"add i32 {turn}, 2")), *self._row(loop, starts[0], row_of(following))]
-        self._round(loop, starts[1], row_of(word), self._unpacked(word), words)
-        more = self.set(f"icmp slt i32 {after}, {len(loop.rounds)}")
+        names = [f"%{head}.{i}" for i in range(len(words))]
+        row, place = f"%{head}.i", len(self.lines)
+        self.lines += [""] * (len(words) + 1)
+        after = self.set(f"add i32 {row}, {self.room.size}")
+        later = self._row(loop, starts[0], after)
+        self._round(loop, starts[1], row, names, case)
+        more = self.set(f"icmp slt i32 {after}, {first + count * self.room.size}")
         self.put(f"br i1 {more}, label %{head}, label %{done}")
-        self.lines[place] = f"  {turn} = phi i32 [ 0, %{before} ], [ {after}, %{self.label} ]"
-        for i, (name, first, last) in enumerate(zip(names, begin, later, strict=True)):
-            self.lines[place + 1 + i] = f"  {name} = phi i32 [ {first}, %{before} ], [ {last}, %{self.label} ]"
+        self.lines[place] = f"  {row} = phi i32 [ {begin}, %{before} ], [ {after}, %{self.label} ]"
+        for i, (name, one, last) in enumerate(zip(names, words, later, strict=True)):
+            self.lines[place + 1 + i] = f"  {name} = phi i32 [ {one}, %{before} ], [ {last}, %{self.label} ]"
         self.open(done)
 
-    def _unpacked(self, word: str) -> tuple[str, str, str]:
-        """The case, the first row and the number of rows of a round."""
-        first = self.set(f"and i32 {word}, {(1 << ROW_BITS) - 1}")
-        rest = self.set(f"lshr i32 {word}, {ROW_BITS}")
-        return self.set(f"lshr i32 {rest}, {COUNT_BITS}"), first, self.set(f"and i32 {rest}, {(1 << COUNT_BITS) - 1}")
-
-    def _round(self, loop: Loop, numbers: str, row: str, what: tuple[str, str, str], words: Sequence[str]) -> None:
+    def _round(self, loop: Loop, numbers: str, row: str, words: Sequence[str], case: Case | None) -> None:
         """Rows of one kind, one to a thread."""
-        number, (kind, _, count) = self.addresses.number_of(loop), what
+        number = self.addresses.number_of(loop)
         columns = self._columns(loop, words)
-        here = self.set(f"icmp slt i32 %lane, {count}")
         if loop.floats.shape[1]:
             index = self.set(f"add i32 {numbers}, {row}")
-            self.put(f"%number{number} = getelementptr {self.n}, {self.pointer} %floats, i32 {index}")
+            name = self.set(f"getelementptr {self.n}, {self.pointer} %floats, i32 {index}")
+            self.numbers[number] = name
         after = self.fresh("after")
-        labels = [self.fresh("case") for _ in loop.cases]
-        targets = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
-        self.put(f"switch i32 {kind}, label %{labels[-1]} [ {targets} ]" if targets else f"br label %{labels[-1]}")
-        for case, label in zip(loop.cases, labels, strict=True):
-            self.open(label)
+        if loop.guarded:
             body = self.fresh("body")
+            here = self.set(f"icmp ne i32 {columns[loop.ints.shape[1] - 1]}, 0")
             self.put(f"br i1 {here}, label %{body}, label %{after}")
             self.open(body)
-            for arena, column in case.arrays.values():
-                self.columns[number, column] = columns[column]
-                self._start(number, column, arena)
-            self.addresses.rows.append((number, case))
-            self.blocks(case.blocks)
-            self.addresses.rows.pop()
+        if case is not None:
+            self._case(case, number, columns)
             self.put(f"br label %{after}")
+        else:
+            labels = [self.fresh("case") for _ in loop.cases]
+            targets = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
+            self.put(f"switch i32 {columns[0]}, label %{labels[-1]} [ {targets} ]")
+            for one, label in zip(loop.cases, labels, strict=True):
+                self.open(label)
+                self._case(one, number, columns)
+                self.put(f"br label %{after}")
         self.open(after)
         self.wait()
+
+    def _case(self, case: Case, number: int, columns: Sequence[str]) -> None:
+        for arena, column in case.arrays.values():
+            self.columns[number, column] = columns[column]
+            self._start(number, column, arena)
+        self.addresses.rows.append((number, case))
+        self.blocks(case.blocks)
+        self.addresses.rows.pop()
 
     def _add_up(self, own: Slot, total: Slot) -> None:
         """The sum over all threads, the same in each of them: what two pass each other they add in either order."""
@@ -286,3 +287,26 @@ def padded(pairs: Sequence[tuple[int, int]], size: int) -> list[int]:
     """Pairs for rounds of a team: the first of each, then the second; the last round may have the last one again."""
     whole = [*pairs, *[pairs[-1]] * (-len(pairs) % size)] if pairs else []
     return [x for i in range(0, len(whole), size) for side in (0, 1) for x in (p[side] for p in whole[i : i + size])]
+
+
+def in_bytes(program: Program, size: int) -> Program:
+    """The same with places of arrays in bytes, of so many to a number: what a thread adds to an address as it is."""
+
+    def changed(blocks: Blocks) -> Blocks:
+        result: list[Block] = []
+        for block in blocks:
+            if isinstance(block, Line):
+                result.append(block)
+            elif isinstance(block, Loop):
+                ints, kinds = block.ints.copy(), block.case_of_row()
+                for number, case in enumerate(block.cases):
+                    for arena, column in case.arrays.values():
+                        if arena in (SCRATCH, FAR):
+                            ints[kinds == number, column] *= size
+                cases = tuple(replace(case, blocks=changed(case.blocks)) for case in block.cases)
+                result.append(replace(block, ints=ints, cases=cases))
+            else:
+                result.append(replace(block, body=changed(block.body)))
+        return tuple(result)
+
+    return replace(program, blocks=changed(program.blocks))

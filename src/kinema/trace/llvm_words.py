@@ -22,7 +22,7 @@ class LlvmWords:
         wide = target.lanes > 1
         self.kn = f"<{target.lanes} x {self.n}>" if wide else self.n
         self.i1 = f"<{target.lanes} x i1>" if wide else "i1"
-        self.size = 4 if target.precision == "single" else 8
+        self.size = target.bytes
         bits = 8 * self.size
         self.int = f"<{target.lanes} x i{bits}>" if wide else f"i{bits}"
         self.suffix = f"v{target.lanes}f{bits}" if wide else f"f{bits}"

@@ -33,6 +33,11 @@ class Target:
         """The type of a number, as LLVM calls it."""
         return "float" if self.precision == "single" else "double"
 
+    @property
+    def bytes(self) -> int:
+        """Of a number."""
+        return 4 if self.precision == "single" else 8
+
     def rounded(self, value: float) -> float:
         """A constant as this precision has it."""
         with np.errstate(over="ignore"):  # beyond the largest number is infinite

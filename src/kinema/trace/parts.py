@@ -62,8 +62,11 @@ def cut(program: Program, size: int) -> list[Part]:
         into = _written_elsewhere(touch, touches) & (set(_rows(touch.reads)) | back) - distant
         lists = far_rows(program, blocks, _exchanged(touch, touches))
         far = _Packing(program, rows & distant - lists)
-        packing = _Packing(program, rows - distant, spans(replace(program, blocks=blocks), into, back))
+        lasting = spans(replace(program, blocks=blocks), into, back)
         shared = in_rounds(replace(program, blocks=blocks, locals=own), size)
+        nowhere = len(shared.taken) - 1
+        lasting[nowhere] = Span(0, max((span.last for span in lasting.values()), default=0))
+        packing = _Packing(shared, rows - distant | {shared.taken[nowhere]}, lasting)
         elsewhere = ((FAR, far), (COMMON, _Packing.some(common, lists & rows)))
         moved = _moved(shared.blocks, packing.row, elsewhere=elsewhere)
         made = Program(moved, shared.locals, packing.count, packing.taken)

@@ -90,10 +90,9 @@ class Program:
         start, first = HEADER * len(loops), 0
         for loop in loops:
             header += [len(loop.ints), start, first]
-            start, first = start + integers_of(loop).size + _n_words(loop), first + loop.floats.size
+            start, first = start + integers_of(loop).size, first + loop.floats.size
         ints = [np.array([*header, 0], np.int32)[: max(len(header), 1)]]
-        for loop in loops:
-            ints += [integers_of(loop).ravel(), _packed(loop.rounds)]
+        ints += [integers_of(loop).ravel() for loop in loops]
         floats = [(loop.floats.T if loop.rounds else loop.floats).ravel() for loop in loops]
         return np.concatenate(ints), np.concatenate([*floats, np.zeros(1)])
 
@@ -103,23 +102,6 @@ class Program:
 
 HEADER = 3
 """Integers for each loop: how many rows it has, and where its integers and its numbers start."""
-
-
-AHEAD = 2
-"""Rounds that are read ahead: there are so many more behind the last."""
-ROW_BITS, COUNT_BITS = 18, 6
-"""Of the integer of a round: its first row, how many there are, and above these its case."""
-
-
-def _n_words(loop: Loop) -> int:
-    return len(loop.rounds) + AHEAD if loop.rounds else 0
-
-
-def _packed(rounds: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.int32]:
-    """An integer for each round."""
-    assert all(first < 1 << ROW_BITS and count < 1 << COUNT_BITS for _, first, count in rounds), "too many rows"
-    words = [((kind << COUNT_BITS | count) << ROW_BITS) | first for kind, first, count in rounds]
-    return np.array([*words, *words[-1:] * AHEAD], np.int64).astype(np.int32)
 
 
 HALF = 16

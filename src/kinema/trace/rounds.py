@@ -11,6 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from .blocks import SCRATCH, Block, Blocks, Case, Instruction, Line, Loop, Operand, Slot, Store, lines, map_lines
 from .program import Program
@@ -21,7 +25,10 @@ FEW = 2
 
 
 def in_rounds(program: Program, size: int) -> Program:
-    """The program of a team of so many threads: each loop that is not in the code of a row gets its rounds."""
+    """The program of a team of so many threads: each loop that is not in the code of a row gets its rounds.
+
+    Behind its scratch memory comes a piece that nobody looks at.
+    """
     own_locals = dict(program.locals)
     program = replace(program, locals=own_locals)
 
@@ -36,7 +43,9 @@ def in_rounds(program: Program, size: int) -> Program:
                 result.append(replace(block, body=shared(block.body)))
         return tuple(result)
 
-    return replace(program, blocks=shared(program.blocks))
+    end = program.n_scratch
+    taken = (*(program.taken or (0,)), end)
+    return replace(program, blocks=shared(program.blocks), n_scratch=end + _reach(program.blocks), taken=taken)
 
 
 def _merged(loop: Loop) -> Loop:
@@ -169,20 +178,58 @@ def _renamed(loop: Loop, names: dict[tuple[int, Slot], Slot]) -> Loop:
 
 
 def _scheduled(program: Program, loop: Loop, size: int) -> Loop:
-    """The rows in the order of their rounds."""
+    """The rows in the order of their rounds, each filled up with rows that do nothing."""
     kinds = loop.case_of_row().tolist()
     groups: dict[tuple[int, int], list[int]] = {}
     for i, level in enumerate(_levels(touched_by_row(program, loop))):
         groups.setdefault((level, kinds[i]), []).append(i)
     order: list[int] = []
+    there: list[int] = []
     rounds = []
     for key in sorted(groups):
         rows = groups[key]
         for first in range(0, len(rows), size):
             chosen = rows[first : first + size]
             rounds.append((key[1], len(order), len(chosen)))
-            order += chosen
-    return replace(loop, ints=loop.ints[order], floats=loop.floats[order], rounds=tuple(rounds))
+            missing = size - len(chosen)
+            order += [*chosen, *chosen[-1:] * missing]
+            there += [1] * len(chosen) + [0] * missing
+    ints, guarded = loop.ints[order], not _is_harmless(loop)
+    if guarded:
+        ints = np.column_stack([ints, np.array(there, np.int32)])
+    else:
+        _send_away(loop, ints, np.array(there), [kinds[i] for i in order], program.n_scratch)
+    return replace(loop, ints=ints, floats=loop.floats[order], rounds=tuple(rounds), guarded=guarded)
+
+
+def _is_harmless(loop: Loop) -> bool:
+    """Whether rows do no harm, nor take their time, if what they read and write is memory that nobody looks at."""
+    if loop.sums:
+        return False
+    for case in loop.cases:
+        for line in case.blocks:
+            if not isinstance(line, Line) or any(slot.index is not None for slot in line.slots()):
+                return False
+            if any(case.arrays.get(s.slot.array, ("", 0))[0] != SCRATCH for s in line.stores):
+                return False
+    return True
+
+
+def _send_away(
+    loop: Loop, ints: npt.NDArray[np.int32], there: npt.NDArray[Any], kinds: list[int], nowhere: int
+) -> None:
+    """Rows that are not there work where nobody looks."""
+    of = np.array(kinds)
+    for number, case in enumerate(loop.cases):
+        for arena, column in case.arrays.values():
+            if arena == SCRATCH:
+                ints[(of == number) & (there == 0), column] = nowhere
+
+
+def _reach(blocks: Blocks) -> int:
+    """How far from where arrays start the code of rows looks, at most."""
+    slots = (slot for loop in loops_in(blocks) for case in loop.cases for x in lines(case.blocks) for slot in x.slots())
+    return 1 + max((slot.item for slot in slots), default=0)
 
 
 def _levels(rows: list[Touched]) -> list[int]:
