@@ -106,8 +106,6 @@ class TouchSet:
     count: Place
     near: Place
     """Whether the frames are near enough to look closer."""
-    wrench: Place
-    """What its contacts do together to the second frame, about the origin."""
     lost: Place
     """How many contacts there was no room for."""
     held: Place | None = None
@@ -137,7 +135,7 @@ class Touches:
         for plan in planned_sets(s.model, [node.index for node in s.nodes]):
             room = plan.capacity * Layout(plan.kind.dimension).width
             held = s.take(plan.capacity * n_held(plan.kind)) if s.settings.noslip_iterations else None
-            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(6), s.take(1), held))
+            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(1), held))
 
     def taken_along(self) -> Touches:
         """The same contacts in memory of a team's own."""
@@ -177,7 +175,6 @@ class Touches:
     def row(self, touch: TouchSet, more: Mapping[str, Place] | None = None) -> PartRow:
         """A row of a set, whose code knows its frames as `a ` and `b `."""
         own = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost}
-        own["wrench"] = touch.wrench
         own |= {} if touch.held is None else {"held": touch.held}
         places = {**own, **(more or {})}
         targets = {"a ": frame_ref(touch.plan.frames[0]), "b ": frame_ref(touch.plan.frames[1])}

@@ -17,7 +17,7 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
 from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
-from ..sweeps.loops import Quantity
+from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.sweeps import Sweeps
@@ -200,21 +200,34 @@ class Contacts:
                     code.recorder.write(sums, [code.recorder.read(sums, i) - dot(slope, own)], i)
 
             each_contact(code, kind.dimension, one)
-            code.write("wrench", [code.recorder.read(sums, i) for i in range(6)])
+            total = [code.recorder.read(sums, i) for i in range(6)]
+            if alone:
+                pass_on(total, kind)
+            else:
+                code.write("wrench", total)
 
-        def pass_on(code: RowCode, kind: SetKind) -> None:
-            total = code.array("wrench", 6)
+        def pass_on(total: Sequence[Value], kind: SetKind) -> None:
             wrenches.add(frame_ref("b "), Wrench(total[:3], total[3:]))
             if not kind.on_world:
                 wrenches.add(frame_ref("a "), Wrench([-x for x in total[:3]], [-x for x in total[3:]]))
 
-        self.touches.each(f"{name}, of contacts", body)
-        self.touches.each(f"{name}, on frames", pass_on)
-        carried = s.inward(f"{name}, carried", lambda node: wrenches[node.here], lambda _, total: total)
+        alone = not s.recorder.in_team  # others would wait for each other at the frames: these come after all else
+        if alone:
+            self.touches.each(f"{name}, of contacts", body)
+        else:
+            own = [{"wrench": s.take(6)} for _ in self.touches.sets]
+
+            def rows() -> list[PartRow]:
+                return [self.touches.row(x, more) for x, more in zip(self.touches.sets, own, strict=True)]
+
+            s.loop(f"{name}, of none", rows(), lambda code: code.write("wrench", [0.0] * 6))
+            self.touches.each(f"{name}, of contacts", body, rows())
+            self.touches.each(f"{name}, on frames", lambda code, kind: pass_on(code.array("wrench", 6), kind), rows())
+        s.add_up(f"{name}, carried", wrenches)
         result: Quantity[list[Value]] = s.quantity(name)
 
         def felt(node: Node) -> None:
-            result.put(node.here, [power(axis, carried[node.here]) for axis in self.axes[node.here].twists])
+            result.put(node.here, [power(axis, wrenches[node.here]) for axis in self.axes[node.here].twists])
 
         s.each_frame(name, felt)
         return result
@@ -232,11 +245,11 @@ class Contacts:
             stiff.add(frame_ref("b "), read_all(code, stiffness_of_set(code, kind, self.law)))
 
         self.touches.each("stiffness of contacts with the world", body, on_world)
-        carried = s.inward("stiffness carried", lambda node: stiff[node.here], lambda _, total: total)
+        s.add_up("stiffness carried", stiff)
 
         def own(node: Node) -> tuple[list[Wrench], list[list[Value]]]:
             axes = self.axes[node.here].twists
-            wrenches = [resistance(carried[node.here], axis) for axis in axes]
+            wrenches = [resistance(stiff[node.here], axis) for axis in axes]
             return wrenches, [[power(x, w) for x in axes[: k + 1]] for k, w in enumerate(wrenches)]
 
         def up(below: Node, above: Node, wrenches: list[Wrench]) -> tuple[list[Wrench], list[list[Value]]]:

@@ -152,7 +152,7 @@ def field_program(
 
     The function is told whether accelerations come by articulated bodies.
     """
-    settings = replace(settings, roles=1)
+    settings = replace(settings, roles=1, team=False)
     articulated = rolled and not needs_matrix(model, grow(model), settings)
 
     def write(sweeps: Sweeps) -> None:

@@ -87,6 +87,11 @@ class Sweeps(Loops):
         """Of each frame the sum of its own start and of what its children's bodies hand on."""
         total: Quantity[R] = self.quantity(name)
         self.each_frame(f"{name}, their own", lambda node: total.put(node.here, start(node)))
+        self.add_up(name, total, body)
+        return total
+
+    def add_up(self, name: str, total: Quantity[R], body: Callable[[Node, R], R] = lambda _, handed: handed) -> None:
+        """Add to what each frame has what its children's bodies hand on: without one, all that they have."""
 
         def hand_on(code: RowCode) -> None:
             node = self.node(code)
@@ -95,7 +100,6 @@ class Sweeps(Loops):
                 total.add(node.above, handed)
 
         self.loop(name, [self.frame_row(n) for n in reversed(self.nodes)], hand_on)
-        return total
 
     def links_inward(self, name: str, start: Callable[[Link], R]) -> Quantity[R]:
         """Of each link its own and that of all links that hang on it."""
