@@ -14,6 +14,7 @@ from kinema.description import (
     Cone,
     Cylinder,
     Ellipsoid,
+    Link,
     Mesh,
     Plane,
     Robot,
@@ -63,13 +64,14 @@ def stage_of(shown: Sequence[Shown], *, kind: str = "visual") -> Stage:
     Args:
         shown: what to see.
         kind: `visual`, or `collision` for the shapes that touch. A link whose visual meshes are missing is shown by
-            those.
+            those, and so is all of what has nothing to be seen.
     """
     if kind not in ("visual", "collision"):
         raise KinemaError(f"kind is 'visual' or 'collision', not {kind!r}")
     stage = Stage(n_links=sum(len(one.links) for one in shown))
     dressing = _Dressing(stage.diagnostics)
     for entity, one in enumerate(shown):
+        dressing.told = [d.message for d in one.description.diagnostics]
         stage.instances += _instances(one, entity, kind, dressing)
         stage.lamps += lamps_of(one.description, one.links, one.base, stage.diagnostics)
     for number, instance in enumerate(stage.instances):
@@ -88,17 +90,16 @@ def _instances(one: Shown, entity: int, kind: str, dressing: _Dressing) -> Itera
         named = [(name, link) for name, _, link in whole.named_links()]
     else:
         named = [(link.name, link) for link in whole.links]
-    for name, link in named:
-        found = [
-            i for s in _chosen(link.shapes, kind) for i in dressing.dress(s, one.links[name], s.pose, entity, linear)
-        ]
-        if not found and kind == "visual" and link.visuals:
-            found = [
-                i
-                for s in _chosen(link.shapes, "collision")
-                for i in dressing.dress(s, one.links[name], s.pose, entity, linear)
-            ]
-        yield from found
+
+    def dressed(name: str, link: Link, kind: str) -> list[Instance]:
+        chosen = _chosen(link.shapes, kind)
+        return [i for s in chosen for i in dressing.dress(s, one.links[name], s.pose, entity, linear)]
+
+    found = [dressed(name, link, kind) for name, link in named]
+    bare = not any(found)
+    for (name, link), own in zip(named, found, strict=True):
+        missing = not own and kind == "visual" and (bare or link.visuals)
+        yield from dressed(name, link, "collision") if missing else own
 
 
 def _chosen(of_link: Sequence[Shape], kind: str) -> list[Shape]:
@@ -113,6 +114,8 @@ class _Dressing:
         self._surfaces: dict[tuple[int, bool], Surface] = {}
         self._meshes: dict[tuple[object, ...], Geometry | None] = {}
         self._noted: set[str] = set()
+        self.told: Sequence[str] = ()
+        """What is known of the description already: a mesh that is missing is told once."""
 
     def dress(self, shape: Shape, link: int, pose: Pose, entity: int, linear: bool) -> list[Instance]:
         """The shape as an instance; none where its mesh is not there."""
@@ -146,7 +149,8 @@ class _Dressing:
         try:
             dressed = dressed_mesh(own)
             if dressed is None:
-                self._note(f'the mesh of "{shape.name}" ({own.uri}) was not found', shape)
+                if not any(own.uri in message for message in self.told):
+                    self._note(f'the mesh of "{shape.name}" ({own.uri}) was not found', shape)
                 return None
             scale = np.diag(own.scale)
             worn = worn_appearance(shape, dressed)

@@ -1,0 +1,32 @@
+"""What of a description is seen, and what is told about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kinema.foundation import collect
+from kinema.read import read
+from kinema.scene import Shown, stage_of
+
+BOX = "<collision><geometry><box size='1 1 1'/></geometry></collision>"
+BALL = "<visual><geometry><sphere radius='1'/></geometry></visual>"
+GONE = "<visual><geometry><mesh filename='package://nowhere/gone.stl'/></geometry></visual>"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "seen"),
+    [(BOX, BOX, 2), (GONE + BOX, BOX, 2), (BALL + BOX, BOX, 1), (BALL + BOX, GONE + BOX, 2)],
+    ids=["nothing to be seen", "nothing left to be seen", "one to be seen", "one missing"],
+)
+def test_a_robot_without_visuals_is_shown_by_what_touches(tmp_path: Path, first: str, second: str, seen: int) -> None:
+    file = tmp_path / "robot.urdf"
+    joint = "<joint name='j' type='fixed'><parent link='a'/><child link='b'/></joint>"
+    links = f"<link name='a'>{first}</link><link name='b'>{second}</link>"
+    file.write_text(f"<robot name='r'>{links}{joint}</robot>", encoding="utf-8")
+    robot = read(file, policy=collect)
+    stage = stage_of([Shown(description=robot, links={"a": 0, "b": 1})])
+    assert len(stage.instances) == seen
+    told = [d.message for d in (*robot.diagnostics, *stage.diagnostics) if "gone.stl" in d.message]
+    assert len(told) == (GONE in first + second), "a missing mesh is told once"
