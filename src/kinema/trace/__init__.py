@@ -40,7 +40,6 @@ from .parts import Part as Part, cut as cut
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
 from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
-from .rounds import in_rounds as in_rounds
 from .split import EXCHANGE as EXCHANGE, n_exchanged as n_exchanged, split as split
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value
 from .unroll import unroll as unroll
