@@ -30,6 +30,7 @@ _HERE = {
     "@llvm.nvvm.barrier0": "@test_meet",
     "@llvm.nvvm.bar.warp.sync": "@test_wait",
     "@llvm.nvvm.shfl.sync.bfly.i32": "@test_pass",
+    "@llvm.nvvm.shfl.sync.idx.i32": "@test_tell",
     **{f"@llvm.nvvm.read.ptx.sreg.{register}.x": f"@test_{register}" for register in _REGISTERS},
 }
 _WIDE_HERE = """
@@ -54,6 +55,7 @@ def _callbacks() -> list[Any]:
     made["meet"] = meeting(lambda: _thread.barrier.wait(PATIENCE) and None)
     made["wait"] = ctypes.CFUNCTYPE(None, ctypes.c_int32)(lambda _: _thread.barrier.wait(PATIENCE) and None)
     made["pass"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_pass)
+    made["tell"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_tell)
     for name, callback in made.items():
         address = ctypes.cast(callback, ctypes.c_void_p).value
         assert address is not None
@@ -63,9 +65,18 @@ def _callbacks() -> list[Any]:
 
 def _pass(_mask: int, value: int, offset: int, _edge: int) -> int:
     """What the thread has whose place in the team differs by an offset."""
+    return _of_thread(value, _thread.lane ^ offset)
+
+
+def _tell(_mask: int, value: int, place: int, _edge: int) -> int:
+    """What the thread at a place has."""
+    return _of_thread(value, place)
+
+
+def _of_thread(value: int, place: int) -> int:
     _thread.passed[_thread.lane] = value
     _thread.barrier.wait(PATIENCE)
-    found = _thread.passed[_thread.lane ^ offset]
+    found = _thread.passed[place]
     _thread.barrier.wait(PATIENCE)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from kinema.trace import (
+    N_ENTRY,
+    SHARES,
     Part,
     Place,
     Program,
@@ -22,12 +24,14 @@ from kinema.trace import (
     cut,
     emit_gpu,
     emit_llvm,
+    emit_spread,
     emit_team,
     lines,
     n_exchanged,
     optimise,
     split,
     team_tables,
+    whole,
 )
 
 from .arrays import Arena
@@ -43,6 +47,8 @@ TEAM, MOST_TEAMS = WARP, 1
 """Threads of a team, and teams to a block: more would wait for the last of them."""
 MOST_VALUES = 120
 """That fit into half the registers."""
+BLOCKS_OF_WORK = 16
+"""Of threads, to a multiprocessor, that go through lists of what there is to do."""
 SHARED_BYTES = 48 * 1024
 """Memory that the threads of a block share, on every GPU."""
 
@@ -83,6 +89,20 @@ class Piece:
     roles: int = 1
     n_memory: int = 0
     """Numbers that a team works in; 0 where each thread works by itself."""
+    lists: Lists | None = None
+    """What it works with, of what all threads share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Lists of what there is to do, of each kind of rows."""
+
+    part: int
+    """Whose."""
+    n_kinds: int
+    n_rows: int
+    blocks: int
+    """How many blocks of threads go through them; 0 where these fill the lists."""
 
 
 class Kernel:
@@ -123,9 +143,15 @@ class Kernel:
             return
         parts = cut(program, TEAM) if program.has_team else [Part(program)]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
-        with ThreadPoolExecutor(len(parts)) as pool:
-            ways = [self._team if part.is_team else self._plain(roles, n_envs, whole=len(parts) == 1) for part in parts]
-            waiting = [pool.submit(way, part, places) for way, part in zip(ways, parts, strict=True)]
+        with ThreadPoolExecutor() as pool:
+            plain = self._plain(roles, n_envs, whole=len(parts) == 1)
+            waiting: list[Future[Piece]] = []
+            for number, part in enumerate(parts):
+                if part.spread is not None:
+                    cases = (None, *range(len(part.spread.test.cases)))
+                    waiting += [pool.submit(self._spread, number, part, places, case) for case in cases]
+                else:
+                    waiting.append(pool.submit(self._team if part.is_team else plain, part, places))
             self._pieces = [future.result() for future in waiting]
         self.roles = self._pieces[0].roles
         self.source = "\n".join(piece.source for piece in self._pieces)
@@ -161,6 +187,17 @@ class Kernel:
         code = GpuFunction(source, self.device, TEAM * room.teams)
         tables = self._tables(team_tables(own, target, TEAM))
         return Piece(code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1))
+
+    def _spread(self, number: int, part: Part, places: Mapping[str, Place], case: int | None) -> Piece:
+        """What all threads share: the tests, or the work of one kind of rows."""
+        own = replace(part, program=optimise(part.program))
+        assert own.spread is not None
+        source = emit_spread(own, places, Target(self._precision, gpu=True), case)
+        loop, blocks = own.spread.test, 0 if case is None else BLOCKS_OF_WORK * self.device.n_multiprocessors
+        lists = Lists(number, len(loop.cases), len(loop.ints), blocks)
+        code = GpuFunction(source, self.device, BLOCK_DIM)
+        operations = own.program.n_operations if case is None else 0
+        return Piece(code, source, self._tables(own.program.tables()), operations, BLOCK_DIM, lists=lists)
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
@@ -235,7 +272,29 @@ class Kernel:
         arrays += [self._memory(0, state.stride), *piece.tables]
         arrays += [self._memory_of_teams(piece, state.stride)] if piece.n_memory else []
         n_blocks = -(-state.n_envs // piece.envs_per_block)
-        return piece.code.record(n_blocks, arrays, (state.stride, steps, arguments.advance, state.n_envs))
+        if piece.lists is None:
+            return piece.code.record(n_blocks, arrays, (state.stride, steps, arguments.advance, state.n_envs))
+        found = self._lists(piece.lists, state.stride)
+        n_blocks, counts = piece.lists.blocks or SHARES * n_blocks, found[: piece.lists.n_kinds]
+        told_ = (state.stride, n_blocks, arguments.advance, state.n_envs)
+        launch = piece.code.record(n_blocks, [*arrays, found], told_)
+        if piece.lists.blocks:
+            return launch
+
+        def begin() -> None:
+            counts.zero_()
+            launch()
+
+        return begin
+
+    def _lists(self, lists: Lists, stride: int) -> Any:
+        """The lists of a part, with room for all rows of all environments."""
+        key, count = ("lists", lists.part), lists.n_kinds + N_ENTRY * lists.n_rows * stride
+        if key not in self._scratch or len(self._scratch[key]) < count:
+            self._earlier += [self._scratch[key]] if key in self._scratch else []
+            # integers, of which there are as many to a number of single precision
+            self._scratch[key] = self.device.zeros((count,), "single", f"{stride} environments, to work in")
+        return self._scratch[key]
 
     def _memory_of_teams(self, piece: Piece, count: int) -> Any:
         """What the teams of a piece work in: each in a row of its own."""
@@ -257,9 +316,9 @@ class Kernel:
 
 def _room(part: Part, size: int) -> Room:
     """The memory of a team: near at hand where there is room for it."""
-    n_near = max(part.program.n_scratch, 1)
+    n_near = whole(max(part.program.n_scratch, 1))
     teams = min(MOST_TEAMS, SHARED_BYTES // (n_near * size))
-    return Room(TEAM, n_near, part.n_far, teams > 0, teams or MOST_TEAMS)
+    return Room(TEAM, n_near, whole(part.n_far), teams > 0, teams or MOST_TEAMS)
 
 
 def _after_fork() -> None:

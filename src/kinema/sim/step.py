@@ -9,7 +9,8 @@ from typing import Any
 
 from kinema.trace import Place, Value
 
-from .collide.find import find_contacts
+from .collide.find import find_contacts, list_contacts
+from .collide.listing import Lists
 from .collide.touches import Touches, anything_touches, planned_sets
 from .constrain.contacts import Contacts, axes_of
 from .constrain.rows import Known
@@ -36,12 +37,13 @@ from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
 from .solve.held import Kinds, Ready, filled, hold, kinds_of
 from .solve.newton import Newton
+from .solve.together import fits_team
 from .sweeps.cords import Cords, Pull
 from .sweeps.factors import Factors, factorised
-from .sweeps.loops import Quantity
 from .sweeps.maths import scale, sub, sum_of
 from .sweeps.matrix import TreeMatrix
 from .sweeps.patterns import coupled
+from .sweeps.quantities import Quantity
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
 
@@ -236,7 +238,8 @@ class Step:
         self.slowing = not_slowed(s)
         near = self.near_frames if touching else None
         before = self._ready(kinds, known, near) if s.settings.team and not self.articulated else None
-        touches = self.touches if touching else None
+        by_team = before is not None and fits_team(s)
+        touches = None if not touching else self._lists() if by_team else self.touches
 
         def ready() -> Ready:
             return before or self._ready(kinds, known, near)
@@ -245,11 +248,17 @@ class Step:
             take_in_part(s, self.slowing, solver.added)
 
         with s.team("constraints"):
-            if touches is not None and s.settings.team:
+            if isinstance(touches, Touches) and s.settings.team:
                 touches = touches.taken_along()
-            held = hold(s, kinds, known, touches, ready, then, always=self.always_solves)
+            held = hold(s, kinds, known, touches, ready, then, always=self.always_solves, by_team=by_team)
         self.contacts, self.always_held, self.solver = held.contacts, held.always, held.solver
         return held.force
+
+    def _lists(self) -> Lists:
+        """What touches, as lists for a team."""
+        found = Lists(self.s)
+        list_contacts(self.s, found, self.near_frames)
+        return found
 
     def _ready(self, kinds: Kinds, known: Known, near: Quantity[Pose] | None) -> Ready:
         """What the forces of constraints are computed from; `near` are the frames of what may touch."""

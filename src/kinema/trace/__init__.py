@@ -10,14 +10,19 @@ from .blocks import (
     Place as Place,
     Repeat as Repeat,
     Slot as Slot,
+    Solve as Solve,
+    Spread as Spread,
     Store as Store,
+    Term as Term,
     lines as lines,
+    whole as whole,
 )
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
 from .emit_llvm import (
     ENTRY as ENTRY,
     emit_gpu as emit_gpu,
     emit_llvm as emit_llvm,
+    emit_spread as emit_spread,
     emit_team as emit_team,
     team_tables as team_tables,
 )
@@ -33,8 +38,9 @@ from .functions import (
     square as square,
 )
 from .interpret import interpret as interpret, interpret_in as interpret_in
-from .llvm_team import Room as Room
-from .loops import Row as Row, RowCode as RowCode, record_loop as record_loop
+from .llvm_spread import N_ENTRY as N_ENTRY, SHARES as SHARES
+from .llvm_threads import Room as Room
+from .loops import Row as Row, RowCode as RowCode, record_loop as record_loop, record_spread as record_spread
 from .lowering import UNIFORM as UNIFORM, Target as Target
 from .parts import Part as Part, cut as cut
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule

@@ -179,6 +179,10 @@ class Count:
     body: Blocks
     uniform: bool = False
     """Whether all environments have the same number."""
+    shared: bool = False
+    """Whether turns do not depend on each other: the threads of a team share them."""
+    sums: tuple[Slot, ...] = ()
+    """Of shared turns: local numbers that each thread adds to by itself; in the end all have the sum over threads."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,15 +215,106 @@ class Team:
     body: Blocks
 
 
-Block = Line | Loop | Count | Repeat | If | Team
-Blocks = tuple["Line | Loop | Count | Repeat | If | Team", ...]
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Records that add J^T W J to a matrix: of each W by rows up to the diagonal, and the rows of J."""
+
+    records: Slot
+    """Where the first of them starts."""
+    width: int
+    """Numbers of a record."""
+    count: Slot
+    """How many there are."""
+    dimension: int
+    """Rows of J."""
+    curve: int
+    """Where in a record W starts."""
+    levers: int
+    """Where J starts."""
+    pitch: int
+    """How far apart its rows are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solve:
+    """Solve (A + diagonal + terms) x = right for a symmetric positive A; the rows are shared by the threads of a team.
+
+    It eliminates from the last unknown to the first, with no pivot below the inverse of what `most` says.
+    """
+
+    name: str
+    size: int
+    """Unknowns."""
+    matrix: Slot
+    """Where A starts, by rows."""
+    pitch: int
+    """How far apart its rows are."""
+    diagonal: Slot
+    """Numbers that are added to the diagonal."""
+    most: Slot
+    right: Slot
+    result: Slot
+    work: Slot
+    """Room for two columns."""
+    terms: tuple[Term, ...] = ()
+    lower: bool = False
+    """Whether A is known only up to its diagonal."""
+
+    @property
+    def reads(self) -> list[Slot]:
+        """Where what it looks at starts."""
+        own = [self.matrix, self.diagonal, self.most, self.right]
+        return own + [x for term in self.terms for x in (term.records, term.count)]
+
+    def moved(self, slot: Callable[[Slot], Slot]) -> Solve:
+        """The same with its memory elsewhere."""
+        terms = tuple(replace(t, records=slot(t.records), count=slot(t.count)) for t in self.terms)
+        names = ("matrix", "diagonal", "most", "right", "result", "work")
+        return replace(self, terms=terms, **{name: slot(getattr(self, name)) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """Take a number from a counter, which has one more from then on: no two take the same."""
+
+    name: str
+    counter: Slot
+    to: Slot
+    """Where the number goes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Rows of which few have anything to do in an environment: all threads of a GPU share those that have.
+
+    It is a part of a program by itself, as a team is; no row looks at what another one writes.
+    """
+
+    name: str
+    test: Loop
+    """Whose rows decide."""
+    flag: Slot
+    """Above a half where a row has something to do."""
+    work: Loop
+    """The same rows, and what they do then."""
+
+
+Block = Line | Loop | Count | Repeat | If | Team | Solve | Next | Spread
+Blocks = tuple["Line | Loop | Count | Repeat | If | Team | Solve | Next | Spread", ...]
+
+
+def whole(count: int) -> int:
+    """Room for so many numbers, of which four are read at once."""
+    return -(-count // 4) * 4
 
 
 def inner(block: Block) -> list[Blocks]:
     """The blocks that a block is made of."""
     match block:
-        case Line():
+        case Line() | Solve() | Next():
             return []
+        case Spread():
+            return [(block.test, block.work)]
         case Loop():
             return [case.blocks for case in block.cases]
         case _:
@@ -235,6 +330,15 @@ def lines(blocks: Blocks) -> Iterator[Line]:
             yield from lines(body)
 
 
+def counters(blocks: Blocks) -> Iterator[Slot]:
+    """All counters that numbers are taken from."""
+    for block in blocks:
+        if isinstance(block, Next):
+            yield block.counter
+        for body in inner(block):
+            yield from counters(body)
+
+
 def map_lines(blocks: Blocks, change: Callable[[Line], Line]) -> Blocks:
     """The same blocks with each line changed."""
     result: list[Block] = []
@@ -245,6 +349,11 @@ def map_lines(blocks: Blocks, change: Callable[[Line], Line]) -> Blocks:
             case Loop():
                 cases = tuple(replace(c, blocks=map_lines(c.blocks, change)) for c in block.cases)
                 result.append(replace(block, cases=cases))
+            case Solve() | Next():
+                result.append(block)
+            case Spread():
+                test, work = map_lines((block.test, block.work), change)
+                result.append(replace(block, test=test, work=work))
             case _:
                 result.append(replace(block, body=map_lines(block.body, change)))
     return tuple(result)

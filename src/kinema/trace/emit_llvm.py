@@ -14,11 +14,14 @@ import numpy.typing as npt
 from .blocks import SCRATCH, Block, Count, If, Line, Loop, Place, Repeat, inner
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
-from .llvm_team import PASS, WAIT, LlvmTeam, Room, in_bytes, padded
+from .llvm_spread import DECLARATIONS, LlvmSpread
+from .llvm_team import LlvmTeam
+from .llvm_threads import PASS, TELL, WAIT, Room
 from .lowering import UNIFORM, Target
 from .parts import Part
 from .program import Program
 from .split import n_exchanged
+from .team_tables import in_bytes, padded
 
 POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
 NUMBERS = ("stride", "steps", "advance", "n_envs", "first", "last")
@@ -88,7 +91,30 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
         'target triple = "nvptx64-nvidia-cuda"',
         *([f"@near = internal addrspace(3) global {near} poison, align 16"] if room.shared else []),
         f"declare void @{WAIT}(i32)",
-        f"declare i32 @{PASS}(i32, i32, i32, i32)",
+        *(f"declare i32 @{how}(i32, i32, i32, i32)" for how in (PASS, TELL)),
+        *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
+        f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
+    ]
+    return _module(text, head) + "!0 = !{}\n"
+
+
+def emit_spread(part: Part, places: Mapping[str, Place], target: Target, case: int | None) -> str:
+    """What all threads share, as a kernel: the tests, or the work of one kind of rows."""
+    text, block = LlvmSpread(places, target), part.spread
+    assert block is not None
+    text.enter(part.program, text.allocate(part.program))
+    for register in _REGISTERS:
+        text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
+    text.put(f"%pitch = mul i32 %stride, {text.size}")
+    if case is None:
+        text.tests(block)
+    else:
+        text.work(block, case)
+    arguments = [f"{text.pointer} %{name}" for name in (*POINTERS, "memory")]
+    arguments += [f"i32 %{name}" for name in NUMBERS[:4]]
+    head = [
+        'target triple = "nvptx64-nvidia-cuda"',
+        *DECLARATIONS,
         *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
         f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
     ]

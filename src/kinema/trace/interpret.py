@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .blocks import FIRST, MANY, SCRATCH, Blocks, Case, Count, If, Instruction, Line, Loop, Place, Repeat, Slot, Team
+from .blocks import (
+    FIRST,
+    MANY,
+    SCRATCH,
+    Blocks,
+    Case,
+    Count,
+    If,
+    Instruction,
+    Line,
+    Loop,
+    Next,
+    Place,
+    Repeat,
+    Slot,
+    Solve,
+    Spread,
+    Team,
+    Term,
+)
 from .program import Program
 
 _RUN: dict[str, Callable[..., Any]] = {
@@ -75,6 +95,14 @@ class _Run:
                     self.repeat(block)
                 case Team():
                     self.run(block.body)
+                case Solve():
+                    self.solve(block)
+                case Next():
+                    number = np.array(self.get(block.counter))
+                    self.put(block.to, number, {})
+                    self.put(block.counter, number + 1.0, {})
+                case Spread():
+                    self.spread(block)
                 case If():
                     before = self.active
                     if self._narrow(self.get(block.flag) > 0.5):
@@ -92,6 +120,18 @@ class _Run:
             self.rows.pop()
         for own, total in loop.sums:
             self.put(total, self.get(total) + self.get(own), {})
+
+    def spread(self, block: Spread) -> None:
+        before = self.active
+        for i in range(len(block.test.ints)):
+            for loop in (block.test, block.work):
+                case = loop.cases[int(loop.case_of_row()[i])]
+                self.rows.append((case, loop.ints[i], loop.floats[i]))
+                self.run(case.blocks)
+                self.rows.pop()
+                if loop is block.test and not self._narrow(self.get(block.flag) > 0.5):
+                    break
+            self.active = before
 
     def _rows(self, loop: Loop) -> Sequence[int]:
         """Those of a loop that run: within the code of a row, its own."""
@@ -122,6 +162,28 @@ class _Run:
             if not self._narrow(self.get(block.again) > 0.5):
                 break
         self.active = before
+
+    def solve(self, block: Solve) -> None:
+        """Each environment by itself."""
+        n, result = block.size, np.zeros((block.size, self.n_envs), self.dtype)
+        whole = {name: self._whole(getattr(block, name)) for name in ("matrix", "diagonal", "most", "right")}
+        for e in range(self.n_envs):
+            if self.active is not None and not self.active[e]:
+                continue
+            a = np.array([whole["matrix"][i * block.pitch : i * block.pitch + n, e] for i in range(n)])
+            a = np.tril(a) + np.tril(a, -1).T if block.lower else a
+            a += np.diag(whole["diagonal"][:n, e])
+            for term in block.terms:
+                for record in range(int(self.get(term.count)[e])):
+                    own = self._whole(term.records)[record * term.width :, e]
+                    a += _stiffness(own, term, n)
+            result[:, e] = _solution(a, whole["right"][:n, e], whole["most"][:n, e])
+        for i in range(n):
+            self.put(replace(block.result, item=block.result.item + i), result[i], {})
+
+    def _whole(self, slot: Slot) -> np.ndarray:
+        array, row = self._find(slot)
+        return array[row:]
 
     def line(self, line: Line) -> None:
         values: dict[int, Any] = {}
@@ -176,3 +238,26 @@ class _Run:
         if self.active is not None:
             result = np.where(self.active, result, array[rows, every])
         array[rows, every] = result
+
+
+def _stiffness(record: np.ndarray, term: Term, n: int) -> np.ndarray:
+    """J^T W J of a record."""
+    levers = np.array([record[term.levers + k * term.pitch :][:n] for k in range(term.dimension)])
+    curve = np.zeros((term.dimension, term.dimension), record.dtype)
+    lower = np.tril_indices(term.dimension)
+    curve[lower] = record[term.curve :][: len(lower[0])]
+    return levers.T @ (curve + np.tril(curve, -1).T) @ levers
+
+
+def _solution(a: np.ndarray, right: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Of a symmetric system, eliminated from the last unknown to the first; no inverse of a pivot above `most`."""
+    a, x, n = a.copy(), right.copy(), len(right)
+    inverse = np.zeros_like(right)
+    for k in reversed(range(n)):
+        inverse[k] = 1.0 / a[k, k] if most[k] * a[k, k] > 1.0 else most[k]
+        factors = a[:k, k] * inverse[k]
+        a[:k, :k] -= np.outer(factors, a[k, :k])
+        x[:k] -= factors * x[k]
+    for k in range(n):
+        x[k] = (x[k] - a[k, :k] @ x[:k]) * inverse[k]
+    return x

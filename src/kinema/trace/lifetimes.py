@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Team
+from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Solve, Team, whole
 from .program import Program
 from .staying import Touched, touched
+
+LONG = 8
+"""Numbers of a piece of which four may be read at once."""
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ def spans(program: Program, given: set[int], wanted: set[int]) -> dict[int, Span
 
 def _walk(program: Program, blocks: Blocks, moments: list[_Moment], bodies: list[_Body], conditions: int) -> None:
     for block in blocks:
-        if isinstance(block, Line | Loop):
+        if isinstance(block, Line | Loop | Solve):
             moments.append(_Moment(touched(program, (block,)), set(_surely((block,))), conditions))
             continue
         assert not isinstance(block, Team), "a team is not part of another"
@@ -83,13 +86,7 @@ def _walk(program: Program, blocks: Blocks, moments: list[_Moment], bodies: list
 
 def _condition(block: Repeat | Count | If) -> Repeat | Count | If:
     """What decides, without what is done."""
-    match block:
-        case Repeat():
-            return Repeat(block.name, block.again, (), block.most)
-        case Count():
-            return Count(block.name, block.count, (), block.uniform)
-        case _:
-            return If(block.name, block.flag, ())
+    return replace(block, body=())
 
 
 def _surely(blocks: Blocks) -> Iterator[int]:
@@ -97,6 +94,9 @@ def _surely(blocks: Blocks) -> Iterator[int]:
     for block in blocks:
         if isinstance(block, Line):
             yield from (s.slot.item for s in block.stores if s.slot.array == SCRATCH and s.slot.index is None)
+        elif isinstance(block, Solve):
+            yield from range(block.result.item, block.result.item + block.size)
+            yield from range(block.work.item, block.work.item + 2 * whole(block.size))
         elif isinstance(block, Loop) and not block.within:
             kinds = block.case_of_row()
             for number, case in enumerate(block.cases):
@@ -136,13 +136,13 @@ def placed(sizes: dict[int, int], found: dict[int, Span]) -> tuple[dict[int, int
     order = sorted(found, key=lambda piece: (-(found[piece].last - found[piece].first), -sizes[piece], piece))
     busy: list[tuple[int, int, int, int]] = []
     for piece in order:
-        span, start = found[piece], 0
+        span, start, size = found[piece], 0, sizes[piece]
         others = sorted((a, b) for a, b, first, last in busy if first <= span.last and last >= span.first)
         for a, b in others:
-            if a - start >= sizes[piece]:
+            if a - start >= size:
                 break
-            start = max(start, b)
+            start = max(start, whole(b) if size >= LONG else b)
         starts[piece] = start
-        busy.append((start, start + sizes[piece], span.first, span.last))
-        end = max(end, start + sizes[piece])
+        busy.append((start, start + size, span.first, span.last))
+        end = max(end, start + size)
     return starts, end

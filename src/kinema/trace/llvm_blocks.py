@@ -11,14 +11,18 @@ from .blocks import (
     FIRST,
     MANY,
     Blocks,
+    Case,
     Count,
     If,
     Instruction,
     Line,
     Loop,
+    Next,
     Operand,
     Repeat,
     Slot,
+    Solve,
+    Spread,
     Store,
     Team,
 )
@@ -47,6 +51,10 @@ class LlvmBlocks(LlvmMemory):
                     self._condition(block)
                 case Team():
                     self.blocks(block.body)
+                case Next():
+                    self._next(block)
+                case Solve() | Spread():
+                    raise TypeError("that is for many threads")
 
     def _loop(self, loop: Loop) -> None:
         number, at = self.addresses.number_of(loop), self.addresses.header(loop)
@@ -58,11 +66,7 @@ class LlvmBlocks(LlvmMemory):
             row = self.set(f"add {self.i} {own}, {turn}")
         else:
             rows, row = self.begin("0", count)
-        for name, begin, width in (("row", start, loop.ints.shape[1]), ("number", first, loop.floats.shape[1])):
-            offset = self.set(f"mul {self.i} {row}, {width}")
-            index = self.set(f"add {self.i} {begin}, {offset}")
-            kind, array = ("i32", "ints") if name == "row" else (self.n, "floats")
-            self.put(f"%{name}{number} = getelementptr {kind}, {self.pointer} %{array}, {self.i} {index}")
+        self.row_of_table(loop, row, start, first)
         after = self.fresh("after")
         labels = [self.fresh("case") for _ in loop.cases]
         if len(loop.cases) > 1:
@@ -73,14 +77,32 @@ class LlvmBlocks(LlvmMemory):
             self.put(f"br label %{labels[0]}")
         for case, label in zip(loop.cases, labels, strict=True):
             self.open(label)
-            for arena, column in case.arrays.values():
-                self.column(number, column, arena, column)
-            self.addresses.rows.append((number, case))
-            self.blocks(case.blocks)
-            self.addresses.rows.pop()
+            self.case_of_row(number, case)
             self.put(f"br label %{after}")
         self.open(after)
         self.end(rows)
+
+    def row_of_table(self, loop: Loop, row: str, start: str, first: str) -> None:
+        """Where the integers and the numbers of a row are; those of the first are given."""
+        number = self.addresses.number_of(loop)
+        for name, begin, width in (("row", start, loop.ints.shape[1]), ("number", first, loop.floats.shape[1])):
+            offset = self.set(f"mul {self.i} {row}, {width}")
+            index = self.set(f"add {self.i} {begin}, {offset}")
+            kind, array = ("i32", "ints") if name == "row" else (self.n, "floats")
+            self.put(f"%{name}{number} = getelementptr {kind}, {self.pointer} %{array}, {self.i} {index}")
+
+    def case_of_row(self, number: int, case: Case) -> None:
+        """What a row does that is of this kind."""
+        for arena, column in case.arrays.values():
+            self.column(number, column, arena, column)
+        self.addresses.rows.append((number, case))
+        self.blocks(case.blocks)
+        self.addresses.rows.pop()
+
+    def _next(self, block: Next) -> None:
+        number = self.load(block.counter, {})
+        self.store(block.to, number, {})
+        self.store(block.counter, self.operation("add", [number, self.constant(1.0)]), {})
 
     def column(self, number: int, column: int, _arena: str, at: int) -> None:
         """Where an array of a row starts."""

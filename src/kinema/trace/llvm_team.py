@@ -7,49 +7,28 @@ by round. After each round, and around what a line stores, they wait for each ot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 
-from .blocks import COMMON, FAR, SCRATCH, Block, Blocks, Case, Line, Loop, Slot
-from .llvm_blocks import LlvmBlocks
+from .blocks import COMMON, FAR, SCRATCH, Blocks, Case, Count, Line, Loop, Slot, Solve
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
-from .program import HALF, Program, integers_of, is_narrow
+from .llvm_solution import LlvmSolution
+from .llvm_threads import SHARED, LlvmThreads, Room
+from .program import HALF, integers_of, is_narrow
 
-WAIT, PASS = "llvm.nvvm.bar.warp.sync", "llvm.nvvm.shfl.sync.bfly.i32"
-"""A meeting of the threads of a warp, and how they pass each other numbers."""
 MOST_TURNS = 8
 """How often the kind of rows may change for each stretch of rounds to have a text of its own."""
-SHARED = "ptr addrspace(3)"
-"""Pointers to memory that the threads of a block share."""
 _EVERY = (1 << WARP) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A team, and the memory it works in."""
-
-    size: int
-    """Threads."""
-    n_near: int
-    n_far: int
-    shared: bool = False
-    """Whether what is near is memory that the threads of a block share; else it lies behind what is far."""
-    teams: int = 1
-    """To a block."""
-
-    @property
-    def n_memory(self) -> int:
-        """Numbers that each team has in the memory of the device."""
-        return self.n_far + (0 if self.shared else self.n_near)
-
-
-class LlvmTeam(LlvmBlocks):
+class LlvmTeam(LlvmThreads):
     """A kernel that is being written, for teams of so many threads; `%lane` is the number of a thread in its team."""
 
     def begin_team(self, room: Room) -> None:
         """Where a thread belongs: its environment, its place there, the others of its team, and their memory."""
         self.room, size = room, room.size
         self.in_line = False
+        self.alone = False
+        """Whether each thread is at a turn of its own."""
         self.numbers: dict[int, str] = {}
         """Where the constants of the rows are that the text is in, by columns."""
         self.starts: dict[tuple[int, int], str] = {}
@@ -76,15 +55,6 @@ class LlvmTeam(LlvmBlocks):
             self.put(f"%near_e = getelementptr {self.n}, {SHARED} @near, i32 {first}")
         else:
             self.put(f"%near_e = getelementptr {self.n}, {self.pointer} %far_e, i32 {room.n_far}")
-
-    @property
-    def near(self) -> str:
-        """The type of pointers to what is near."""
-        return SHARED if self.room.shared else self.pointer
-
-    def wait(self) -> None:
-        """All of a team are here, and see what the others have stored."""
-        self.put(f"call void @{WAIT}(i32 {self.team})")
 
     def copies(self, start: int, pairs: Sequence[tuple[int, int]], *, into: bool) -> None:
         """Between the common scratch memory and the team's own; the pairs are in the table, padded to whole rounds."""
@@ -134,8 +104,40 @@ class LlvmTeam(LlvmBlocks):
 
     # ------------------------------------------------------------------------------------------------------- blocks
 
+    def blocks(self, blocks: Blocks) -> None:
+        """Blocks, one after the other."""
+        for block in blocks:
+            if isinstance(block, Solve):
+                LlvmSolution(self, block).put()
+            else:
+                super().blocks((block,))
+
+    def _counted(self, block: Count) -> None:
+        if not block.shared or self.addresses.rows or self.alone:
+            super()._counted(block)
+            return
+        limit = self.whole_number(self.load(block.count, {}), 0, shared=True)
+        before, head, body, done = self.label, self.fresh("shared"), self.fresh("turn"), self.fresh("done")
+        self.put(f"br label %{head}")
+        self.open(head)
+        place = len(self.lines)
+        self.put("")
+        more = self.set(f"icmp slt i32 %{head}.i, {limit}")
+        self.put(f"br i1 {more}, label %{body}, label %{done}")
+        self.open(body)
+        self.alone = True
+        self._turn(block.body, self.set(f"sitofp i32 %{head}.i to {self.n}"), f"%{head}.i")
+        self.alone = False
+        after = self.set(f"add i32 %{head}.i, {self.room.size}")
+        self.lines[place] = f"  %{head}.i = phi i32 [ %lane, %{before} ], [ {after}, %{self.label} ]"
+        self.put(f"br label %{head}")
+        self.open(done)
+        self.wait()
+        for own in block.sums:
+            self.store(own, self.over_threads(self.load(own, {})), {})
+
     def _line(self, line: Line) -> None:
-        if self.addresses.rows:
+        if self.addresses.rows or self.alone:
             super()._line(line)
             return
         self.in_line = True
@@ -152,7 +154,7 @@ class LlvmTeam(LlvmBlocks):
     def load(self, slot: Slot, names: Names) -> str:
         """A number; where all threads of a team read it to decide on something, none goes on before."""
         value = super().load(slot, names)
-        if not self.in_line and not self.addresses.rows and self._may_change(slot):
+        if not self.in_line and not self.alone and not self.addresses.rows and self._may_change(slot):
             self.wait()
         return value
 
@@ -257,56 +259,8 @@ class LlvmTeam(LlvmBlocks):
 
     def _add_up(self, own: Slot, total: Slot) -> None:
         """The sum over all threads, the same in each of them: what two pass each other they add in either order."""
-        value, offset = self.load(own, {}), 1
-        while offset < self.room.size:
-            value = self.set(f"fadd {self.n} {value}, {self._passed(value, offset)}")
-            offset *= 2
+        value = self.over_threads(self.load(own, {}))
         value = self.set(f"fadd {self.n} {self.load(total, {})}, {value}")
         self.wait()
         self.store(total, value, {})
         self.wait()
-
-    def _passed(self, value: str, offset: int) -> str:
-        """The number of the thread whose place differs in one bit."""
-        edge = (WARP - self.room.size) << 8 | (WARP - 1)
-
-        def word(bits: str) -> str:
-            return self.set(f"call i32 @{PASS}(i32 {self.team}, i32 {bits}, i32 {offset}, i32 {edge})")
-
-        if self.size == 4:
-            bits = self.set(f"bitcast float {value} to i32")
-            return self.set(f"bitcast i32 {word(bits)} to float")
-        bits = self.set(f"bitcast double {value} to <2 x i32>")
-        halves = [word(self.set(f"extractelement <2 x i32> {bits}, i32 {i}")) for i in range(2)]
-        low = self.set(f"insertelement <2 x i32> poison, i32 {halves[0]}, i32 0")
-        both = self.set(f"insertelement <2 x i32> {low}, i32 {halves[1]}, i32 1")
-        return self.set(f"bitcast <2 x i32> {both} to double")
-
-
-def padded(pairs: Sequence[tuple[int, int]], size: int) -> list[int]:
-    """Pairs for rounds of a team: the first of each, then the second; the last round may have the last one again."""
-    whole = [*pairs, *[pairs[-1]] * (-len(pairs) % size)] if pairs else []
-    return [x for i in range(0, len(whole), size) for side in (0, 1) for x in (p[side] for p in whole[i : i + size])]
-
-
-def in_bytes(program: Program, size: int) -> Program:
-    """The same with places of arrays in bytes, of so many to a number: what a thread adds to an address as it is."""
-
-    def changed(blocks: Blocks) -> Blocks:
-        result: list[Block] = []
-        for block in blocks:
-            if isinstance(block, Line):
-                result.append(block)
-            elif isinstance(block, Loop):
-                ints, kinds = block.ints.copy(), block.case_of_row()
-                for number, case in enumerate(block.cases):
-                    for arena, column in case.arrays.values():
-                        if arena in (SCRATCH, FAR):
-                            ints[kinds == number, column] *= size
-                cases = tuple(replace(case, blocks=changed(case.blocks)) for case in block.cases)
-                result.append(replace(block, ints=ints, cases=cases))
-            else:
-                result.append(replace(block, body=changed(block.body)))
-        return tuple(result)
-
-    return replace(program, blocks=changed(program.blocks))

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import FIRST, MANY, NUMBER, Blocks, Case, Loop, Place, Slot, inner, lines
+from .blocks import FIRST, MANY, NUMBER, Blocks, Case, Loop, Place, Slot, Spread, counters, inner, lines
+from .functions import select
 from .record import Recorder
 from .tape import Scalar, Value
 
@@ -85,6 +86,7 @@ class RowCode:
 
 
 Body = Callable[[RowCode], None]
+Test = Callable[[RowCode], "tuple[Value, Value]"]
 
 
 def record_loop(
@@ -99,11 +101,35 @@ def record_loop(
     _record(recorder, name, rows, body, stays=stays)
 
 
+def record_spread(recorder: Recorder, name: str, rows: Sequence[Row], test: Test, work: Body) -> None:
+    """Likewise, of what all threads share: the rows for which the first of two numbers is below the second."""
+    flag = f"{recorder.prefix}chosen {len(recorder.locals)}"
+
+    def decide(code: RowCode) -> None:
+        code.recorder.write(flag, [select(*test(code), 1.0, 0.0)])
+
+    first, own = _packed(recorder, name, rows, decide)
+    second, more = _packed(recorder, name, rows, work, prefix="then ")
+    recorder.add(Spread(name, first, Slot(flag, 0), second), {**own, **more, flag: 1})
+
+
 def _record(
     recorder: Recorder, name: str, rows: Sequence[Row], body: Body, around: RowCode | None = None, **how: Any
 ) -> None:
-    if not rows:
-        return
+    if rows:
+        recorder.add(*_packed(recorder, name, rows, body, around, **how))
+
+
+def _packed(
+    recorder: Recorder,
+    name: str,
+    rows: Sequence[Row],
+    body: Body,
+    around: RowCode | None = None,
+    prefix: str = "",
+    **how: Any,
+) -> tuple[Loop, dict[str, int]]:
+    """A loop, and the local arrays of its code."""
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
         by_kind.setdefault(str(row.kind), []).append(row)
@@ -112,8 +138,8 @@ def _record(
     cases: dict[str, Case] = {}
     own_locals: dict[str, int] = {}
     for number, kind in enumerate(kinds):
-        prefix = f"{recorder.prefix}{len(recorder.locals)} {number} "
-        cases[kind], needed = _trace(kind, by_kind[kind], body, several, prefix, around)
+        own = f"{prefix}{recorder.prefix}{len(recorder.locals)} {number} "
+        cases[kind], needed = _trace(kind, by_kind[kind], body, several, own, around)
         own_locals.update(needed)
     width = several + max(len(c.arrays) for c in cases.values())
     ints = np.zeros((len(rows), width), np.int32)
@@ -126,7 +152,7 @@ def _record(
             ints[i, column] = row.places[array].row
         for slot, column in case.numbers.items():
             floats[i, column] = row.numbers[slot.array.removeprefix(NUMBER)][slot.item]
-    recorder.add(Loop(name, tuple(cases[k] for k in kinds), ints, floats, **how), own_locals)
+    return Loop(name, tuple(cases[k] for k in kinds), ints, floats, **how), own_locals
 
 
 def _trace(
@@ -137,7 +163,7 @@ def _trace(
     recorder = Recorder(prefix)
     body(RowCode(rows, recorder, folded, around))
     program = recorder.finish()
-    slots = [slot for line in lines(program.blocks) for slot in line.slots()]
+    slots = [*(slot for line in lines(program.blocks) for slot in line.slots()), *counters(program.blocks)]
     used = {slot.array for slot in slots} | {word + name for name in _within(program.blocks) for word in (FIRST, MANY)}
     arrays = {a: p.arena for a, p in rows[0].places.items() if a in used}
     assert all(row.places[a].arena == arena for a, arena in arrays.items() for row in rows), "one arena for each array"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import SCRATCH, Case, Instruction, Loop, Place, Slot
+from .blocks import COMMON, FAR, SCRATCH, Case, Instruction, Loop, Place, Slot
 from .program import HEADER, Program
 
 UNIFORM = "uniform"
@@ -80,7 +80,7 @@ class Addresses:
                 arena, column = case.arrays[slot.array]
                 start = self._places.get(arena, Place(arena, 0))  # a straight line calls arrays by their names
                 return Address(start.arena, start.row + slot.item, (number, column))
-        if slot.array in self._program.locals or slot.array == SCRATCH:
+        if slot.array in self._program.locals or slot.array in (SCRATCH, FAR, COMMON):
             return Address(slot.array, slot.item)
         place = self._places[slot.array]
         return Address(place.arena, place.row + slot.item)

@@ -15,7 +15,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .blocks import COMMON, FAR, SCRATCH, Block, Blocks, Count, If, Line, Loop, Repeat, Slot, Team, lines
+from .blocks import (
+    COMMON,
+    FAR,
+    SCRATCH,
+    Block,
+    Blocks,
+    Count,
+    If,
+    Line,
+    Loop,
+    Next,
+    Repeat,
+    Slot,
+    Solve,
+    Spread,
+    Team,
+    lines,
+)
 from .lifetimes import Span, placed, spans
 from .program import Program, every_loop, outside_loops
 from .rounds import in_rounds
@@ -39,6 +56,12 @@ class Part:
     """What others read: where it is in the team's memory, and where it goes."""
     n_far: int = 0
     """Numbers of the team's memory that are far away: lists that have room for more than they mostly hold."""
+
+    @property
+    def spread(self) -> Spread | None:
+        """What all threads share, if it is that."""
+        (block, *others) = self.program.blocks
+        return block if isinstance(block, Spread) and not others else None
 
 
 def cut(program: Program, size: int) -> list[Part]:
@@ -88,6 +111,8 @@ def _pieces(program: Program) -> list[tuple[Blocks, bool]]:
     for block in program.blocks:
         if isinstance(block, Team):
             pieces += [(list(block.body), True), ([], False)]
+        elif isinstance(block, Spread):
+            pieces += [([block], False), ([], False)]
         else:
             pieces[-1][0].append(block)
     return [(tuple(blocks), team) for blocks, team in pieces if blocks]
@@ -124,7 +149,9 @@ def _share_locals(program: Program) -> Program:
             starts[name], end = end, end + count
     blocks = _moved(program.blocks, lambda row: row, starts)
     left = {name: count for name, count in program.locals.items() if name not in starts}
-    return Program(blocks, left, end, (*(program.taken or (0,)), *starts.values()))
+    return replace(
+        program, blocks=blocks, locals=left, n_scratch=end, taken=(*(program.taken or (0,)), *starts.values())
+    )
 
 
 def _seen_by_rows(program: Program, blocks: Blocks) -> list[str]:
@@ -180,7 +207,10 @@ def _moved(
     def slot(old: Slot) -> Slot:
         if old.array in shared:
             return Slot(SCRATCH, shared[old.array] + old.item, old.index)
-        return Slot(SCRATCH, row(old.item), old.index) if old.array == SCRATCH else old
+        if old.array != SCRATCH:
+            return old
+        name, move = next(((n, p.row) for n, p in elsewhere if p.has(old.item)), (SCRATCH, row))
+        return Slot(name, move(old.item), old.index)
 
     def line(old: Line) -> Line:
         instructions = tuple(i if i.slot is None else replace(i, slot=slot(i.slot)) for i in old.instructions)
@@ -199,6 +229,13 @@ def _moved(
                 result.append(replace(block, again=slot(block.again), body=_moved(block.body, row, shared, elsewhere)))
             case If():
                 result.append(replace(block, flag=slot(block.flag), body=_moved(block.body, row, shared, elsewhere)))
+            case Solve():
+                result.append(block.moved(slot))
+            case Next():
+                result.append(replace(block, counter=slot(block.counter), to=slot(block.to)))
+            case Spread():
+                test, work = (_moved_loop(loop, row, shared, elsewhere) for loop in (block.test, block.work))
+                result.append(replace(block, test=test, work=work))
             case Team():
                 result.append(replace(block, body=_moved(block.body, row, shared, elsewhere)))
     return tuple(result)
@@ -231,10 +268,11 @@ def far_rows(program: Program, blocks: Blocks, only: set[int] | None = None) -> 
     """
     taken = list(program.taken) or [0]
     groups = _Groups(len(taken))
-    long: set[int] = set()
+    distant = {bisect_right(taken, row) - 1 for row in program.distant}
+    long = set(distant)
     near: set[int] = set()
     for line in outside_loops(blocks):
-        near |= {bisect_right(taken, slot.item) - 1 for slot in line.slots() if slot.array == SCRATCH}
+        near |= {bisect_right(taken, slot.item) - 1 for slot in line.slots() if slot.array == SCRATCH} - distant
     for loop in every_loop(blocks):
         kinds = loop.case_of_row()
         for number, case in enumerate(loop.cases):

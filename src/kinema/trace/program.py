@@ -9,7 +9,23 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Slot, Team, inner, lines, place_text
+from .blocks import (
+    SCRATCH,
+    Blocks,
+    Count,
+    If,
+    Line,
+    Loop,
+    Next,
+    Repeat,
+    Slot,
+    Solve,
+    Spread,
+    Team,
+    inner,
+    lines,
+    place_text,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +39,8 @@ class Program:
     """Rows of the arena `scratch`."""
     taken: Sequence[int] = ()
     """Where the pieces start that these rows were taken in, in order."""
+    distant: frozenset[int] = frozenset()
+    """Pieces, by where they start, that are lists with room for more than they mostly hold."""
 
     @property
     def line(self) -> Line:
@@ -49,7 +67,7 @@ class Program:
     @property
     def has_team(self) -> bool:
         """Whether several threads work together in it."""
-        return any(isinstance(block, Team) for block in self.blocks)
+        return any(isinstance(block, Team | Spread) for block in self.blocks)
 
     @property
     def inputs(self) -> dict[str, int]:
@@ -138,7 +156,7 @@ def outside_loops(blocks: Blocks) -> Iterator[Line]:
     for block in blocks:
         if isinstance(block, Line):
             yield block
-        elif not isinstance(block, Loop):
+        elif not isinstance(block, Loop | Solve | Next | Spread):
             yield from outside_loops(block.body)
 
 
@@ -150,6 +168,12 @@ def _operations(blocks: Blocks) -> int:
         elif isinstance(block, Loop):
             counts = np.bincount(block.case_of_row(), minlength=len(block.cases))
             total += sum(int(n) * _operations(c.blocks) for n, c in zip(counts, block.cases, strict=True))
+        elif isinstance(block, Solve):
+            total += block.size**3 // 3
+        elif isinstance(block, Spread):
+            total += _operations((block.test,))
+        elif isinstance(block, Next):
+            total += 1
         else:
             total += _operations(block.body)
     return total
@@ -168,11 +192,21 @@ def _text(blocks: Blocks, indent: str) -> Iterator[str]:
                     yield from _text(case.blocks, indent + "    ")
                 continue
             case Count():
-                yield f"{indent}for {place_text(block.count)} turns of {block.name}:"
+                yield f"{indent}for {place_text(block.count)} turns of {block.name}{', shared' * block.shared}:"
             case Repeat():
                 yield f"{indent}repeat {block.name}, at most {block.most} times, while {place_text(block.again)}:"
             case Team():
                 yield f"{indent}together ({block.name}):"
+            case Solve():
+                yield f"{indent}{place_text(block.result)} = solution of {block.name}: {block}"
+                continue
+            case Next():
+                yield f"{indent}{place_text(block.to)} = next of {place_text(block.counter)}"
+                continue
+            case Spread():
+                yield f"{indent}wherever {place_text(block.flag)} ({block.name}):"
+                yield from _text((block.test, block.work), indent + "  ")
+                continue
             case If():
                 yield f"{indent}if {place_text(block.flag)} ({block.name}):"
         yield from _text(block.body, indent + "  ")

@@ -6,11 +6,11 @@ Loops and conditions are functions of functions, so that an algorithm still runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Slot, Store, Team
+from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Next, Repeat, Slot, Solve, Spread, Store, Team
 from .functions import select
 from .program import Program
 from .tape import Scalar, Tape, Value
@@ -35,7 +35,7 @@ class _Nest:
     """Blocks that something is done with."""
 
     close: Callable[[Blocks], Block]
-    inside: list[_Draft | _Nest | Loop | Team]
+    inside: list[_Draft | _Nest | Loop | Team | Solve | Next | Spread]
 
 
 class Recorder:
@@ -45,11 +45,12 @@ class Recorder:
         self.prefix = prefix
         """What the names of local arrays start with: those of one program differ."""
         self.locals: dict[str, int] = {}
-        self._open: list[list[_Draft | _Nest | Loop | Team]] = [[]]
+        self._open: list[list[_Draft | _Nest | Loop | Team | Solve | Next | Spread]] = [[]]
         self._carried: dict[tuple[Tape, int], int] = {}
-        self._apart: object | None = None
-        """The team that works, if any: it shares no values with the lines around it."""
-        self._part_of: dict[Tape, object | None] = {}
+        self._apart = 0
+        """The team that works, counted from 1, if any: it shares no values with the lines around it."""
+        self._n_teams = 0
+        self._part_of: dict[Tape, int] = {}
         self.new_line()
 
     def new_line(self) -> None:
@@ -86,7 +87,12 @@ class Recorder:
         assert self._part_of[value.tape] is self._apart, "a team and the lines around it share memory, but no values"
         key = (value.tape, value.number)
         place = self._carried.setdefault(key, len(self._carried))
-        return self.tape.input(self.prefix + CARRIED, place)
+        return self.tape.input(self._carrier(value.tape), place)
+
+    def _carrier(self, tape: Tape) -> str:
+        """The local array of values that lines leave to others: the threads of a team have their own."""
+        team = self._part_of[tape]
+        return f"{self.prefix}{CARRIED}{f' by team {team}' if team else ''}"
 
     # -------------------------------------------------------------------------------------------- loops and conditions
 
@@ -103,17 +109,18 @@ class Recorder:
     @property
     def in_team(self) -> bool:
         """Whether what is recorded is the work of a team: the smaller the rows, the more run side by side."""
-        return self._apart is not None
+        return self._apart > 0
 
     @contextmanager
     def team(self, name: str) -> Iterator[None]:
         """What is recorded meanwhile several threads may do together."""
-        assert self._apart is None, "a team is not part of another"
+        assert not self._apart, "a team is not part of another"
         with self._nested(lambda blocks: Team(name, blocks)):
-            self._apart = object()
+            self._n_teams += 1
+            self._apart = self._n_teams
             self.new_line()
             yield
-            self._apart = None
+            self._apart = 0
 
     def repeat(self, name: str, step: Step, start: State, most: int) -> list[Value]:
         """Take steps from a start while they ask for another one, at most so often: the last state."""
@@ -151,12 +158,30 @@ class Recorder:
         with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, uniform)):
             body(self.turn())
 
+    def share(self, name: str, count: Value, body: Callable[[Value], State], n_sums: int = 0) -> list[Value]:
+        """Likewise, where turns do not depend on each other; of so many numbers that each gives, the sums."""
+        number, sums = self.local(1), self.local(max(n_sums, 1))
+        self.write(number, [count])
+        self.write(sums, [0.0] * n_sums)
+        own = tuple(Slot(sums, i) for i in range(n_sums))
+        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, shared=True, sums=own)):
+            found = body(self.turn())
+            assert len(found) == n_sums, "each turn gives as many numbers"
+            self.write(sums, [self.read(sums, i) + x for i, x in enumerate(found)])
+        return [self.read(sums, i) for i in range(n_sums)]
+
+    def next_number(self, array: str, item: int = 0) -> Value:
+        """A number from a counter, which has one more from then on."""
+        to = self.local(1)
+        self.add(Next("next number", Slot(array, item), Slot(to, 0)), {})
+        return self.read(to)
+
     def turn(self) -> Value:
         """Which turn of the innermost counted loop this is."""
         return self.tape.record("turn")
 
-    def add(self, block: Loop | Team, local: Mapping[str, int]) -> None:
-        """A loop over a table or a team, recorded by itself, with the local arrays it has."""
+    def add(self, block: Loop | Team | Solve | Next | Spread, local: Mapping[str, int]) -> None:
+        """A block that was made by itself, with the local arrays it has."""
         self.locals.update(local)
         self._open[-1].append(block)
         self.new_line()
@@ -164,35 +189,42 @@ class Recorder:
     # ---------------------------------------------------------------------------------------------------- the end
 
     def finish(
-        self, outputs: Mapping[str, State] | None = None, n_scratch: int = 0, taken: Sequence[int] = ()
+        self,
+        outputs: Mapping[str, State] | None = None,
+        n_scratch: int = 0,
+        taken: Sequence[int] = (),
+        distant: Collection[int] = (),
     ) -> Program:
         """The program, without what nothing needs."""
         for array, values in (outputs or {}).items():
             self.write(array, values)
         wanted: set[int] = set()
         blocks = self._close(self._open[0], wanted)
-        if wanted:
-            self.locals[self.prefix + CARRIED] = max(wanted) + 1
-        return Program(blocks, dict(self.locals), n_scratch, taken)
+        for (tape, _), place in self._carried.items():
+            if place in wanted:
+                name = self._carrier(tape)
+                self.locals[name] = max(self.locals.get(name, 0), place + 1)
+        return Program(blocks, dict(self.locals), n_scratch, taken, frozenset(distant))
 
-    def _close(self, drafts: Sequence[_Draft | _Nest | Loop | Team], wanted: set[int]) -> Blocks:
+    def _close(
+        self, drafts: Sequence[_Draft | _Nest | Loop | Team | Solve | Next | Spread], wanted: set[int]
+    ) -> Blocks:
         """From the last to the first, so that it is known which values later lines want."""
         blocks: list[Block] = []
         for draft in reversed(drafts):
-            if isinstance(draft, Loop | Team):
+            if isinstance(draft, Loop | Team | Solve | Next | Spread):
                 blocks.append(draft)
             elif isinstance(draft, _Nest):
                 blocks.append(draft.close(self._close(draft.inside, wanted)))
             else:
                 kept = [
-                    Store(Slot(self.prefix + CARRIED, place), number)
+                    Store(Slot(self._carrier(tape), place), number)
                     for (tape, number), place in self._carried.items()
                     if tape is draft.tape and place in wanted
                 ]
                 line = straight(draft.tape, [*draft.stores, *kept])
-                wanted.update(
-                    i.slot.item for i in line.instructions if i.slot and i.slot.array == self.prefix + CARRIED
-                )
+                carried = self.prefix + CARRIED
+                wanted.update(i.slot.item for i in line.instructions if i.slot and i.slot.array.startswith(carried))
                 if line.stores:
                     blocks.append(line)
         return tuple(reversed(blocks))

@@ -16,7 +16,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import SCRATCH, Block, Blocks, Case, Instruction, Line, Loop, Operand, Slot, Store, lines, map_lines
+from .blocks import (
+    SCRATCH,
+    Block,
+    Blocks,
+    Case,
+    Count,
+    Instruction,
+    Line,
+    Loop,
+    Operand,
+    Slot,
+    Solve,
+    Store,
+    lines,
+    map_lines,
+)
 from .program import Program
 from .staying import Cell, Touched, loops_in, touched_by_row
 
@@ -37,7 +52,7 @@ def in_rounds(program: Program, size: int) -> Program:
         for block in blocks:
             if isinstance(block, Loop):
                 result.append(_scheduled(program, _with_sums(program, _merged(block), own_locals), size))
-            elif isinstance(block, Line):
+            elif isinstance(block, Line | Solve) or (isinstance(block, Count) and block.shared):
                 result.append(block)
             else:
                 result.append(replace(block, body=shared(block.body)))

@@ -18,9 +18,12 @@ from .blocks import (
     If,
     Line,
     Loop,
+    Next,
     Place,
     Repeat,
     Slot,
+    Solve,
+    Spread,
     Team,
     inner,
 )
@@ -39,10 +42,10 @@ class Touched:
     locals: set[str] = field(default_factory=set)
 
 
-def staying(blocks: Blocks) -> Iterator[Loop | Team]:
-    """The outermost loops that stay, and teams."""
+def staying(blocks: Blocks) -> Iterator[Loop | Team | Spread]:
+    """The outermost loops that stay, teams, and what is spread."""
     for block in blocks:
-        if isinstance(block, Team) or (isinstance(block, Loop) and block.stays):
+        if isinstance(block, Team | Spread) or (isinstance(block, Loop) and block.stays):
             yield block
             continue
         for body in inner(block):
@@ -93,7 +96,14 @@ def _slots(blocks: Blocks) -> Iterator[tuple[Slot, bool]]:
                 seen |= {(Slot(i.slot.array, i.slot.item, _any(i.slot)), False) for i in block.instructions if i.slot}
                 seen |= {(Slot(s.slot.array, s.slot.item, _any(s.slot)), True) for s in block.stores}
                 continue
-            case Loop():
+            case Loop() | Spread():
+                continue
+            case Next():
+                seen |= {(block.counter, False), (block.counter, True), (block.to, True)}
+                continue
+            case Solve():
+                seen |= {(Slot(x.array, x.item, 0), False) for x in block.reads}
+                seen |= {(Slot(x.array, x.item, 0), True) for x in (block.result, block.work)}
                 continue
             case Count():
                 seen.add((block.count, False))
@@ -131,10 +141,17 @@ def _note(program: Program, slot: Slot, stack: list[dict[str, Place]], to: set[C
     start = place.row + slot.item
     if place.arena in (FAR, COMMON):  # a list is one thing
         to.add((place.arena, place.row))
+    elif place.arena == SCRATCH and program.distant and start_of(program, start) in program.distant:
+        to.add((SCRATCH, start_of(program, start)))
     elif slot.index is None:
         to.add((place.arena, start))
     elif place.arena == SCRATCH:
         to.update((SCRATCH, row) for row in range(start, end_of(program, start)))
+
+
+def start_of(program: Program, row: int) -> int:
+    """Where what a row of the scratch memory was taken with starts."""
+    return program.taken[bisect_right(program.taken, row) - 1] if program.taken else 0
 
 
 def end_of(program: Program, row: int) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot, Team
+from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot, Spread, Team
 from .functions import OPERATIONS
 from .program import Program
 from .record import Recorder, repeat
@@ -103,7 +103,7 @@ class _Unrolling:
             match block:
                 case Line():
                     self.line(block)
-                case Loop() | Team() if id(block) in self.staying:
+                case Loop() | Team() | Spread() if id(block) in self.staying:
                     self.keep(block)
                 case Loop():
                     self.loop(block)
@@ -226,7 +226,7 @@ class _Unrolling:
 
     # ---------------------------------------------------------------------------------------------------- what stays
 
-    def keep(self, block: Loop | Team) -> None:
+    def keep(self, block: Loop | Team | Spread) -> None:
         """What stays as it is, on what is in memory by then."""
         assert self.recorder is not None
         own = self.staying[id(block)]

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kinema import trace
 from kinema.trace import SCRATCH, Value
 
+from ..sweeps.maths import sum_of
 from ..sweeps.sweeps import Sweeps
+from .listing import Lists
 from .touches import Touches
 
 
-def count_contacts(s: Sweeps, touches: Touches, found: Value) -> None:
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many contacts there are."""
+
+    found: Value
+    lost: Value
+    """For which there was no room."""
+    wanted: Value
+    """The most that were to be kept in one place, where there was not enough room; else 0."""
+
+
+def counted(s: Sweeps, touches: Touches | Lists) -> Counted:
+    """All of them."""
+    if isinstance(touches, Touches):
+        lost, wanted = (s.recorder.read(SCRATCH, place.row) for place in (touches.lost, touches.wanted))
+        return Counted(touches.number(), lost, wanted)
+    numbers = [(s.recorder.read(SCRATCH, x.count.row), float(x.capacity)) for x in touches.of_kind.values()]
+    wanted = 0.0
+    for count, room in numbers:
+        wanted = trace.maximum(wanted, trace.select(room, count, count, 0.0))
+    kept = [trace.minimum(count, room) for count, room in numbers]
+    return Counted(sum_of(kept), sum_of([a - b for (a, _), b in zip(numbers, kept, strict=True)]), wanted)
+
+
+def count_contacts(s: Sweeps, counts: Counted) -> None:
     """Note how many were found, how many were lost, and the most that there ever were since the last reset."""
     if not s.keeps("n_contacts"):
         return
-    lost, wanted = (s.recorder.read(SCRATCH, place.row) for place in (touches.lost, touches.wanted))
+    found, lost, wanted = counts.found, counts.lost, counts.wanted
     s.write("n_contacts", None, [found])
     s.write("n_lost_contacts", None, [lost])
     s.write("n_iterations", None, [0.0])

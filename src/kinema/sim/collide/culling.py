@@ -9,8 +9,8 @@ from kinema.trace import RowCode
 
 from ..arrays import UNLIMITED
 from ..rigid.kinematics import Pose
-from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import add, dot, rotate, sub
+from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import frame_ref
 from .touches import Touches, TouchSet

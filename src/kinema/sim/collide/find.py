@@ -5,6 +5,7 @@ All positions are about the first robot's own, wherever that is in the world: fa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kinema import trace
@@ -13,15 +14,16 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 from ..arrays import UNLIMITED, Owner
 from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
-from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
+from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .culling import look_at_frames
 from .frame import tangents
+from .listing import Listed, Lists
 from .pairs import PAIRS
 from .solid import Grid, Hull, Solid, Work
-from .touches import Layout, Touches, TouchSet, where
+from .touches import Layout, PlannedSet, Touches, where
 
 COARSE_FROM = 1e-7
 """A solver of this tolerance, or a larger one, is one of single precision."""
@@ -56,6 +58,8 @@ class LookKind:
     """Whether anything bounces, or sticks better than it slides."""
     own: tuple[str, ...]
     """What differs between environments."""
+    listed: bool
+    """Whether contacts go into a list, and others are found at the same time."""
 
 
 def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
@@ -65,8 +69,22 @@ def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     with s.staying():
         places = _place_geoms(s, frames)
         look_at_frames(s, touches, frames)
-        rows = [row for touch in touches.sets for row in _rows(s, touches, touch, places)]
-        s.loop("pairs of shapes", rows, lambda code: _look(s, code))
+        rows = []
+        for touch in touches.sets:
+            own = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost}
+            own |= {"lost": touches.lost, "wanted": touches.wanted}
+            rows += _rows(s, touch.plan, places, own, {"capacity": [float(touch.plan.capacity)]})
+        s.loop("pairs of shapes", rows, _look)
+
+
+def list_contacts(s: Sweeps, lists: Lists, frames: Quantity[Pose]) -> None:
+    """Fill lists with what touches, in any order."""
+    with s.staying():
+        places = _place_geoms(s, frames)
+    rows = []
+    for plan in lists.plans:
+        rows += _rows(s, plan, places, lists.places(plan), lists.numbers(plan), listed=True)
+    s.spread("pairs of shapes", rows, _is_near, lambda code: _touch(code, _kind(code)))
 
 
 def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:
@@ -96,22 +114,31 @@ def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:
     return places
 
 
-def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> list[PartRow]:
+def _rows(
+    s: Sweeps,
+    plan: PlannedSet,
+    places: list[Place],
+    more: Mapping[str, Place],
+    constants: Mapping[str, list[float]],
+    *,
+    listed: bool = False,
+) -> list[PartRow]:
     """A row for each pair of a set."""
     geoms, pairs, options = s.model.geoms, s.model.pairs, s.model.options
     rows = []
-    for p in touch.plan.pairs:
+    for p in plan.pairs:
         a, b = int(pairs.geom_a[p]), int(pairs.geom_b[p])
         kind = LookKind(
             (geoms.kinds[a], geoms.kinds[b]),
-            touch.kind.dimension,
-            touch.kind.elliptic,
+            plan.kind.dimension,
+            plan.kind.elliptic,
             whole_power(pairs.solimp[p].tolist()),
-            bool(pairs.solref_friction[p].any() and touch.kind.elliptic),
-            touch.plan.capacity < touch.plan.n_points,
+            bool(pairs.solref_friction[p].any() and plan.kind.elliptic),
+            not listed and plan.capacity < plan.n_points,
             options.refsafe,
-            touch.kind.lively,
+            plan.kind.lively,
             tuple(sorted(differing := _differing(s, p))),
+            listed,
         )
         numbers = {
             "a size": geoms.size[a].tolist(),
@@ -127,17 +154,16 @@ def _rows(s: Sweeps, touches: Touches, touch: TouchSet, places: list[Place]) -> 
             "friction": pairs.friction[p].tolist(),
             "per ratio": [options.impratio**-0.5],
             "weight": [float(pairs.weight[p, 0])],
-            "hardest": [_hardest(s, touch, float(pairs.weight[p, 0]))],
+            "hardest": [_hardest(s, plan, float(pairs.weight[p, 0]))],
             "solref": list(sound(pairs.solref[p].tolist())),
             "solref of sliding": list(sound(pairs.solref_friction[p].tolist())),
             "solimp": pairs.solimp[p].tolist(),
-            "sign": [1.0 if int(geoms.frame_idx[a]) == touch.plan.frames[0] else -1.0],
+            "sign": [1.0 if int(geoms.frame_idx[a]) == plan.frames[0] else -1.0],
             "pair": [float(p + 1)],
             "lively": [float(x[p]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stick)],
-            "capacity": [float(touch.plan.capacity)],
+            **constants,
         }
-        own = {"a": places[a], "b": places[b], "contacts": touch.contacts, "count": touch.count, "near": touch.near}
-        own |= {"own lost": touch.lost, "lost": touches.lost, "wanted": touches.wanted, **differing}
+        own = {"a": places[a], "b": places[b], **more, **differing}
         if geoms.numbers.size:
             own["shape_numbers"] = s.places["shape_numbers"]
         rows.append(s.row(kind, {}, own, numbers))
@@ -169,9 +195,9 @@ def _own(code: RowCode, word: str, count: int) -> list[Value]:
     return code.array(word, count) if word in kind.own else list(code.numbers(word))
 
 
-def _hardest(s: Sweeps, touch: TouchSet, weight: float) -> float:
+def _hardest(s: Sweeps, plan: PlannedSet, weight: float) -> float:
     """Pyramids are the harder the less friction there is: no harder than single precision can factorise."""
-    is_coarse = s.settings.tolerance > COARSE_FROM and touch.kind.dimension > 1 and not touch.kind.elliptic
+    is_coarse = s.settings.tolerance > COARSE_FROM and plan.kind.dimension > 1 and not plan.kind.elliptic
     return HARDEST / weight if is_coarse else UNLIMITED
 
 
@@ -184,24 +210,31 @@ def _weight(code: RowCode, kind: LookKind, friction: Value, bound: Value) -> Val
     return scaled if kind.elliptic else 2.0 * scaled * (1.0 + friction * friction)
 
 
-def _look(s: Sweeps, code: RowCode) -> None:
+def _kind(code: RowCode) -> LookKind:
+    assert isinstance(code.kind, LookKind)
+    return code.kind
+
+
+def _look(code: RowCode) -> None:
     """A pair: by what is around both, then closely."""
-    kind, recorder = code.kind, code.recorder
-    assert isinstance(kind, LookKind)
+    kind, recorder = _kind(code), code.recorder
 
     def by_spheres() -> None:
-        centers = [_center(code, word, name) for word, name in zip(("a", "b"), kind.kinds, strict=True)]
-        apart, margin = sub(centers[1], centers[0]), code.number("margin")
-        if kind.kinds[0] == "plane":
-            normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
-            where(
-                recorder, "near", dot(apart, normal), _own(code, "b radius", 1)[0] + margin, lambda: _touch(code, kind)
-            )
-            return
-        reach = _own(code, "a radius", 1)[0] + _own(code, "b radius", 1)[0] + margin
-        where(recorder, "near", dot(apart, apart), reach * reach, lambda: _touch(code, kind))
+        where(recorder, "near", *_is_near(code), lambda: _touch(code, kind))
 
     where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
+
+
+def _is_near(code: RowCode) -> tuple[Value, Value]:
+    """Two numbers of which the first is smaller where what is around both shapes overlaps."""
+    kind = _kind(code)
+    centers = [_center(code, word, name) for word, name in zip(("a", "b"), kind.kinds, strict=True)]
+    apart, margin = sub(centers[1], centers[0]), code.number("margin")
+    if kind.kinds[0] == "plane":
+        normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
+        return dot(apart, normal), _own(code, "b radius", 1)[0] + margin
+    reach = _own(code, "a radius", 1)[0] + _own(code, "b radius", 1)[0] + margin
+    return dot(apart, apart), reach * reach
 
 
 def _center(code: RowCode, word: str, name: str) -> Vector:
@@ -233,7 +266,9 @@ def _touch(code: RowCode, kind: LookKind) -> None:
     def emit(distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
         def keep() -> None:
             record = _record(code, kind, distance, point, normal, along)
-            if kind.full:
+            if kind.listed:
+                _list(code, kind, record)
+            elif kind.full:
                 _keep_deepest(code, kind, distance, record)
             else:
                 _append(code, kind, record)
@@ -283,6 +318,19 @@ def _append(code: RowCode, kind: LookKind, record: list[Value]) -> None:
     number = code.read("count")
     code.recorder.write("contacts", record, 0, number * float(Layout(kind.dimension).width))
     code.recorder.write("count", [number + 1.0])
+
+
+def _list(code: RowCode, kind: LookKind, record: list[Value]) -> None:
+    """A contact into its list, if there is room."""
+    recorder, layout = code.recorder, Listed(kind.dimension)
+    number = recorder.next_number("count")
+
+    def put() -> None:
+        at = number * float(layout.width)
+        recorder.write("contacts", record, 0, at)
+        recorder.write("contacts", code.numbers("frames"), layout.frames, at)
+
+    where(recorder, "room", number, code.number("capacity"), put)
 
 
 def _keep_deepest(code: RowCode, kind: LookKind, distance: Value, record: list[Value]) -> None:

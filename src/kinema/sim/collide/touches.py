@@ -14,7 +14,7 @@ from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value
 
 from ..settings import Settings
-from ..sweeps.loops import PartRow
+from ..sweeps.quantities import PartRow
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .pairs import PAIRS
@@ -193,22 +193,25 @@ class Touches:
 
 
 class Contact:
-    """One contact of a set, in code for all."""
+    """One contact, in code for all."""
 
-    def __init__(self, code: RowCode, dimension: int, turn: Value) -> None:
-        self.layout = Layout(dimension)
-        self.recorder = code.recorder
+    array, first = "contacts", 0
+    """Where the contacts are among which it is."""
+
+    def __init__(self, recorder: Recorder, layout: Layout, turn: Value) -> None:
+        self.layout = layout
+        self.recorder = recorder
         self.turn = turn
         """Which one it is."""
         self._at = turn * float(self.layout.width)
 
     def read(self, item: int, count: int = 1) -> list[Value]:
         """Some of its numbers."""
-        return [self.recorder.read("contacts", item + i, self._at) for i in range(count)]
+        return [self.recorder.read(self.array, self.first + item + i, self._at) for i in range(count)]
 
     def write(self, item: int, values: Sequence[Value]) -> None:
         """Set some of them."""
-        self.recorder.write("contacts", values, item, self._at)
+        self.recorder.write(self.array, values, self.first + item, self._at)
 
     @property
     def residual(self) -> list[Value]:
@@ -228,7 +231,9 @@ class Contact:
 
 def each_contact(code: RowCode, dimension: int, body: Callable[[Contact], None]) -> None:
     """Each contact of a set that has any."""
-    code.recorder.count("contacts", code.read("count"), lambda turn: body(Contact(code, dimension, turn)))
+    code.recorder.count(
+        "contacts", code.read("count"), lambda turn: body(Contact(code.recorder, Layout(dimension), turn))
+    )
 
 
 def where(recorder: Recorder, name: str, a: Value, b: Value, then: Callable[[], object]) -> None:

@@ -17,9 +17,9 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
 from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
-from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
+from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref
 from .cones import cost
@@ -51,6 +51,9 @@ class Axes:
 def axes_of(s: Sweeps, where: Quantity[Pose], frames: Quantity[Pose]) -> Quantity[Axes]:
     """The axes of all joints; `frames` are about the origin of all contacts."""
     axes: Quantity[Axes] = s.quantity("axes")
+    if s.settings.team:
+        nothing = Twist(ZERO, ZERO)
+        axes.make_rooms({node.here: Axes([nothing] * len(node.dofs)) for node in s.nodes})
 
     def body(node: Node) -> None:
         at = frames[node.here]

@@ -9,8 +9,8 @@ from kinema.trace import RowCode, Value
 from ..collide.touches import Contact, Layout, SetKind, each_contact
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import add, cross, dot, rotate, scale, sub
+from ..sweeps.quantities import Quantity
 from ..sweeps.tree import frame_ref
 from .laws import Law
 

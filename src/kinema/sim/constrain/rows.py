@@ -18,9 +18,9 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 from ..arrays import Owner
 from ..rigid.kinematics import Moving, Pose, Twist
 from ..sweeps.cords import Lengths
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from .impedance import MOST, impedance, reference, sound, whole_power
 
@@ -251,7 +251,7 @@ class Rows:
 
     def joint_forces(self, name: str) -> Quantity[list[Value]]:
         """J^T f."""
-        result: Quantity[list[Value]] = self.s.quantity(name)
+        result = self.s.vector(name)
         self.s.each_frame(f"{name}, none yet", lambda node: result.put(node.here, [0.0] * len(node.dofs)))
         to, rows = self.s.places_of_dofs(result), []
         for number, block in enumerate(self.blocks):

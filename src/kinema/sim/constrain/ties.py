@@ -20,7 +20,6 @@ from ..force.wrap import angle_of
 from ..rigid.kinematics import Pose, Twist, twist_at, twists
 from ..rigid.links import acceleration_at
 from ..rigid.rnea import Wrench, power
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     IDENTITY,
     ZERO,
@@ -36,6 +35,7 @@ from ..sweeps.maths import (
     transpose,
     unrotate,
 )
+from ..sweeps.quantities import Quantity
 from ..sweeps.rows import FrameKind
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref

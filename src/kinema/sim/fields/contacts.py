@@ -12,8 +12,8 @@ from ..constrain.laws import Law
 from ..constrain.levers import levers_of
 from ..rigid.kinematics import origin_of
 from ..step import Step
-from ..sweeps.loops import PartRow
 from ..sweeps.maths import Vector, add, dot, scale
+from ..sweeps.quantities import PartRow
 
 WIDTHS = {"active": 1, "position": 3, "normal": 3, "penetration": 1, "force": 3, "pair": 1}
 """Numbers of each field."""

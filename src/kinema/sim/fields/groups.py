@@ -18,7 +18,6 @@ from ..sense.kinds import sense
 from ..settings import Control
 from ..sweeps.cords import Pull
 from ..sweeps.factors import factorised
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     ZERO,
     Vector,
@@ -29,6 +28,7 @@ from ..sweeps.maths import (
     scale,
     sub,
 )
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Link, Node, Ref
 from .contacts import contacts

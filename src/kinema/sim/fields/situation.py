@@ -9,8 +9,8 @@ from ..rigid import links
 from ..rigid.kinematics import Moving, Twist, accelerations, twist_at
 from ..rigid.rnea import Wrench
 from ..step import Step
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import Vector, sub
+from ..sweeps.quantities import Quantity
 from ..sweeps.tree import Link, Ref
 
 

@@ -12,8 +12,8 @@ from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_
 from ..rigid.kinematics import Pose
 from ..rigid.rnea import Wrench
 from ..sweeps.cords import Cords
-from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import Vector, cross, scale, sub, unrotate
+from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import frame_ref
 

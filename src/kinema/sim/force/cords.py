@@ -11,8 +11,8 @@ from kinema.trace import Value
 from ..rigid.rnea import Wrench
 from ..settings import Drive
 from ..sweeps.cords import Cord, Cords, Pull
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import scale
+from ..sweeps.quantities import Quantity
 from . import muscle
 from .activation import drive_of
 from .joints import bent, bounded, damper, stored

@@ -7,8 +7,8 @@ from kinema.model import Model
 from ..rigid.kinematics import Pose
 from ..rigid.rnea import NO_WRENCH, Wrench, world_wrench
 from ..settings import Settings
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import ZERO, Vector, add, rotate, scale
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Link
 

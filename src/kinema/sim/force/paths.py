@@ -18,8 +18,9 @@ from kinema.trace import SCRATCH, Place, Row, RowCode
 from ..rigid.kinematics import Pose, twist_at, twists
 from ..rigid.rnea import Wrench, power
 from ..sweeps.cords import Lengths
-from ..sweeps.loops import Loops, Quantity
+from ..sweeps.loops import Loops
 from ..sweeps.maths import Vector, add, cross, product, rotate, scale, sub
+from ..sweeps.quantities import Quantity
 from ..sweeps.rows import FrameKind
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref

@@ -13,9 +13,9 @@ from ..rigid.kinematics import Moving, Pose, Twist, twist_at
 from ..rigid.links import acceleration_at
 from ..rigid.rnea import bias_forces
 from ..sweeps.cords import Cord, Lengths, Pull
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import add, dot, rotate, sub
 from ..sweeps.matrix import TreeMatrix
+from ..sweeps.quantities import Quantity
 from ..sweeps.tree import Node, frame_ref
 from .paths import HasFrames, lengths_of
 

@@ -15,8 +15,8 @@ from ..lower.programs import Outputs
 from ..rigid.kinematics import Moving, accelerations, link_pose
 from ..rigid.links import acceleration_at
 from ..rigid.rnea import joint_forces
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import Vector, add, matrix_quaternion
+from ..sweeps.quantities import Quantity
 from ..sweeps.tree import Link, Node
 
 ASKED = "asked acceleration"

@@ -100,17 +100,18 @@ def rolled_step(
     """
     tree = grow(model)
     chosen = plan(model, settings, tree, budget, least)
-    recorder, n_scratch = Recorder(), 0
+    recorder, sweeps = Recorder(), None
     for parts in chosen.copied:
         record_copies(recorder, model, settings, places, parts, tree)
     if chosen.by_joint:
         frames = sorted(f for part in chosen.by_joint for f in part.frames)
         sweeps = Sweeps(model, settings, places, recorder, tree, frames)
         take(Step(sweeps, articulated=not needs_matrix(model, tree, settings)))
-        n_scratch = sweeps.n_scratch
     if settings.integrator is Integrator.RK4:
         count_stages(recorder)
-    return recorder.finish(n_scratch=n_scratch)
+    if sweeps is None:
+        return recorder.finish()
+    return recorder.finish(n_scratch=sweeps.n_scratch, taken=sweeps.taken, distant=sweeps.distant)
 
 
 def needs_matrix(model: Model, tree: Tree, settings: Settings) -> bool:

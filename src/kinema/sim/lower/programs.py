@@ -30,7 +30,7 @@ def table_program(
     recorder = Recorder("table ")  # what stays of it is found among the local arrays of a line
     sweeps = Sweeps(model, settings, places, recorder, grow(model), outputs=outputs)
     run(sweeps)
-    return recorder.finish(n_scratch=sweeps.n_scratch, taken=sweeps.taken)
+    return recorder.finish(n_scratch=sweeps.n_scratch, taken=sweeps.taken, distant=sweeps.distant)
 
 
 def straight_program(model: Model, settings: Settings, run: Run, outputs: Outputs | None = None) -> Program:
@@ -40,8 +40,9 @@ def straight_program(model: Model, settings: Settings, run: Run, outputs: Output
     found = unroll(program, recorder.read, recorder)
     for array, item in sorted(found):
         recorder.write(array, [found[array, item]], item)
-    kept = program.keeps_loops
-    return recorder.finish(n_scratch=program.n_scratch if kept else 0, taken=program.taken if kept else ())
+    if not program.keeps_loops:
+        return recorder.finish()
+    return recorder.finish(n_scratch=program.n_scratch, taken=program.taken, distant=program.distant)
 
 
 def plain_numbers(

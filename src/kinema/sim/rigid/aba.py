@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from kinema import trace
 from kinema.trace import Value
 
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import Matrix, Vector, add, cross, dot, product, rotate, scale, transpose, unrotate
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Inertia, Node
 from .kinematics import RESTING, Pose, Twist, carried_twist, twists

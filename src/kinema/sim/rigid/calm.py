@@ -18,8 +18,8 @@ from kinema.model import Motion
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..settings import Integrator
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import add, dot, sum_of
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
 from .integrate import advance

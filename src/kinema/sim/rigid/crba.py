@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from kinema.trace import Value
 
-from ..sweeps.loops import Quantity
 from ..sweeps.matrix import TreeMatrix
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Inertia, Node, placed
 from .kinematics import Pose, Twist, twists

@@ -8,7 +8,7 @@ from kinema import trace
 from kinema.trace import SCRATCH, RowCode, Value
 
 from ..settings import Integrator
-from ..sweeps.loops import Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from kinema.model import Motion
 from kinema.trace import RowCode, Value
 
-from ..sweeps.loops import PartRow, Quantity
 from ..sweeps.maths import IDENTITY, Vector, add, cross, dot, rotate, unrotate
 from ..sweeps.matrix import TreeMatrix
+from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref
 from .kinematics import Pose

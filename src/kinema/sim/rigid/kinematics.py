@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from kinema.model import Motion
 from kinema.trace import Value
 
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     IDENTITY,
     ZERO,
@@ -28,6 +27,7 @@ from ..sweeps.maths import (
     transpose,
     unrotate,
 )
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Link, Node
 

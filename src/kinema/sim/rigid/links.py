@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from kinema import trace
 from kinema.trace import Value
 
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import Matrix, Vector, add, cross, matrix_sum, product, rotate, scale, sub, transpose
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Link, point_inertia
 from .kinematics import Moving, Pose, Twist, link_pose

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kinema.trace import Value
 
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import ZERO, Vector, add, cross, dot, rotate, unrotate
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Inertia, Node
 from .kinematics import Moving, Pose, Twist, twists

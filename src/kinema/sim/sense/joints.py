@@ -10,8 +10,8 @@ from ..fields.situation import Situation
 from ..force import cords
 from ..force.links import no_wrenches
 from ..rigid.rnea import joint_forces
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot, scale
+from ..sweeps.quantities import Quantity
 from ..sweeps.tree import Node
 from .readings import ReadingKind, Readings, tell
 

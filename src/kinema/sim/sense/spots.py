@@ -11,7 +11,6 @@ from kinema.trace import RowCode, Value
 from ..fields.situation import Situation
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.links import acceleration_at
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import (
     Vector,
     dot,
@@ -21,6 +20,7 @@ from ..sweeps.maths import (
     sub,
     unrotate,
 )
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
 from .readings import HERE, THERE, ReadingKind, Readings, pose_of, tell

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 from kinema.trace import Value
 
-from ..collide.counting import count_contacts
+from ..collide.counting import count_contacts, counted
+from ..collide.listing import Lists
 from ..collide.touches import Touches
 from ..constrain.contacts import Axes, Contacts
 from ..constrain.kinds import ConstraintKind, kinds_and_blocks
 from ..constrain.rows import Block, Known, Rows
 from ..sweeps.factors import Factors
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import sum_of
 from ..sweeps.matrix import TreeMatrix
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from .methods import METHODS
 from .newton import Newton
+from .together import Together
 
 Kinds = Sequence[tuple[ConstraintKind, list[Block]]]
 
@@ -66,11 +68,12 @@ def hold(
     s: Sweeps,
     kinds: Kinds,
     known: Known,
-    touches: Touches | None,
+    touches: Touches | Lists | None,
     ready: Callable[[], Ready],
     then: Callable[[Newton], None],
     *,
     always: bool = False,
+    by_team: bool = False,
 ) -> Held:
     """What all of them do; where they are far from acting nothing more is computed than that, unless asked for.
 
@@ -82,19 +85,27 @@ def hold(
         ready: makes what the solution begins with.
         then: looks at the solution.
         always: whether it is computed where nothing acts, too.
+        by_team: whether a team does it together.
     """
     held = Held(s.quantity("constraint forces"))
     s.each_frame("no constraint forces", lambda node: held.force.put(node.here, [0.0] * len(node.dofs)))
-    found = None if touches is None else touches.number()
-    if touches is not None and found is not None:
-        count_contacts(s, touches, found)
+    found = None
+    if touches is not None:
+        counts = counted(s, touches)
+        found = counts.found
+        count_contacts(s, counts)
 
     def solve() -> Ready:  # what is computed in here is known elsewhere only where it is always computed
         start = ready()
-        if touches is not None and start.axes is not None:
-            held.contacts = Contacts(s, touches, start.axes)
-        method = METHODS[s.settings.solver]
-        held.solver = method(s, start.rows, held.contacts, start.inertia, start.factors, start.free)
+        if by_team:
+            team = Together(s, start.rows, None, start.inertia, start.factors, start.free)
+            team.take_contacts(touches if isinstance(touches, Lists) else None, start.axes)
+            held.solver = team
+        else:
+            if isinstance(touches, Touches) and start.axes is not None:
+                held.contacts = Contacts(s, touches, start.axes)
+            method = METHODS[s.settings.solver]
+            held.solver = method(s, start.rows, held.contacts, start.inertia, start.factors, start.free)
         pushed = held.solver.solve()
         s.each_frame("constraint forces found", lambda node: held.force.put(node.here, pushed[node.here]))
         then(held.solver)

@@ -17,10 +17,10 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 from ..constrain.contacts import Contacts
 from ..constrain.rows import BlockKind, Rows, pushes
 from ..sweeps.factors import Factors, factorised
-from ..sweeps.loops import Quantity
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.patterns import coupled
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Forest, Node
 from .noslip import TRIALS, may_slip, stop_slipping
@@ -54,23 +54,21 @@ class Newton:
         """Steps that were taken."""
         self.between = s.take_fixed(1)
         """How many contacts there are between moving frames."""
-        self.x: OfDofs = s.quantity("x")
-        self.weight: OfDofs = s.quantity("inertia times x")
-        self.downhill: OfDofs = s.quantity("downhill")
+        self.x = self._vector("x")
+        self.weight = self._vector("inertia times x")
+        self.downhill = self._vector("downhill")
 
     def solve(self) -> OfDofs:
         """What constraints and contacts do to joints."""
         s, rows, contacts = self.s, self.rows, self.contacts
         s.recorder.write(SCRATCH, [0.0], self.taken.row)
         for quantity in (self.x, self.weight):
-            s.each_frame("no change yet", lambda node, q=quantity: q.put(node.here, [0.0] * len(node.dofs)))
+            self._clear(quantity)
         rows.product(self.free, "residual")
         rows.each("what is missing", _missing)
-        if contacts is not None:
-            s.recorder.write(SCRATCH, [contacts.touches.number(between_frames=True)], self.between.row)
-            contacts.set_targets(contacts.moved("velocities of frames"), contacts.moved("free frames", self.free))
-            if s.model.options.elliptic:  # in pyramids it arrives as soon from nothing
-                self._start_as_before()
+        self._look_at_contacts()
+        if contacts is not None and s.model.options.elliptic:  # in pyramids it arrives as soon from nothing
+            self._start_as_before()
         self._look_downhill()
         s.repeat("Newton's method", self._step, s.settings.iterations)
         if s.keeps("push"):
@@ -80,6 +78,13 @@ class Newton:
             stop_slipping(s, rows, contacts, self._look_downhill, self._step, self._far_off)
         return self._forces("constraint forces")
 
+    def _look_at_contacts(self) -> None:
+        """What contacts miss while nothing pushes."""
+        contacts = self.contacts
+        if contacts is not None:
+            self.s.recorder.write(SCRATCH, [contacts.touches.number(between_frames=True)], self.between.row)
+            contacts.set_targets(contacts.moved("velocities of frames"), contacts.moved("free frames", self.free))
+
     def added(self, node: Node) -> list[Value]:
         """What constraints and contacts add to a frame's accelerations, as solved."""
         return self.x[node.here]
@@ -87,14 +92,10 @@ class Newton:
     def _start_as_before(self) -> None:
         """Begin with what was added to the accelerations last time, where that costs less than nothing."""
         s = self.s
-        before: OfDofs = s.quantity("what was added before")
+        before = self._vector("what was added before")
         s.each_frame("what was added before", lambda node: before.put(node.here, s.of("push", node)))
         heavy = self._go_along(before)
-
-        def products(node: Node) -> tuple[Value]:
-            return (dot(before[node.here], heavy[node.here]),)
-
-        (square,) = s.total("cost of what was added before", Forest.FRAMES, (0.0,), products)
+        (square,) = self._products("cost of what was added before", [(before, heavy)])
         costs = [self.costs_at(length) for length in (0.0, 1.0)]
         s.recorder.write(SCRATCH, [trace.select(costs[1] + 0.5 * square, costs[0], 1.0, 0.0)], self.length.row)
         self._go(before, heavy)
@@ -107,11 +108,15 @@ class Newton:
 
     def _go_along(self, along: OfDofs) -> OfDofs:
         """What a direction changes; with the inertia times it."""
-        heavy = self.mass.times("inertia times the direction", along)
+        heavy = self._heavy("inertia times the direction", along)
         self.rows.product(along, "change")
+        self._see_along(along)
+        return heavy
+
+    def _see_along(self, along: OfDofs) -> None:
+        """What a direction changes of what contacts miss."""
         if self.contacts is not None:
             self.contacts.product(self.contacts.moved("along the direction", along))
-        return heavy
 
     def _go(self, along: OfDofs, heavy: OfDofs) -> None:
         """Go as far as was found best."""
@@ -124,29 +129,20 @@ class Newton:
 
     def _forces(self, name: str) -> OfDofs:
         """What all that pushes does to joints."""
-        s = self.s
+        if self.contacts is not None and not self.rows.blocks:
+            return self.contacts.joint_forces(name)
         self.rows.each(f"{name} of rows", _force)
         result = self.rows.joint_forces(f"{name}, by rows")
         if self.contacts is None:
             return result
         more = self.contacts.joint_forces(f"{name}, by contacts")
-        total: OfDofs = s.quantity(name)
-
-        def body(node: Node) -> None:
-            total.put(node.here, [a + b for a, b in zip(result[node.here], more[node.here], strict=True)])
-
-        s.each_frame(name, body)
+        total = self._vector(name)
+        self._set_sum(total, result, more, 1.0)
         return total
 
     def _look_downhill(self) -> None:
         """The negative slope of the cost."""
-        pushed = self._forces("what pushes")
-
-        def slope(node: Node) -> None:
-            pairs = zip(pushed[node.here], self.weight[node.here], strict=True)
-            self.downhill.put(node.here, [a - b for a, b in pairs])
-
-        self.s.each_frame("downhill", slope)
+        self._set_sum(self.downhill, self._forces("what pushes"), self.weight, -1.0)
 
     def _step(self) -> tuple[Value, Value]:
         along = self._direction()
@@ -162,13 +158,7 @@ class Newton:
 
     def _far_off(self, tolerance: float = 0.0) -> Value:
         """1 unless the slope of the cost is nothing against the forces."""
-
-        def squares(node: Node) -> tuple[Value, Value]:
-            return dot(self.downhill[node.here], self.downhill[node.here]), dot(
-                self.weight[node.here], self.weight[node.here]
-            )
-
-        left, forces = self.s.total("what is left", Forest.FRAMES, (0.0, 0.0), squares)
+        left, forces = self._products("what is left", [(x, x) for x in (self.downhill, self.weight)])
         return trace.select(max(self.s.settings.tolerance, tolerance) ** 2 * forces, left, 1.0, 0.0)
 
     # ------------------------------------------------------------------------------------------------- the direction
@@ -207,13 +197,8 @@ class Newton:
 
     def _search(self, along: OfDofs, heavy: OfDofs) -> None:
         """Where along the direction the cost is least: Newton's method within brackets. Most often that is at 1."""
-        s = self.s
-
-        def products(node: Node) -> tuple[Value, Value, Value]:
-            others = (self.weight, heavy, self.downhill)
-            return tuple(dot(along[node.here], x[node.here]) for x in others)  # type: ignore[return-value]
-
-        linear, square, start = s.total("the search", Forest.FRAMES, (0.0, 0.0, 0.0), products)
+        s, others = self.s, (self.weight, heavy, self.downhill)
+        linear, square, start = self._products("the search", [(along, x) for x in others])
         linear = -start if self.rows.held else linear
         near = NEAR * trace.absolute(start)
 
@@ -251,6 +236,36 @@ class Newton:
         recorder.write(SCRATCH, [0.0] * count, self.sums.row)
         add_up(self.length, self.sums)
         return [recorder.read(SCRATCH, self.sums.row + i) for i in range(count)]
+
+    # ----------------------------------------------------------------------------------------------------- of vectors
+
+    def _vector(self, name: str) -> OfDofs:
+        """A number for each degree of freedom."""
+        return self.s.quantity(name)
+
+    def _clear(self, vector: OfDofs) -> None:
+        """Zero."""
+        self.s.each_frame("nothing yet", lambda node: vector.put(node.here, [0.0] * len(node.dofs)))
+
+    def _set_sum(self, to: OfDofs, a: OfDofs, b: OfDofs, sign: float) -> None:
+        """A sum, or a difference."""
+
+        def body(node: Node) -> None:
+            to.put(node.here, [x + sign * y for x, y in zip(a[node.here], b[node.here], strict=True)])
+
+        self.s.each_frame(to.name, body)
+
+    def _products(self, name: str, pairs: Sequence[tuple[OfDofs, OfDofs]]) -> list[Value]:
+        """Scalar products."""
+
+        def body(node: Node) -> list[Value]:
+            return [dot(a[node.here], b[node.here]) for a, b in pairs]
+
+        return self.s.total(name, Forest.FRAMES, [0.0] * len(pairs), body)
+
+    def _heavy(self, name: str, x: OfDofs) -> OfDofs:
+        """The inertia times a vector."""
+        return self.mass.times(name, x)
 
     def _advance(self, quantity: OfDofs, direction: OfDofs) -> None:
         """Go along a direction."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from .loops import Quantity
 from .matrix import TreeMatrix
+from .quantities import Quantity
 
 
 def factorised(matrix: TreeMatrix, least: Factors | None = None) -> Factors:
@@ -26,7 +26,8 @@ class Factors:
     def __init__(self, matrix: TreeMatrix, least: Factors | None) -> None:
         self.matrix = matrix
         self.loops = matrix.loops
-        self.inverses = {dof: self.loops.take(1) for dof in matrix.paths}
+        first = self.loops.take(len(matrix.paths)).row
+        self.inverses = {dof: Place(SCRATCH, first + i) for i, dof in enumerate(matrix.paths)}
         self.least = least
         self.divided = not self.loops.recorder.in_team
         """Whether rows are divided by their diagonal entries; teams divide whenever they need it, and wait less."""
@@ -68,7 +69,7 @@ class Factors:
     def solve(self, name: str, right: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """The x of (L^T D L) x = right."""
         loops, matrix = self.loops, self.matrix
-        x: Quantity[list[Value]] = loops.quantity(name)
+        x = loops.vector(name)
         loops.each_dofs(f"{name}, the right-hand side", lambda node: x.put(node.here, right[node.here]))
         of_dof = loops.places_of_dofs(x)
 

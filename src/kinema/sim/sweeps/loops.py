@@ -8,76 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kinema.model import Model
-from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value, record_loop
+from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value, record_loop, record_spread
 
 from ..arrays import BY_NAME, Owner
 from ..settings import Settings
 from .maths import add
-from .records import like, numbers, plus
+from .quantities import PartRow, Quantity, Targets
 from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
-from .tree import WORLD, Inertia, Link, Node, Ref, Tree, frame_ref, link_ref, root_of
+from .tree import WORLD, Inertia, Link, Node, Tree, frame_ref, link_ref, root_of
 
 R = TypeVar("R")
 Part = Node | Link
-Targets = Mapping[str, Ref]
-"""What the words of a row's code for other parts stand for."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PartRow(Row):
-    """A row of one part."""
-
-    targets: Targets = field(default_factory=dict)
 
 
 N_FIXED = 128
 """Rows at the start of the scratch memory that are kept for what is named outside of loops."""
-
-
-class Quantity(Generic[R]):
-    """Something that parts of a robot have, a record of scalars each, in the scratch memory."""
-
-    def __init__(self, loops: Loops, name: str) -> None:
-        self.loops = loops
-        self.name = name
-        self.places: dict[Ref, Place] = {}
-        self.forms: dict[Ref, R] = {}
-        """A record of the form that each part's has."""
-
-    def make_room(self, ref: Ref, form: R, *, fixed: bool = False) -> Place:
-        """A place for what a part will have."""
-        if ref not in self.places:
-            take = self.loops.take_fixed if fixed else self.loops.take
-            self.places[ref] = take(len(numbers(form)))
-            self.forms[ref] = form
-        return self.places[ref]
-
-    def array(self, ref: Ref) -> str:
-        """What the code calls it."""
-        return f"{ref.index}{self.name}"
-
-    def __getitem__(self, ref: Ref) -> R:
-        code = self.loops.code
-        row = code.rows[0]
-        assert isinstance(row, PartRow)
-        form = self.forms[row.targets[str(ref.index)]]
-        return like(form, code.array(self.array(ref), len(numbers(form))))
-
-    def put(self, ref: Ref, record: R) -> None:
-        """What a part has from now on."""
-        code = self.loops.code
-        for row in code.rows:
-            assert isinstance(row, PartRow)
-            row.places[self.array(ref)] = self.make_room(row.targets[str(ref.index)], record)
-        code.write(self.array(ref), numbers(record))
-
-    def add(self, ref: Ref, more: R) -> None:
-        """Add to what a part has."""
-        self.put(ref, plus(self[ref], more))
 
 
 class Found(Protocol):
@@ -130,6 +78,8 @@ class Loops:
         self._n_taken = 0
         self.taken = [0]
         """Where pieces of the scratch memory start."""
+        self.distant: set[int] = set()
+        """Those of them that are lists with room for more than they mostly hold."""
         self._stays = False
         self.quantities: list[Quantity[Any]] = []
         self.found: list[Found] = []
@@ -137,9 +87,11 @@ class Loops:
         self.masses: Quantity[Inertia] | None = None
         """The inertias of frames, where they differ between environments."""
 
-    def take(self, count: int) -> Place:
-        """Rows of the scratch memory that nobody has."""
+    def take(self, count: int, *, distant: bool = False) -> Place:
+        """Rows of the scratch memory that nobody has; what is distant is a list that is mostly not full."""
         place = Place(SCRATCH, self.n_scratch)
+        if distant:
+            self.distant.add(place.row)
         self.taken.append(self.n_scratch)
         self.n_scratch += count
         return place
@@ -169,6 +121,23 @@ class Loops:
 
         record_loop(self.recorder, name, rows, run, stays=self._stays)
 
+    def spread(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        test: Callable[[RowCode], tuple[Value, Value]],
+        work: Callable[[RowCode], None],
+    ) -> None:
+        """What is to be done for those rows for which the first of two numbers is below the second."""
+
+        def run(code: RowCode, body: Callable[[RowCode], Any]) -> Any:
+            self._code = code
+            found = body(code)
+            self._code = None
+            return found
+
+        record_spread(self.recorder, name, rows, lambda code: run(code, test), lambda code: run(code, work))
+
     @contextmanager
     def staying(self, stays: bool = True) -> Iterator[None]:
         """What is recorded meanwhile stays loops, also where all else becomes a straight line."""
@@ -184,6 +153,16 @@ class Loops:
         """Where each degree of freedom has its number of a quantity."""
         starts = {node.index: quantity.places[node.here].row for node in self.nodes}
         return {dof: Place(SCRATCH, starts[node.index] + k) for node in self.nodes for k, dof in enumerate(node.dofs)}
+
+    def vector(self, name: str) -> Quantity[list[Value]]:
+        """A number for each degree of freedom, one behind the other."""
+        made: Quantity[list[Value]] = self.quantity(name)
+        made.make_rooms({node.here: [0.0] * len(node.dofs) for node in self.nodes})
+        return made
+
+    def start_of(self, quantity: Quantity[Any]) -> int:
+        """Where what frames have, one behind the other, starts."""
+        return quantity.places[self.nodes[0].here].row
 
     def row(self, kind: Any, targets: Targets, own: Mapping[str, Place], constants: Mapping[str, Any]) -> PartRow:
         """A row that finds everything that the parts it speaks of have."""

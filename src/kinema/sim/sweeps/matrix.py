@@ -15,7 +15,8 @@ from typing import Any
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from .cords import Cords, lever_product
-from .loops import Loops, Quantity
+from .loops import Loops
+from .quantities import Quantity
 from .rows import FrameKind
 from .tree import WORLD, Node, frame_ref
 

@@ -15,10 +15,11 @@ from kinema.model import Model, Motion
 from kinema.trace import SCRATCH, RowCode, Value
 
 from .cords import NO_LENGTHS, Cord, Cords, Lengths, Pull
-from .loops import Loops, PartRow, Quantity
+from .loops import Loops
 from .maths import Vector
 from .matrix import TreeMatrix
 from .patterns import paths_of
+from .quantities import PartRow, Quantity
 from .records import like, numbers
 from .tree import WORLD, Forest, Inertia, Link, Node, frame_ref, inertia_about_origin, placed
 

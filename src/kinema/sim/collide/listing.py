@@ -1,0 +1,86 @@
+"""Contacts in lists of an environment, in any order: as all threads of a GPU find them, and a team takes them along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kinema.trace import SCRATCH, Place
+
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import WORLD
+from .touches import Layout, PlannedSet, SetKind, planned_sets
+
+MOST = 128
+"""Contacts of one kind that an environment has room for."""
+
+
+class Listed(Layout):
+    """Where the numbers of a listed contact are: with its frames, numbered by `preorder`."""
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__(dimension)
+        self.frames = self.width
+        self.width += 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContactList:
+    """Contacts of one kind."""
+
+    kind: SetKind
+    capacity: int
+    count: Place
+    """How many were found: there may be more than there is room for."""
+    contacts: Place
+
+
+class Lists:
+    """All contacts of some frames, in the scratch memory."""
+
+    def __init__(self, s: Sweeps) -> None:
+        self.order = preorder(s)
+        self.plans = planned_sets(s.model, [node.index for node in s.nodes])
+        rooms: dict[tuple[int, bool], int] = {}
+        for plan in self.plans:
+            key = plan.kind.dimension, plan.kind.elliptic
+            rooms[key] = rooms.get(key, 0) + plan.n_points
+        self.of_kind: dict[tuple[int, bool], ContactList] = {}
+        for (dimension, elliptic), room in sorted(rooms.items()):
+            capacity, kind = min(room, MOST), SetKind(dimension, elliptic, on_world=False, lively=False)
+            contacts = s.take(capacity * Listed(dimension).width, distant=True)
+            self.of_kind[dimension, elliptic] = ContactList(kind, capacity, s.take_fixed(1), contacts)
+            s.recorder.write(SCRATCH, [0.0], self.of_kind[dimension, elliptic].count.row)
+
+    def places(self, plan: PlannedSet) -> Mapping[str, Place]:
+        """Where what touches between two frames goes."""
+        own = self.of_kind[plan.kind.dimension, plan.kind.elliptic]
+        return {"contacts": own.contacts, "count": own.count}
+
+    def numbers(self, plan: PlannedSet) -> Mapping[str, list[float]]:
+        """What is to be known of the two frames."""
+        own = self.of_kind[plan.kind.dimension, plan.kind.elliptic]
+        return {"frames": [float(self.order[f]) for f in plan.frames], "capacity": [float(own.capacity)]}
+
+
+def preorder(s: Sweeps) -> dict[int, int]:
+    """Numbers for frames, so that what a frame carries has those that follow its own."""
+    children: dict[int, list[int]] = {}
+    for node in s.nodes:
+        children.setdefault(node.parent, []).append(node.index)
+    order, waiting = {WORLD: -1}, list(reversed(children.get(WORLD, [])))
+    while waiting:
+        frame = waiting.pop()
+        order[frame] = len(order) - 1
+        waiting += reversed(children.get(frame, []))
+    return order
+
+
+def last_carried(s: Sweeps) -> dict[int, int]:
+    """Of each frame the last number among those that it carries, or its own."""
+    order = preorder(s)
+    last = {node.index: order[node.index] for node in s.nodes}
+    for node in reversed(s.nodes):
+        if node.parent != WORLD:
+            last[node.parent] = max(last[node.parent], last[node.index])
+    return last

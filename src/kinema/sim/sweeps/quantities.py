@@ -1,0 +1,92 @@
+"""What parts of a robot have, in the scratch memory of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from kinema.trace import SCRATCH, Place, Row, RowCode
+
+from .records import like, numbers, plus
+from .tree import Ref
+
+R = TypeVar("R")
+Targets = Mapping[str, Ref]
+"""What the words of a row's code for other parts stand for."""
+
+
+class Memory(Protocol):
+    """Where there is room for it."""
+
+    @property
+    def code(self) -> RowCode:
+        """The code that is being traced."""
+        ...
+
+    def take(self, count: int, *, distant: bool = False) -> Place:
+        """Rows of the scratch memory that nobody has."""
+        ...
+
+    def take_fixed(self, count: int) -> Place:
+        """Rows that code outside of loops names."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartRow(Row):
+    """A row of one part."""
+
+    targets: Targets = field(default_factory=dict)
+
+
+class Quantity(Generic[R]):
+    """Something that parts of a robot have, a record of scalars each, in the scratch memory."""
+
+    def __init__(self, loops: Memory, name: str) -> None:
+        self.loops = loops
+        self.name = name
+        self.places: dict[Ref, Place] = {}
+        self.forms: dict[Ref, R] = {}
+        """A record of the form that each part's has."""
+
+    def make_room(self, ref: Ref, form: R, *, fixed: bool = False) -> Place:
+        """A place for what a part will have."""
+        if ref not in self.places:
+            take = self.loops.take_fixed if fixed else self.loops.take
+            self.places[ref] = take(len(numbers(form)))
+            self.forms[ref] = form
+        return self.places[ref]
+
+    def make_rooms(self, forms: Mapping[Ref, R]) -> Place:
+        """Places for what parts will have, one behind the other."""
+        counts = [len(numbers(form)) for form in forms.values()]
+        start = self.loops.take(sum(counts))
+        row = start.row
+        for (ref, form), count in zip(forms.items(), counts, strict=True):
+            self.places[ref], self.forms[ref] = Place(SCRATCH, row), form
+            row += count
+        return start
+
+    def array(self, ref: Ref) -> str:
+        """What the code calls it."""
+        return f"{ref.index}{self.name}"
+
+    def __getitem__(self, ref: Ref) -> R:
+        code = self.loops.code
+        row = code.rows[0]
+        assert isinstance(row, PartRow)
+        form = self.forms[row.targets[str(ref.index)]]
+        return like(form, code.array(self.array(ref), len(numbers(form))))
+
+    def put(self, ref: Ref, record: R) -> None:
+        """What a part has from now on."""
+        code = self.loops.code
+        for row in code.rows:
+            assert isinstance(row, PartRow)
+            row.places[self.array(ref)] = self.make_room(row.targets[str(ref.index)], record)
+        code.write(self.array(ref), numbers(record))
+
+    def add(self, ref: Ref, more: R) -> None:
+        """Add to what a part has."""
+        self.put(ref, plus(self[ref], more))

@@ -1,0 +1,196 @@
+"""LLVM's text for equations that a team solves at once: each thread has some rows of the matrix, in registers.
+
+Elimination goes from the last unknown to the first. A row stays as it is once its unknown is eliminated, so that in the
+end each thread has what it needs to go back: what its unknown takes from those before it. Threads beyond the last row
+do the same as the one that has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .blocks import Slot, Solve, Term, whole
+from .llvm_threads import TELL, LlvmThreads
+
+TOGETHER = 16
+"""Bytes that are read at once where they lie together."""
+
+
+Row = list[str]
+
+
+@dataclass(slots=True)
+class LlvmSolution:
+    """One solution that is being written."""
+
+    text: LlvmThreads
+    block: Solve
+    own: list[str] = field(default_factory=list)
+    """Which rows a thread has."""
+
+    def put(self) -> None:
+        """All of it."""
+        text, block = self.text, self.block
+        n_rows = -(-block.size // text.threads)
+        for q in range(n_rows):
+            row = "%lane" if q == 0 else text.set(f"add i32 %lane, {q * text.threads}")
+            beyond = text.set(f"icmp sgt i32 {row}, {block.size - 1}")
+            self.own.append(text.set(f"select i1 {beyond}, i32 {block.size - 1}, i32 {row}"))
+        rows = [self._row(i) for i in self.own]
+        for term in block.terms:
+            rows = self._stiffened(rows, term)
+        right = [self._at(block.right, i) for i in self.own]
+        inverses = self._eliminate(rows, right)
+        found = self._back(rows, right, inverses)
+        for i, x in zip(self.own, found, strict=True):
+            self._store(block.result, i, x)
+        text.wait()
+
+    # ------------------------------------------------------------------------------------------------------- memory
+
+    def _place(self, slot: Slot, index: str) -> str:
+        kind, start = self.text.start_of(slot)
+        return f"{kind} {self.text.set(f'getelementptr {self.text.n}, {kind} {start}, i32 {index}')}"
+
+    def _at(self, slot: Slot, index: str) -> str:
+        return self._number(self._place(slot, index))
+
+    def _number(self, place: str) -> str:
+        return self.text.set(f"load {self.text.n}, {place}, align {self.text.size}")
+
+    def _store(self, slot: Slot, index: str, value: str) -> None:
+        self.text.put(f"store {self.text.n} {value}, {self._place(slot, index)}, align {self.text.size}")
+
+    def _together(self, slot: Slot, start: str, count: int) -> Row:
+        """Numbers that lie together, the same for all threads; as many at once as can be."""
+        text, found = self.text, []
+        most = TOGETHER // text.size
+        for i in range(0, count, most):
+            here = min(most, count - i)
+            if here < most:
+                found += [self._at(slot, text.set(f"add i32 {start}, {i + k}")) for k in range(here)]
+                continue
+            place = self._place(slot, text.set(f"add i32 {start}, {i}"))
+            all_ = text.set(f"load <{most} x {text.n}>, {place}, align {TOGETHER}")
+            found += [text.set(f"extractelement <{most} x {text.n}> {all_}, i32 {k}") for k in range(most)]
+        return found
+
+    # ----------------------------------------------------------------------------------------------------- the matrix
+
+    def _row(self, i: str) -> Row:
+        """A row of the matrix, with what is added to its diagonal."""
+        text, block = self.text, self.block
+        more, start, row = self._at(block.diagonal, i), text.set(f"mul i32 {i}, {block.pitch}"), []
+        for j in range(block.size):
+            place = text.set(f"add i32 {start}, {j}")
+            if block.lower:
+                mirrored = text.set(f"add i32 {i}, {j * block.pitch}")
+                is_below = text.set(f"icmp sge i32 {i}, {j}")
+                place = text.set(f"select i1 {is_below}, i32 {place}, i32 {mirrored}")
+            entry = self._at(block.matrix, place)
+            diagonal = text.set(f"icmp eq i32 {i}, {j}")
+            extra = text.set(f"select i1 {diagonal}, {text.n} {more}, {text.n} {text.constant(0.0)}")
+            row.append(text.set(f"fadd {text.n} {entry}, {extra}"))
+        return row
+
+    def _stiffened(self, rows: list[Row], term: Term) -> list[Row]:
+        """With J^T W J of each record."""
+        text, count = self.text, self.text.load(term.count, {})
+        limit = text.set(f"fptosi {text.n} {count} to i32")
+        before, head, body, done = text.label, *(text.fresh(word) for word in ("records", "record", "done"))
+        text.put(f"br label %{head}")
+        text.open(head)
+        place = len(text.lines)
+        names = [[f"%{head}.{q}.{j}" for j in range(len(row))] for q, row in enumerate(rows)]
+        text.lines += [""] * (1 + sum(map(len, rows)))
+        more = text.set(f"icmp slt i32 %{head}.i, {limit}")
+        text.put(f"br i1 {more}, label %{body}, label %{done}")
+        text.open(body)
+        after = self._with_record(names, term, text.set(f"mul i32 %{head}.i, {term.width}"))
+        turn = text.set(f"add i32 %{head}.i, 1")
+        phis = [f"%{head}.i = phi i32 [ 0, %{before} ], [ {turn}, %{text.label} ]"]
+        for row, name, later in zip(rows, names, after, strict=True):
+            for a, b, c in zip(row, name, later, strict=True):
+                phis.append(f"{b} = phi {text.n} [ {a}, %{before} ], [ {c}, %{text.label} ]")
+        text.lines[place : place + len(phis)] = [f"  {phi}" for phi in phis]
+        text.put(f"br label %{head}")
+        text.open(done)
+        return names
+
+    def _with_record(self, rows: list[Row], term: Term, start: str) -> list[Row]:
+        text, dimension = self.text, range(term.dimension)
+        n_curve = term.dimension * (term.dimension + 1) // 2
+        lower = self._together(term.records, text.set(f"add i32 {start}, {term.curve}"), n_curve)
+        at = [text.set(f"add i32 {start}, {term.levers + k * term.pitch}") for k in dimension]
+        pulled = []
+        for i in self.own:
+            mine = [self._at(term.records, text.set(f"add i32 {a}, {i}")) for a in at]
+            pulled.append([self._sum([(lower[_entry(k, m)], mine[m]) for m in dimension]) for k in dimension])
+        result = [list(row) for row in rows]
+        for k in dimension:
+            others = self._together(term.records, at[k], self.block.size)
+            for row, own in zip(result, pulled, strict=True):
+                for j, other in enumerate(others):
+                    row[j] = text.operation("fma", [own[k], other, row[j]])
+        return result
+
+    def _sum(self, products: list[tuple[str, str]]) -> str:
+        (a, b), *rest = products
+        total = self.text.set(f"fmul {self.text.n} {a}, {b}")
+        for c, d in rest:
+            total = self.text.operation("fma", [c, d, total])
+        return total
+
+    # ---------------------------------------------------------------------------------------------------- elimination
+
+    def _eliminate(self, rows: list[Row], right: list[str]) -> list[str]:
+        """From the last unknown to the first; the inverses of the pivots."""
+        text, block = self.text, self.block
+        inverses = [""] * block.size
+        for k in reversed(range(block.size)):
+            column = Slot(block.work.array, block.work.item + k % 2 * whole(block.size))  # the other may still be read
+            for i, row in zip(self.own, rows, strict=True):
+                self._store(column, i, row[k])
+            text.wait()
+            pivot, most = self._at(column, str(k)), self._at(block.most, str(k))
+            inverses[k] = self._inverse(pivot, most)
+            if k == 0:
+                break
+            taken = self._together(column, "0", k)
+            told = text.passed(right[k // text.threads], k % text.threads, TELL)
+            for q, (i, row) in enumerate(zip(self.own, rows, strict=True)):
+                goes_on = text.set(f"icmp slt i32 {i}, {k}")
+                share = text.set(f"fmul {text.n} {row[k]}, {inverses[k]}")
+                zero = text.constant(0.0)
+                factor = text.set(f"select i1 {goes_on}, {text.n} {share}, {text.n} {zero}")
+                less = text.operation("neg", [factor])
+                for j in range(k):
+                    row[j] = text.operation("fma", [less, taken[j], row[j]])
+                right[q] = text.operation("fma", [less, told, right[q]])
+        return inverses
+
+    def _inverse(self, pivot: str, most: str) -> str:
+        text = self.text
+        large = text.set(f"fmul {text.n} {most}, {pivot}")
+        enough = text.set(f"fcmp ogt {text.n} {large}, {text.constant(1.0)}")
+        inverse = text.operation("reciprocal", [pivot])
+        return text.set(f"select i1 {enough}, {text.n} {inverse}, {text.n} {most}")
+
+    def _back(self, rows: list[Row], right: list[str], inverses: list[str]) -> list[str]:
+        """From the first unknown to the last."""
+        text, left, found = self.text, list(right), [self.text.constant(0.0)] * len(rows)
+        for k, inverse in enumerate(inverses):
+            own = text.set(f"fmul {text.n} {left[k // text.threads]}, {inverse}")
+            x = text.passed(own, k % text.threads, TELL)
+            less = text.operation("neg", [x])
+            for q, (i, row) in enumerate(zip(self.own, rows, strict=True)):
+                here = text.set(f"icmp eq i32 {i}, {k}")
+                found[q] = text.set(f"select i1 {here}, {text.n} {x}, {text.n} {found[q]}")
+                left[q] = text.operation("fma", [less, row[k], left[q]])
+        return found
+
+
+def _entry(a: int, b: int) -> int:
+    """Where an entry is in the lower half of a matrix by rows."""
+    low, high = min(a, b), max(a, b)
+    return high * (high + 1) // 2 + low

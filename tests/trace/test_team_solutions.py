@@ -1,0 +1,143 @@
+"""What only teams do: turns that threads share, and equations that they solve at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kinema.backend.gpu_code import ptx
+from kinema.trace import (
+    SCRATCH,
+    Program,
+    Recorder,
+    Room,
+    Slot,
+    Solve,
+    Target,
+    Term,
+    cut,
+    emit_team,
+    interpret_in,
+    whole,
+)
+
+from .arenas import Memory
+from .test_teams import N_ENVS, SIZE, on_host, scheduled
+
+N_SUMMED = 11
+
+
+def summed() -> Program:
+    """The squares of as many numbers as the first says, where they were, and their sum."""
+    recorder = Recorder()
+    with recorder.team("all"):
+
+        def square(turn: object) -> list[object]:
+            x = recorder.read("x", 1, turn)
+            recorder.write("x", [x * x], 1, turn)
+            return [x * x]
+
+        (total,) = recorder.share("squares", recorder.read("x"), square, 1)
+        recorder.write("x", [total], N_SUMMED + 1)
+    return recorder.finish(n_scratch=1)
+
+
+def test_threads_share_turns() -> None:
+    program = summed()
+    memory = Memory(state=[("x", N_SUMMED + 2)])
+    x = np.random.default_rng(0).normal(size=(N_SUMMED + 2, N_ENVS))
+    x[0] = [N_SUMMED, 5]
+    expected = x.copy()
+    interpret_in(program, {"state": expected}, memory.places())
+    found = on_host([scheduled(p) for p in cut(program, SIZE)], memory, memory.whole({"state": x}, N_ENVS))["state"]
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_allclose(expected[-1], [np.sum(x[1:6, 1] ** 2) if e else np.sum(x[1:-1, 0] ** 2) for e in (0, 1)])
+
+
+class System:
+    """A system of so many unknowns, with as many records of two dimensions as the numbers say."""
+
+    def __init__(self, n: int, *, lower: bool) -> None:
+        self.n, self.pitch = n, n | 1
+        self.curve, self.levers = 0, 4
+        self.width = self.levers + 2 * whole(n)
+        sizes = {"matrix": n * self.pitch, "diagonal": n, "most": n, "right": n, "records": 3 * self.width, "count": 1}
+        self.places: dict[str, int] = {}
+        end = 0
+        for name, size in (*sizes.items(), ("result", n), ("work", 2 * whole(n))):
+            self.places[name], end = end, whole(end + size)
+        self.end = end
+        self.memory = Memory(state=[("x", self.places["result"] + n)])
+        recorder = Recorder()
+        with recorder.team("all"):
+            read = range(self.places["result"])
+            recorder.write(SCRATCH, [recorder.read("x", i) for i in read])
+            at = {name: Slot(SCRATCH, row) for name, row in self.places.items()}
+            term = Term(at["records"], self.width, at["count"], 2, self.curve, self.levers, whole(n))
+            names = ("diagonal", "most", "right", "result", "work")
+            own = {name: at[name] for name in names}
+            recorder.add(Solve("test", n, at["matrix"], self.pitch, terms=(term,), lower=lower, **own), {})
+            first = self.places["result"]
+            recorder.write("x", [recorder.read(SCRATCH, first + i) for i in range(n)], first)
+        taken = sorted(self.places.values())
+        self.program = recorder.finish(n_scratch=end, taken=taken)
+
+    def numbers(self, rng: np.random.Generator, *, lower: bool) -> tuple[np.ndarray, np.ndarray]:
+        """What memory holds, and the solution."""
+        n, x, found = self.n, np.zeros((self.places["result"] + self.n, N_ENVS)), []
+        for e in range(N_ENVS):
+            half = rng.normal(size=(n, n))
+            a, diagonal, right = half @ half.T + np.eye(n), rng.uniform(size=n), rng.normal(size=n)
+            shown = np.tril(a) + np.triu(rng.normal(size=(n, n)), 1) if lower else a
+            total = a + np.diag(diagonal)
+            for i in range(n):
+                x[self.places["matrix"] + i * self.pitch :, e][:n] = shown[i]
+            for c in range(count := 1 + 2 * e):
+                w, j = rng.normal(size=(2, 2)), rng.normal(size=(2, n))
+                w = w @ w.T
+                at = self.places["records"] + c * self.width
+                x[at : at + 3, e] = w[0, 0], w[1, 0], w[1, 1]
+                for k in range(2):
+                    x[at + self.levers + k * whole(n) :, e][:n] = j[k]
+                total += j.T @ w @ j
+            x[self.places["count"], e] = count
+            for name, values in (("diagonal", diagonal), ("most", np.full(n, 1e9)), ("right", right)):
+                x[self.places[name] :, e][:n] = values
+            found.append(np.linalg.solve(total, right))
+        return x, np.array(found).T
+
+
+@pytest.mark.parametrize(("n", "lower"), [(3, False), (4, True), (9, False)])  # more unknowns than threads, too
+def test_a_team_solves_equations(n: int, lower: bool) -> None:
+    system = System(n, lower=lower)
+    x, expected = system.numbers(np.random.default_rng(n), lower=lower)
+    plain = x.copy()
+    interpret_in(system.program, {"state": plain}, system.memory.places())
+    np.testing.assert_allclose(plain[-n:], expected, rtol=1e-10)
+    parts = [scheduled(p) for p in cut(system.program, SIZE)]
+    found = on_host(parts, system.memory, system.memory.whole({"state": x}, N_ENVS))["state"]
+    np.testing.assert_allclose(found[-n:], expected, rtol=1e-10)
+
+
+def test_no_pivot_is_below_what_is_known() -> None:
+    """Where rounding has left nothing of a pivot, the inverse is no larger than that of what it cannot be below."""
+    system = System(3, lower=False)
+    x, _ = system.numbers(np.random.default_rng(0), lower=False)
+    x[system.places["matrix"] : system.places["matrix"] + 3 * system.pitch] = 0.0
+    x[system.places["diagonal"] : system.places["diagonal"] + 3] = 0.0
+    x[system.places["most"] : system.places["most"] + 3] = 0.5
+    x[system.places["count"]] = 0.0
+    right = x[system.places["right"] : system.places["right"] + 3]
+    parts = [scheduled(p) for p in cut(system.program, SIZE)]
+    found = on_host(parts, system.memory, system.memory.whole({"state": x}, N_ENVS))["state"]
+    np.testing.assert_allclose(found[-3:], 0.5 * right, rtol=1e-14)
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_the_compiler_takes_them(precision: str) -> None:
+    system = System(27, lower=False)
+    (part,) = cut(system.program, 32)
+    room = Room(32, whole(part.program.n_scratch), whole(part.n_far), shared=True)
+    code = ptx(emit_team(scheduled(part), system.memory.places(), Target(precision, gpu=True), room), 32).decode()
+    assert "shfl.sync.idx" in code
+    assert ("ld.shared.v4" if precision == "single" else "ld.shared.v2") in code
