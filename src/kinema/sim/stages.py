@@ -31,6 +31,11 @@ def position(step: Step) -> None:
     _ = step.where
 
 
+def collide(step: Step) -> None:
+    """What touches, where all threads of a GPU look for it; else that is found with the constraints."""
+    _ = step.lists
+
+
 def forces(step: Step) -> None:
     """What acts on the joints."""
     _ = step.forces
@@ -92,7 +97,7 @@ def integrate(step: Step) -> None:
 
 
 Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, forces, constrain, let_go, accelerate, calm, integrate]
+STAGES: list[Stage] = [position, collide, forces, constrain, let_go, accelerate, calm, integrate]
 """The step, in order. A stage of another room goes between them."""
 
 

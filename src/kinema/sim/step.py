@@ -100,6 +100,22 @@ class Step:
         find_contacts(self.s, found, self.near_frames)
         return found
 
+    @property
+    def by_team(self) -> bool:
+        """Whether a team finds the forces of constraints, with a full matrix."""
+        return not self.articulated and fits_team(self.s)
+
+    @cached_property
+    def lists(self) -> Lists | None:
+        """What touches, as lists for a team; None where there is none, or nothing ever touches."""
+        if not self.by_team or not anything_touches(self.s.model, self.s.settings):
+            return None
+        found = Lists(self.s)
+        if not found.plans:
+            return None
+        list_contacts(self.s, found, self.near_frames)
+        return found
+
     @cached_property
     def velocity(self) -> Quantity[Twist]:
         """How each frame moves, in its own axes."""
@@ -238,8 +254,7 @@ class Step:
         self.slowing = not_slowed(s)
         near = self.near_frames if touching else None
         before = self._ready(kinds, known, near) if s.settings.team and not self.articulated else None
-        by_team = before is not None and fits_team(s)
-        touches = None if not touching else self._lists() if by_team else self.touches
+        touches = self.touches if touching and self.lists is None else self.lists
 
         def ready() -> Ready:
             return before or self._ready(kinds, known, near)
@@ -250,15 +265,9 @@ class Step:
         with s.team("constraints"):
             if isinstance(touches, Touches) and s.settings.team:
                 touches = touches.taken_along()
-            held = hold(s, kinds, known, touches, ready, then, always=self.always_solves, by_team=by_team)
+            held = hold(s, kinds, known, touches, ready, then, always=self.always_solves, by_team=self.by_team)
         self.contacts, self.always_held, self.solver = held.contacts, held.always, held.solver
         return held.force
-
-    def _lists(self) -> Lists:
-        """What touches, as lists for a team."""
-        found = Lists(self.s)
-        list_contacts(self.s, found, self.near_frames)
-        return found
 
     def _ready(self, kinds: Kinds, known: Known, near: Quantity[Pose] | None) -> Ready:
         """What the forces of constraints are computed from; `near` are the frames of what may touch."""

@@ -181,6 +181,8 @@ class Count:
     """Whether all environments have the same number."""
     shared: bool = False
     """Whether turns do not depend on each other: the threads of a team share them."""
+    most: int | None = None
+    """How many turns there are, where that is known."""
     sums: tuple[Slot, ...] = ()
     """Of shared turns: local numbers that each thread adds to by itself; in the end all have the sum over threads."""
 

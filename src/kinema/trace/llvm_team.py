@@ -116,6 +116,26 @@ class LlvmTeam(LlvmThreads):
         if not block.shared or self.addresses.rows or self.alone:
             super()._counted(block)
             return
+        if block.most is not None and block.most <= self.room.size:
+            self._at_once(block)
+        else:
+            self._in_turns(block)
+        self.wait()
+        for own in block.sums:
+            self.store(own, self.over_threads(self.load(own, {})), {})
+
+    def _at_once(self, block: Count) -> None:
+        """A turn for each thread, and none for some."""
+        body, done = self.fresh("turn"), self.fresh("done")
+        self.put(f"br i1 {self.set(f'icmp slt i32 %lane, {block.most}')}, label %{body}, label %{done}")
+        self.open(body)
+        self.alone = True
+        self._turn(block.body, self.set(f"sitofp i32 %lane to {self.n}"), "%lane")
+        self.alone = False
+        self.put(f"br label %{done}")
+        self.open(done)
+
+    def _in_turns(self, block: Count) -> None:
         limit = self.whole_number(self.load(block.count, {}), 0, shared=True)
         before, head, body, done = self.label, self.fresh("shared"), self.fresh("turn"), self.fresh("done")
         self.put(f"br label %{head}")
@@ -132,9 +152,6 @@ class LlvmTeam(LlvmThreads):
         self.lines[place] = f"  %{head}.i = phi i32 [ %lane, %{before} ], [ {after}, %{self.label} ]"
         self.put(f"br label %{head}")
         self.open(done)
-        self.wait()
-        for own in block.sums:
-            self.store(own, self.over_threads(self.load(own, {})), {})
 
     def _line(self, line: Line) -> None:
         if self.addresses.rows or self.alone:

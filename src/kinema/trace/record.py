@@ -164,7 +164,8 @@ class Recorder:
         self.write(number, [count])
         self.write(sums, [0.0] * n_sums)
         own = tuple(Slot(sums, i) for i in range(n_sums))
-        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, shared=True, sums=own)):
+        most = int(count) if isinstance(count, float | int) else None
+        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, shared=True, most=most, sums=own)):
             found = body(self.turn())
             assert len(found) == n_sums, "each turn gives as many numbers"
             self.write(sums, [self.read(sums, i) + x for i, x in enumerate(found)])

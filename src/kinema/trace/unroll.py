@@ -230,7 +230,10 @@ class _Unrolling:
         """What stays as it is, on what is in memory by then."""
         assert self.recorder is not None
         own = self.staying[id(block)]
-        wanted = {cell: self.get(cell) for cell in sorted(own.reads - self.shared) if cell in self.memory}
+        reads = own.reads
+        if isinstance(block, Spread):  # a launch of its own: what is computed by now would have to be carried past it
+            reads = reads.union(*(x.reads for x in self.staying.values()))
+        wanted = {cell: self.get(cell) for cell in sorted(reads - self.shared) if cell in self.memory}
         self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
         if not self.dry:
             self.recorder.add(block, {name: self.program.locals[name] for name in own.locals})

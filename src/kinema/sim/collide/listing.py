@@ -11,7 +11,7 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD
 from .touches import Layout, PlannedSet, SetKind, planned_sets
 
-MOST = 128
+MOST = 96
 """Contacts of one kind that an environment has room for."""
 
 

@@ -6,100 +6,19 @@ A thread has a contact or a degree of freedom, and nobody waits for what is on t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kinema import trace
-from kinema.trace import SCRATCH, Place, Row, Slot, Term, Value, whole
+from kinema.trace import SCRATCH, Place, Row, Slot, Term, Value
 
-from ..collide.listing import ContactList, Listed, Lists, last_carried
-from ..collide.touches import Contact, Layout
+from ..collide.listing import MOST, ContactList, Lists, last_carried
 from ..sweeps.maths import dot
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from .cones import along, cost, differs, push
 from .contacts import Axes
-from .levers import levers_of
+from .taking import Group, InRecord, Kept, Taking
 
 OfDofs = Quantity[list[Value]]
-
-
-class Kept:
-    """Where the numbers of a contact are in a record of a team.
-
-    The levers of frames, by which the Jacobian is found, are where later the change and all that follows it are.
-    """
-
-    STIFFNESS, BOUND, FRAMES, BACK, DAMPING, SLIDING, RESIDUAL = 0, 1, 2, 4, 5, 6, 7
-
-    def __init__(self, dimension: int, n_dofs: int) -> None:
-        self.dimension = dimension
-        self.change = self.RESIDUAL + dimension
-        self.slope = self.change + dimension
-        self.curve = whole(self.slope + dimension)
-        end = max(self.curve + dimension * (dimension + 1) // 2, self.change + 6 * dimension)
-        self.levers = whole(end)
-        self.pitch = whole(n_dofs)
-        end = self.levers + dimension * self.pitch
-        self.width = end if end % 8 else end + 4
-        """An odd multiple of four: neighbours are in other banks of memory."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """Contacts of one kind."""
-
-    of: ContactList
-    records: Place
-    kept: Kept
-    count: Place
-    """How many there are, and was room for."""
-
-    @property
-    def dimension(self) -> int:
-        """Directions of each."""
-        return self.of.kind.dimension
-
-    @property
-    def elliptic(self) -> bool:
-        """Whether friction is bounded by a cone."""
-        return self.of.kind.elliptic
-
-
-class InRecord:
-    """One contact, in code for all of a group."""
-
-    def __init__(self, s: Sweeps, group: Group, turn: Value) -> None:
-        self.recorder = s.recorder
-        self.group = group
-        self.turn = turn
-        self.at = turn * float(group.kept.width)
-
-    def read(self, item: int, count: int = 1) -> list[Value]:
-        """Some of its numbers."""
-        return [self.recorder.read(SCRATCH, self.group.records.row + item + i, self.at) for i in range(count)]
-
-    def write(self, item: int, values: Sequence[Value]) -> None:
-        """Set some of them."""
-        self.recorder.write(SCRATCH, values, self.group.records.row + item, self.at)
-
-    @property
-    def residual(self) -> list[Value]:
-        """What is missing in each of its directions."""
-        return self.read(Kept.RESIDUAL, self.group.dimension)
-
-    @property
-    def change(self) -> list[Value]:
-        """How that changes along a search."""
-        return self.read(self.group.kept.change, self.group.dimension)
-
-    @property
-    def law(self) -> list[Value]:
-        """Stiffness, and the bound of friction."""
-        return self.read(Kept.STIFFNESS, 2)
-
-    def moved(self, length: Value) -> list[Value]:
-        """What is missing so far along the direction."""
-        return [x + length * v for x, v in zip(self.residual, self.change, strict=True)]
 
 
 class Gathered:
@@ -109,15 +28,28 @@ class Gathered:
         self.s = s
         self.n = sum(len(node.dofs) for node in s.nodes)
         self.order = lists.order
-        self.groups: list[Group] = []
-        for one in lists.of_kind.values():
-            kept = Kept(one.kind.dimension, self.n)
-            records, count = s.take(one.capacity * kept.width, distant=True), s.take_fixed(1)
-            self.groups.append(Group(one, records, kept, count))
-            found = s.recorder.read(SCRATCH, one.count.row)
-            s.recorder.write(SCRATCH, [trace.minimum(found, float(one.capacity))], count.row)
+        every = list(lists.of_kind.values())
+        in_cones = [x for x in every if x.kind.elliptic or x.kind.dimension == 1]
+        cones = any(x.kind.elliptic for x in every)
+        laws = ([in_cones] if cones else []) + [[x] for x in every if not (cones and x in in_cones)]
+        self.groups = [self._group(law) for law in laws]
         s.recorder.new_line()
         self._find_jacobian(s.start_of(axes))
+
+    def _group(self, lists: Sequence[ContactList]) -> Group:
+        s, recorder = self.s, self.s.recorder
+        dimension, capacity = max(x.kind.dimension for x in lists), min(sum(x.capacity for x in lists), MOST)
+        kept = Kept(dimension, self.n)
+        total: Value = 0.0
+        sources: list[tuple[ContactList, Place]] = []
+        for one in lists:
+            sources.append((one, s.take_fixed(1)))
+            recorder.write(SCRATCH, [total], sources[-1][1].row)
+            total = total + trace.minimum(recorder.read(SCRATCH, one.count.row), float(one.capacity))
+        count, records = s.take_fixed(1), s.take(capacity * kept.width, distant=True)
+        recorder.write(SCRATCH, [trace.minimum(total, float(capacity))], count.row)
+        elliptic = any(x.kind.elliptic for x in lists)
+        return Group(dimension, elliptic, sources, capacity, records, kept, count)
 
     def each(self, name: str, body: Callable[[InRecord], Sequence[Value]], n_sums: int = 0) -> list[Value]:
         """Each contact by itself; the sums of what they give."""
@@ -138,9 +70,11 @@ class Gathered:
     def _find_jacobian(self, axes: int) -> None:
         recorder = self.s.recorder
         for group in self.groups:
-            recorder.share(
-                "contacts, taken along", self._count(group), lambda turn, group=group: self._take_along(group, turn)
-            )
+            for source, before in group.sources:
+                count = trace.minimum(recorder.read(SCRATCH, source.count.row), float(source.capacity))
+                first = recorder.read(SCRATCH, before.row)
+                take = Taking(self.s, group, source, count, first)
+                recorder.share("contacts, taken along", count, take.one)
         carried = self._what_joints_carry()
 
         def of_dof(turn: Value) -> list[Value]:
@@ -151,35 +85,6 @@ class Gathered:
             return []
 
         recorder.share("levers of joints", float(self.n), of_dof)
-
-    def _take_along(self, group: Group, turn: Value) -> list[Value]:
-        """What a thread found of a contact, into the record."""
-        record = InRecord(self.s, group, self._rank(group, turn))
-        found, layout = self._found(group, turn), Listed(group.dimension)
-        record.write(Kept.STIFFNESS, found.law)
-        record.write(Kept.FRAMES, [*found.read(layout.frames, 2), *found.read(Layout.BACK, 3)])
-        record.write(group.kept.change, [x for lever in levers_of(found) for x in lever])
-        return []
-
-    def _rank(self, group: Group, turn: Value) -> Value:
-        """How many contacts come before one: threads found them in any order, those of a pair in their own."""
-        recorder, before = self.s.recorder, self.s.recorder.local(1)
-        recorder.write(before, [0.0])
-        own = trace.absolute(self._found(group, turn).read(Layout.PAIR)[0])
-
-        def one(other: Value) -> None:
-            its = trace.absolute(self._found(group, other).read(Layout.PAIR)[0])
-            sooner = trace.select(its, own, 1.0, trace.select(own, its, 0.0, trace.select(other, turn, 1.0, 0.0)))
-            recorder.write(before, [recorder.read(before) + sooner])
-
-        recorder.count("others", self._count(group), one)
-        return recorder.read(before)
-
-    def _found(self, group: Group, turn: Value) -> Contact:
-        """A contact as a thread found it."""
-        found = Contact(self.s.recorder, Listed(group.dimension), turn)
-        found.array, found.first = SCRATCH, group.of.contacts.row
-        return found
 
     def _count(self, group: Group) -> Value:
         return self.s.recorder.read(SCRATCH, group.count.row)

@@ -1,0 +1,138 @@
+"""Contacts that threads found, into the records of a team: in the order of their pairs, with what they see of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kinema import trace
+from kinema.trace import SCRATCH, Place, Value, whole
+
+from ..collide.listing import ContactList, Listed
+from ..collide.touches import Contact, Layout, where
+from ..sweeps.sweeps import Sweeps
+from .levers import levers_of
+
+
+class Kept:
+    """Where the numbers of a contact are in a record of a team.
+
+    The levers of frames, by which the Jacobian is found, are where later the change and all that follows it are.
+    """
+
+    STIFFNESS, BOUND, FRAMES, BACK, DAMPING, SLIDING, RESIDUAL = 0, 1, 2, 4, 5, 6, 7
+
+    def __init__(self, dimension: int, n_dofs: int) -> None:
+        self.dimension = dimension
+        self.change = self.RESIDUAL + dimension
+        self.slope = self.change + dimension
+        self.curve = whole(self.slope + dimension)
+        end = max(self.curve + dimension * (dimension + 1) // 2, self.change + 6 * dimension)
+        self.levers = whole(end)
+        self.pitch = whole(n_dofs)
+        end = self.levers + dimension * self.pitch
+        self.width = end if end % 8 else end + 4
+        """An odd multiple of four: neighbours are in other banks of memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Contacts of one law.
+
+    Of those in cones all have the same dimension: a direction in which nothing moves makes no difference there, and
+    without friction the cone is as steep as can be.
+    """
+
+    dimension: int
+    elliptic: bool
+    sources: Sequence[tuple[ContactList, Place]]
+    """The lists they come from, and how many come before those of a list."""
+    capacity: int
+    records: Place
+    kept: Kept
+    count: Place
+    """How many there are, and was room for."""
+
+
+class InRecord:
+    """One contact, in code for all of a group."""
+
+    def __init__(self, s: Sweeps, group: Group, turn: Value) -> None:
+        self.recorder = s.recorder
+        self.group = group
+        self.turn = turn
+        self.at = turn * float(group.kept.width)
+
+    def read(self, item: int, count: int = 1) -> list[Value]:
+        """Some of its numbers."""
+        return [self.recorder.read(SCRATCH, self.group.records.row + item + i, self.at) for i in range(count)]
+
+    def write(self, item: int, values: Sequence[Value]) -> None:
+        """Set some of them."""
+        self.recorder.write(SCRATCH, values, self.group.records.row + item, self.at)
+
+    @property
+    def residual(self) -> list[Value]:
+        """What is missing in each of its directions."""
+        return self.read(Kept.RESIDUAL, self.group.dimension)
+
+    @property
+    def change(self) -> list[Value]:
+        """How that changes along a search."""
+        return self.read(self.group.kept.change, self.group.dimension)
+
+    @property
+    def law(self) -> list[Value]:
+        """Stiffness, and the bound of friction."""
+        return self.read(Kept.STIFFNESS, 2)
+
+    def moved(self, length: Value) -> list[Value]:
+        """What is missing so far along the direction."""
+        return [x + length * v for x, v in zip(self.residual, self.change, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taking:
+    """What threads found, into the records of a team."""
+
+    s: Sweeps
+    group: Group
+    source: ContactList
+    count: Value
+    first: Value
+
+    def one(self, turn: Value) -> list[Value]:
+        """One contact, to where it belongs, if there is room."""
+        place = self.first + self._rank(turn)
+        where(self.s.recorder, "room", place, float(self.group.capacity), lambda: self._take(turn, place))
+        return []
+
+    def _take(self, turn: Value, place: Value) -> None:
+        group, found = self.group, self._found(turn)
+        record, layout = InRecord(self.s, group, place), Listed(self.source.kind.dimension)
+        stiffness, bound = found.law
+        frictionless = group.elliptic and not self.source.kind.elliptic
+        record.write(Kept.STIFFNESS, [stiffness, 0.0 if frictionless else bound])
+        record.write(Kept.FRAMES, [*found.read(layout.frames, 2), *found.read(Layout.BACK, 3)])
+        levers = levers_of(found)
+        levers += [[0.0] * 6] * (group.dimension - len(levers))
+        record.write(group.kept.change, [x for lever in levers for x in lever])
+
+    def _rank(self, turn: Value) -> Value:
+        """How many contacts come before one: threads found them in any order, those of a pair in their own."""
+        recorder, before = self.s.recorder, self.s.recorder.local(1)
+        recorder.write(before, [0.0])
+        own = trace.absolute(self._found(turn).read(Layout.PAIR)[0])
+
+        def one(other: Value) -> None:
+            its = trace.absolute(self._found(other).read(Layout.PAIR)[0])
+            sooner = trace.select(its, own, 1.0, trace.select(own, its, 0.0, trace.select(other, turn, 1.0, 0.0)))
+            recorder.write(before, [recorder.read(before) + sooner])
+
+        recorder.count("others", self.count, one)
+        return recorder.read(before)
+
+    def _found(self, turn: Value) -> Contact:
+        found = Contact(self.s.recorder, Listed(self.source.kind.dimension), turn)
+        found.array, found.first = SCRATCH, self.source.contacts.row
+        return found
