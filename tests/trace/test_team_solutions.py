@@ -59,7 +59,7 @@ class System:
 
     def __init__(self, n: int, *, lower: bool) -> None:
         self.n, self.pitch = n, n | 1
-        self.curve, self.levers = 0, 4
+        self.rows, self.curve, self.levers = 0, 4, 12
         self.width = self.levers + 2 * whole(n)
         sizes = {"matrix": n * self.pitch, "diagonal": n, "most": n, "right": n, "records": 3 * self.width, "count": 1}
         self.places: dict[str, int] = {}
@@ -73,7 +73,7 @@ class System:
             read = range(self.places["result"])
             recorder.write(SCRATCH, [recorder.read("x", i) for i in read])
             at = {name: Slot(SCRATCH, row) for name, row in self.places.items()}
-            term = Term(at["records"], self.width, at["count"], 2, self.curve, self.levers, whole(n))
+            term = Term(at["records"], self.width, at["count"], 2, self.rows, self.curve, self.levers, whole(n))
             names = ("diagonal", "most", "right", "result", "work")
             own = {name: at[name] for name in names}
             recorder.add(Solve("test", n, at["matrix"], self.pitch, terms=(term,), lower=lower, **own), {})
@@ -94,10 +94,12 @@ class System:
                 x[self.places["matrix"] + i * self.pitch :, e][:n] = shown[i]
             for c in range(count := 1 + 2 * e):
                 w, j = rng.normal(size=(2, 2)), rng.normal(size=(2, n))
-                w = w @ w.T
+                w, d = w @ w.T, 1 + c % 2  # rows that there are
+                w, j = w[:d, :d], j[:d]
                 at = self.places["records"] + c * self.width
-                x[at : at + 3, e] = w[0, 0], w[1, 0], w[1, 1]
-                for k in range(2):
+                x[at + self.rows, e] = d
+                for k in range(d):
+                    x[at + self.curve + 4 * k :, e][:d] = w[k]
                     x[at + self.levers + k * whole(n) :, e][:n] = j[k]
                 total += j.T @ w @ j
             x[self.places["count"], e] = count

@@ -219,7 +219,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Records that add J^T W J to a matrix: of each W by rows up to the diagonal, and the rows of J."""
+    """Records that add J^T W J to a matrix: of each W and J by rows, and how many rows it has."""
 
     records: Slot
     """Where the first of them starts."""
@@ -228,9 +228,11 @@ class Term:
     count: Slot
     """How many there are."""
     dimension: int
-    """Rows of J."""
+    """Rows that there may be; where there are fewer the rest of J is zero."""
+    rows: int
+    """Where in a record it says how many there are."""
     curve: int
-    """Where in a record W starts."""
+    """Where W starts; its rows are as far apart as `whole` says."""
     levers: int
     """Where J starts."""
     pitch: int

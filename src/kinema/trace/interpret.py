@@ -27,6 +27,7 @@ from .blocks import (
     Spread,
     Team,
     Term,
+    whole,
 )
 from .program import Program
 
@@ -242,11 +243,10 @@ class _Run:
 
 def _stiffness(record: np.ndarray, term: Term, n: int) -> np.ndarray:
     """J^T W J of a record."""
-    levers = np.array([record[term.levers + k * term.pitch :][:n] for k in range(term.dimension)])
-    curve = np.zeros((term.dimension, term.dimension), record.dtype)
-    lower = np.tril_indices(term.dimension)
-    curve[lower] = record[term.curve :][: len(lower[0])]
-    return levers.T @ (curve + np.tril(curve, -1).T) @ levers
+    d = int(record[term.rows])
+    levers = np.array([record[term.levers + k * term.pitch :][:n] for k in range(d)])
+    curve = np.array([record[term.curve + k * whole(term.dimension) :][:d] for k in range(d)])
+    return levers.T @ curve @ levers
 
 
 def _solution(a: np.ndarray, right: np.ndarray, most: np.ndarray) -> np.ndarray:

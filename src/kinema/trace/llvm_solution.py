@@ -19,6 +19,37 @@ TOGETHER = 16
 Row = list[str]
 
 
+class Turns:
+    """A loop of as many turns as a number says, which changes rows of a matrix in registers."""
+
+    def __init__(self, text: LlvmThreads, count: str, rows: list[Row]) -> None:
+        self.text, self._before, self._start = text, text.label, rows
+        self._limit = text.set(f"fptosi {text.n} {count} to i32")
+        self._head, body, self._done = text.fresh("turns"), text.fresh("turn"), text.fresh("done")
+        text.put(f"br label %{self._head}")
+        text.open(self._head)
+        self._place = len(text.lines)
+        self.turn = f"%{self._head}.i"
+        self.rows = [[f"%{self._head}.{q}.{j}" for j in range(len(row))] for q, row in enumerate(rows)]
+        """What they are when a turn begins, or after the last."""
+        text.lines += [""] * (1 + sum(map(len, rows)))
+        more = text.set(f"icmp slt i32 {self.turn}, {self._limit}")
+        text.put(f"br i1 {more}, label %{body}, label %{self._done}")
+        text.open(body)
+
+    def end(self, rows: list[Row]) -> None:
+        """What a turn has made of them."""
+        text, head = self.text, self._head
+        after = text.set(f"add i32 {self.turn}, 1")
+        phis = [f"{self.turn} = phi i32 [ 0, %{self._before} ], [ {after}, %{text.label} ]"]
+        for first, name, later in zip(self._start, self.rows, rows, strict=True):
+            for a, b, c in zip(first, name, later, strict=True):
+                phis.append(f"{b} = phi {text.n} [ {a}, %{self._before} ], [ {c}, %{text.label} ]")
+        text.lines[self._place : self._place + len(phis)] = [f"  {phi}" for phi in phis]
+        text.put(f"br label %{head}")
+        text.open(self._done)
+
+
 @dataclass(slots=True)
 class LlvmSolution:
     """One solution that is being written."""
@@ -95,43 +126,33 @@ class LlvmSolution:
 
     def _stiffened(self, rows: list[Row], term: Term) -> list[Row]:
         """With J^T W J of each record."""
-        text, count = self.text, self.text.load(term.count, {})
-        limit = text.set(f"fptosi {text.n} {count} to i32")
-        before, head, body, done = text.label, *(text.fresh(word) for word in ("records", "record", "done"))
-        text.put(f"br label %{head}")
-        text.open(head)
-        place = len(text.lines)
-        names = [[f"%{head}.{q}.{j}" for j in range(len(row))] for q, row in enumerate(rows)]
-        text.lines += [""] * (1 + sum(map(len, rows)))
-        more = text.set(f"icmp slt i32 %{head}.i, {limit}")
-        text.put(f"br i1 {more}, label %{body}, label %{done}")
-        text.open(body)
-        after = self._with_record(names, term, text.set(f"mul i32 %{head}.i, {term.width}"))
-        turn = text.set(f"add i32 %{head}.i, 1")
-        phis = [f"%{head}.i = phi i32 [ 0, %{before} ], [ {turn}, %{text.label} ]"]
-        for row, name, later in zip(rows, names, after, strict=True):
-            for a, b, c in zip(row, name, later, strict=True):
-                phis.append(f"{b} = phi {text.n} [ {a}, %{before} ], [ {c}, %{text.label} ]")
-        text.lines[place : place + len(phis)] = [f"  {phi}" for phi in phis]
-        text.put(f"br label %{head}")
-        text.open(done)
-        return names
-
-    def _with_record(self, rows: list[Row], term: Term, start: str) -> list[Row]:
-        text, dimension = self.text, range(term.dimension)
-        n_curve = term.dimension * (term.dimension + 1) // 2
-        lower = self._together(term.records, text.set(f"add i32 {start}, {term.curve}"), n_curve)
-        at = [text.set(f"add i32 {start}, {term.levers + k * term.pitch}") for k in dimension]
-        pulled = []
+        text, records = self.text, Turns(self.text, self.text.load(term.count, {}), rows)
+        start = text.set(f"mul i32 {records.turn}, {term.width}")
+        first = text.set(f"add i32 {start}, {term.levers}")
+        mine = []
         for i in self.own:
-            mine = [self._at(term.records, text.set(f"add i32 {a}, {i}")) for a in at]
-            pulled.append([self._sum([(lower[_entry(k, m)], mine[m]) for m in dimension]) for k in dimension])
-        result = [list(row) for row in rows]
-        for k in dimension:
-            others = self._together(term.records, at[k], self.block.size)
-            for row, own in zip(result, pulled, strict=True):
-                for j, other in enumerate(others):
-                    row[j] = text.operation("fma", [own[k], other, row[j]])
+            own = text.set(f"add i32 {first}, {i}")
+            places = [text.set(f"add i32 {own}, {k * term.pitch}") for k in range(term.dimension)]
+            mine.append([self._at(term.records, place) for place in places])
+        n_rows = self._at(term.records, text.set(f"add i32 {start}, {term.rows}"))
+        inner = Turns(text, n_rows, records.rows)
+        inner.end(self._with_row(inner, term, start, mine))
+        records.end(inner.rows)
+        return records.rows
+
+    def _with_row(self, turns: Turns, term: Term, start: str, mine: list[Row]) -> list[Row]:
+        """With one row of J: what the others, by W, and this one make of it."""
+        text = self.text
+        at = text.set(f"mul i32 {turns.turn}, {whole(term.dimension)}")
+        at = text.set(f"add i32 {text.set(f'add i32 {start}, {term.curve}')}, {at}")
+        weights = self._together(term.records, at, term.dimension)
+        place = text.set(f"mul i32 {turns.turn}, {term.pitch}")
+        place = text.set(f"add i32 {text.set(f'add i32 {start}, {term.levers}')}, {place}")
+        others = self._together(term.records, place, self.block.size)
+        result = []
+        for row, own in zip(turns.rows, mine, strict=True):
+            pulled = self._sum(list(zip(weights, own, strict=True)))
+            result.append([text.operation("fma", [pulled, x, h]) for x, h in zip(others, row, strict=True)])
         return result
 
     def _sum(self, products: list[tuple[str, str]]) -> str:
@@ -188,9 +209,3 @@ class LlvmSolution:
                 found[q] = text.set(f"select i1 {here}, {text.n} {x}, {text.n} {found[q]}")
                 left[q] = text.operation("fma", [less, row[k], left[q]])
         return found
-
-
-def _entry(a: int, b: int) -> int:
-    """Where an entry is in the lower half of a matrix by rows."""
-    low, high = min(a, b), max(a, b)
-    return high * (high + 1) // 2 + low

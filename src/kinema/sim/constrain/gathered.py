@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema import trace
-from kinema.trace import SCRATCH, Place, Row, Slot, Term, Value
+from kinema.trace import SCRATCH, Place, Row, Slot, Term, Value, whole
 
 from ..collide.listing import MOST, ContactList, Lists, last_carried
 from ..sweeps.maths import dot
@@ -125,26 +125,37 @@ class Gathered:
         """What is missing while nothing pushes."""
 
         def one(record: InRecord) -> list[Value]:
-            damping = [*record.read(Kept.DAMPING), *record.read(Kept.SLIDING) * (record.group.dimension - 1)]
-            seen = zip(self._seen(record, free), self._seen(record, velocity), damping, strict=True)
+            kept, n = record.group.kept, record.group.dimension
+            for item in (kept.change, kept.slope):  # there may be fewer rows
+                record.write(item, [0.0] * n)
+            self._see(record, free, kept.change)
+            self._see(record, velocity, kept.slope)
+            damping = [*record.read(Kept.DAMPING), *record.read(Kept.SLIDING) * (n - 1)]
+            seen = zip(record.change, record.read(kept.slope, n), damping, strict=True)
             first, *rest = [a + d * v for a, v, d in seen]
             record.write(Kept.RESIDUAL, [first + record.read(Kept.BACK)[0], *rest])
+            record.write(kept.change, [0.0] * n)
             return []
 
         self.each("what contacts miss", one)
 
-    def _seen(self, record: InRecord, x: OfDofs) -> list[Value]:
-        """A motion in the directions of a contact."""
-        kept, start = record.group.kept, self.s.start_of(x)
-        along = [self.s.recorder.read(SCRATCH, start + i) for i in range(self.n)]
-        rows = [record.read(kept.levers + k * kept.pitch, self.n) for k in range(kept.dimension)]
-        return [dot(row, along) for row in rows]
+    def _see(self, record: InRecord, x: OfDofs, item: int) -> None:
+        """A motion in the directions of a contact, into its record."""
+        kept, start, recorder = record.group.kept, self.s.start_of(x), self.s.recorder
+        first, along = record.group.records.row, [recorder.read(SCRATCH, start + i) for i in range(self.n)]
+
+        def one(turn: Value) -> None:
+            at = record.at + turn * float(kept.pitch)
+            row = [recorder.read(SCRATCH, first + kept.levers + i, at) for i in range(self.n)]
+            recorder.write(SCRATCH, [dot(row, along)], first + item, record.at + turn)
+
+        recorder.count("rows", record.read(Kept.ROWS)[0], one)
 
     def product(self, x: OfDofs) -> None:
         """How what is missing changes with a motion."""
 
         def one(record: InRecord) -> list[Value]:
-            record.write(record.group.kept.change, self._seen(record, x))
+            self._see(record, x, record.group.kept.change)
             return []
 
         self.each("what contacts see of a motion", one)
@@ -204,7 +215,10 @@ class Gathered:
         def pushes(record: InRecord) -> list[Value]:
             found = push(record.residual, *record.law, elliptic=record.group.elliptic)
             record.write(record.group.kept.slope, found.slope)
-            record.write(record.group.kept.curve, [x for row in found.curve for x in row])
+            n, kept = record.group.dimension, record.group.kept
+            for i in range(n):
+                row = [found.curve[max(i, j)][min(i, j)] for j in range(n)]
+                record.write(kept.curve + i * whole(n), row)
             return []
 
         self.each(f"{name}, of contacts", pushes)
@@ -243,6 +257,7 @@ class Gathered:
                 group.kept.width,
                 Slot(SCRATCH, group.count.row),
                 group.dimension,
+                Kept.ROWS,
                 group.kept.curve,
                 group.kept.levers,
                 group.kept.pitch,

@@ -155,7 +155,7 @@ class Rows:
         """Each block by itself, with the numbers that it has."""
         rows = []
         for block, places in zip(self.blocks, self.places, strict=True):
-            own = self._own(block)
+            own = self.own_places(block)
             patient = block.patient or 0.0 < block.solref[0] < NO_TIME
             kind = BlockKind(
                 law=block.law,
@@ -179,7 +179,7 @@ class Rows:
             rows.append(self.s.row(kind, {}, {**places, **own, **(more or {})}, numbers))
         self.s.loop(name, rows, body)
 
-    def _own(self, block: Block) -> dict[str, Place]:
+    def own_places(self, block: Block) -> dict[str, Place]:
         """Where a block finds what differs between environments."""
         arrays = {} if block.of is None else self.s.arrays_of(*block.of)
         own = {word: arrays[array] for word, array in OWN_NUMBERS.get(block.called, {}).items() if array in arrays}

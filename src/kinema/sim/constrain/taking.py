@@ -1,4 +1,4 @@
-"""Contacts that threads found, into the records of a team: in the order of their pairs, with what they see of frames."""
+"""Contacts that threads found, into the records of a team, in the order of their pairs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Kept:
     The levers of frames, by which the Jacobian is found, are where later the change and all that follows it are.
     """
 
-    STIFFNESS, BOUND, FRAMES, BACK, DAMPING, SLIDING, RESIDUAL = 0, 1, 2, 4, 5, 6, 7
+    STIFFNESS, BOUND, FRAMES, BACK, DAMPING, SLIDING, ROWS, RESIDUAL = 0, 1, 2, 4, 5, 6, 7, 8
 
     def __init__(self, dimension: int, n_dofs: int) -> None:
         self.dimension = dimension
         self.change = self.RESIDUAL + dimension
         self.slope = self.change + dimension
         self.curve = whole(self.slope + dimension)
-        end = max(self.curve + dimension * (dimension + 1) // 2, self.change + 6 * dimension)
+        end = max(self.curve + dimension * whole(dimension), self.change + 6 * dimension)
         self.levers = whole(end)
         self.pitch = whole(n_dofs)
         end = self.levers + dimension * self.pitch
@@ -115,6 +115,7 @@ class Taking:
         record.write(Kept.STIFFNESS, [stiffness, 0.0 if frictionless else bound])
         record.write(Kept.FRAMES, [*found.read(layout.frames, 2), *found.read(Layout.BACK, 3)])
         levers = levers_of(found)
+        record.write(Kept.ROWS, [float(len(levers))])
         levers += [[0.0] * 6] * (group.dimension - len(levers))
         record.write(group.kept.change, [x for lever in levers for x in lever])
 

@@ -60,12 +60,11 @@ class Newton:
 
     def solve(self) -> OfDofs:
         """What constraints and contacts do to joints."""
-        s, rows, contacts = self.s, self.rows, self.contacts
+        s, contacts = self.s, self.contacts
         s.recorder.write(SCRATCH, [0.0], self.taken.row)
         for quantity in (self.x, self.weight):
             self._clear(quantity)
-        rows.product(self.free, "residual")
-        rows.each("what is missing", _missing)
+        self._look_at_rows()
         self._look_at_contacts()
         if contacts is not None and s.model.options.elliptic:  # in pyramids it arrives as soon from nothing
             self._start_as_before()
@@ -74,9 +73,14 @@ class Newton:
         if s.keeps("push"):
             s.each_frame("to begin with next time", lambda node: s.write("push", node, self.x[node.here]))
             s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
-        if s.settings.noslip_iterations and may_slip(rows, contacts):
-            stop_slipping(s, rows, contacts, self._look_downhill, self._step, self._far_off)
+        if s.settings.noslip_iterations and may_slip(self.rows, contacts):
+            stop_slipping(s, self.rows, contacts, self._look_downhill, self._step, self._far_off)
         return self._forces("constraint forces")
+
+    def _look_at_rows(self) -> None:
+        """What rows miss while nothing pushes."""
+        self.rows.product(self.free, "residual")
+        self.rows.each("what is missing", _missing)
 
     def _look_at_contacts(self) -> None:
         """What contacts miss while nothing pushes."""
@@ -96,14 +100,14 @@ class Newton:
         s.each_frame("what was added before", lambda node: before.put(node.here, s.of("push", node)))
         heavy = self._go_along(before)
         (square,) = self._products("cost of what was added before", [(before, heavy)])
-        costs = [self.costs_at(length) for length in (0.0, 1.0)]
-        s.recorder.write(SCRATCH, [trace.select(costs[1] + 0.5 * square, costs[0], 1.0, 0.0)], self.length.row)
+        costs = [self.costs_at(length, before) for length in (0.0, 1.0)]
+        self._set_length(trace.select(costs[1] + 0.5 * square, costs[0], 1.0, 0.0))
         self._go(before, heavy)
 
-    def costs_at(self, length: float) -> Value:
+    def costs_at(self, length: float, _along: OfDofs | None = None) -> Value:
         """What all that pushes costs so far along the direction."""
-        self.s.recorder.write(SCRATCH, [length], self.length.row)
-        own = self.rows.total(f"costs at {length:g}", _costs, {"length": self.length})[0]
+        self._set_length(length)
+        own = self._of_rows(f"costs at {length:g}", _costs)[0]
         return own if self.contacts is None else own + self._of_contacts(self.contacts.costs, 1)[0]
 
     def _go_along(self, along: OfDofs) -> OfDofs:
@@ -131,7 +135,7 @@ class Newton:
         """What all that pushes does to joints."""
         if self.contacts is not None and not self.rows.blocks:
             return self.contacts.joint_forces(name)
-        self.rows.each(f"{name} of rows", _force)
+        self.rows.each(f"{name} of rows", row_force)
         result = self.rows.joint_forces(f"{name}, by rows")
         if self.contacts is None:
             return result
@@ -149,7 +153,7 @@ class Newton:
         heavy = self._go_along(along)
         self._search(along, heavy)
         hard = any(block.hard for block in self.rows.blocks)  # of which single precision loses much in one step
-        changed = self._changed() if self.exact and not hard else None
+        changed = self._changed(along) if self.exact and not hard else None
         self._go(along, heavy)
         self._look_downhill()
         recorder = self.s.recorder
@@ -204,8 +208,8 @@ class Newton:
 
         def trial(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
             length, low, high = state
-            s.recorder.write(SCRATCH, [length], self.length.row)
-            slope, curve = self._slopes()
+            self._set_length(length)
+            slope, curve = self._slopes(along)
             slope, curve = slope + linear + length * square, curve + square
             low, high = trace.select(slope, 0.0, length, low), trace.select(slope, 0.0, high, length)
             middle = trace.select(high, LARGE, 0.5 * (low + high), 2.0 * length)
@@ -216,20 +220,27 @@ class Newton:
 
         most = max(s.settings.ls_iterations, TRIALS) if self.rows.held else s.settings.ls_iterations
         length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], most)
-        s.recorder.write(SCRATCH, [length], self.length.row)
+        self._set_length(length)
 
-    def _slopes(self) -> tuple[Value, Value]:
+    def _set_length(self, length: Value) -> None:
+        self.s.recorder.write(SCRATCH, [length], self.length.row)
+        self.s.recorder.new_line()  # whoever reads it, reads it now
+
+    def _slopes(self, _along: OfDofs) -> tuple[Value, Value]:
         """Of all that pushes, along the direction."""
-        slope, curve = self.rows.total("slope along the direction", _along_direction, {"length": self.length})
+        slope, curve = self._of_rows("slope along the direction", _along_direction)
         if self.contacts is None:
             return slope, curve
         more = self._of_contacts(self.contacts.slopes, 2)
         return slope + more[0], curve + more[1]
 
-    def _changed(self) -> Value:
+    def _changed(self, _along: OfDofs) -> Value:
         """How many rows and contacts start or stop to push, or slide."""
-        changed = self.rows.total("rows that start or stop to push", _changed, {"length": self.length})[0]
+        changed = self._of_rows("rows that start or stop to push", _changed)[0]
         return changed if self.contacts is None else changed + self._of_contacts(self.contacts.changed, 1)[0]
+
+    def _of_rows(self, name: str, body: Callable[[RowCode], Sequence[Value]]) -> list[Value]:
+        return self.rows.total(name, body, {"length": self.length}) if self.rows.blocks else [0.0, 0.0]
 
     def _of_contacts(self, add_up: Callable[[Place, Place], None], count: int) -> list[Value]:
         recorder = self.s.recorder
@@ -291,7 +302,8 @@ def _missing(code: RowCode) -> None:
     code.write("residual", [a - b for a, b in pairs])
 
 
-def _force(code: RowCode) -> None:
+def row_force(code: RowCode) -> None:
+    """The forces of a block."""
     kind: BlockKind = code.kind  # type: ignore[assignment]
     code.write("force", [force for force, _ in pushes(code, code.array("residual", kind.n_rows))])
 

@@ -13,11 +13,12 @@ from kinema.trace import SCRATCH, Place, Row, Slot, Solve, Value, whole
 from ..collide.listing import Lists
 from ..constrain.contacts import Axes
 from ..constrain.gathered import Gathered
+from ..constrain.own_rows import OwnRows
 from ..settings import Solver
-from ..sweeps.maths import dot
+from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
-from .newton import Newton, OfDofs
+from .newton import Newton, OfDofs, row_force
 
 MOST_DOFS = 64
 """Degrees of freedom of which a team keeps a full matrix."""
@@ -52,18 +53,6 @@ class FullMatrix:
         return self.entry(i, j)
 
 
-class OnDiagonal:
-    """A matrix that is zero but for its diagonal: a vector."""
-
-    def __init__(self, s: Sweeps, vector: OfDofs) -> None:
-        self._places = s.places_of_dofs(vector)
-
-    def between(self, a: int, b: int) -> Place:
-        """Where the entry of a degree of freedom with itself is."""
-        assert a == b, "an entry of the diagonal"
-        return self._places[a]
-
-
 class Together(Newton):
     """One solution by a team."""
 
@@ -72,11 +61,17 @@ class Together(Newton):
         s = self.s
         self.gathered = None if lists is None or axes is None else Gathered(s, lists, axes)
         self.contacts = self.gathered  # type: ignore[assignment]
+        self.own = OwnRows(s, self.rows)
+        self.all_rows, self.rows = self.rows, self.own.rest
+        self.diagonal = self._vector("stiffness of rows of single joints")
         self.inertia = FullMatrix(s)
         self.n = self.inertia.n
         self._fill_inertia()
-        self.nothing = self._vector("nothing")
-        self._clear(self.nothing)
+
+    def _look_at_rows(self) -> None:
+        """What rows miss while nothing pushes."""
+        super()._look_at_rows()
+        self.own.fill(self.all_rows, self.free)
 
     def _look_at_contacts(self) -> None:
         """What contacts miss while nothing pushes."""
@@ -111,13 +106,8 @@ class Together(Newton):
 
     def _direction(self) -> OfDofs:
         """From the slope and all of the curvature."""
-        s, full, diagonal = self.s, self.inertia, self.nothing
-        alone = all(len(set(block.dofs)) == 1 for block in self.rows.blocks)
-        if self.rows.blocks and alone:
-            diagonal = self._vector("stiffness of constraints")
-            self._clear(diagonal)
-            self.rows.add_stiffness(OnDiagonal(s, diagonal))
-        elif self.rows.blocks:
+        s, full = self.s, self.inertia
+        if self.rows.blocks:
             full = FullMatrix(s)
             self._copy(full)
             self.rows.add_stiffness(full)
@@ -129,7 +119,7 @@ class Together(Newton):
                 full.n,
                 Slot(SCRATCH, full.start),
                 full.pitch,
-                Slot(SCRATCH, s.start_of(diagonal)),
+                Slot(SCRATCH, s.start_of(self.diagonal)),
                 Slot(SCRATCH, most.row),
                 Slot(SCRATCH, s.start_of(self.downhill)),
                 Slot(SCRATCH, s.start_of(along)),
@@ -140,6 +130,54 @@ class Together(Newton):
             {},
         )
         return along
+
+    def _forces(self, name: str) -> OfDofs:
+        """What all that pushes does to joints; and how stiff rows of single joints make these."""
+        parts = [] if self.gathered is None else [self.gathered.joint_forces(f"{name}, by contacts")]
+        if self.rows.blocks:
+            self.rows.each(f"{name} of rows", row_force)
+            parts.append(self.rows.joint_forces(f"{name}, by rows"))
+        total = self._vector(name)
+
+        def one(dof: Value) -> list[Value]:
+            force, stiff = self.own.pushes(dof)
+            self._put(self.diagonal, dof, stiff)
+            return self._put(total, dof, sum_of([force, *(self._get(part, dof) for part in parts)]))
+
+        self._each(name, one)
+        return total
+
+    def _go(self, along: OfDofs, heavy: OfDofs) -> None:
+        """Go as far as was found best."""
+        super()._go(along, heavy)
+        length = self.s.recorder.read(SCRATCH, self.length.row)
+
+        def one(dof: Value) -> list[Value]:
+            self.own.advance(dof, self._get(along, dof), length)
+            return []
+
+        self._each("what rows of single joints miss then", one)
+
+    # ------------------------------------------------------------------------------------------- along the direction
+
+    def costs_at(self, length: float, along: OfDofs | None = None) -> Value:
+        """What all that pushes costs so far along the direction."""
+        assert along is not None
+        (own,) = self._each("costs of rows", lambda dof: [self.own.costs(dof, self._get(along, dof), length)], 1)
+        return super().costs_at(length) + own
+
+    def _slopes(self, along: OfDofs) -> tuple[Value, Value]:
+        length = self.s.recorder.read(SCRATCH, self.length.row)
+        own = self._each("slopes of rows", lambda dof: self.own.slopes(dof, self._get(along, dof), length), 2)
+        slope, curve = super()._slopes(along)
+        return slope + own[0], curve + own[1]
+
+    def _changed(self, along: OfDofs) -> Value:
+        length = self.s.recorder.read(SCRATCH, self.length.row)
+        (own,) = self._each("changes of rows", lambda dof: [self.own.changed(dof, self._get(along, dof), length)], 1)
+        return super()._changed(along) + own
+
+    # ----------------------------------------------------------------------------------------------------- the matrix
 
     def _copy(self, to: FullMatrix) -> None:
         """The inertia, to be added to."""

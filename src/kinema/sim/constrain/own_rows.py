@@ -1,0 +1,151 @@
+"""Rows of one degree of freedom each, by a team: limits and dry friction of joints, with the thread that has the joint.
+
+What a row may do lies between two bounds: a limit pushes, friction pushes and pulls up to a bound, an equality as much
+as it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kinema import trace
+from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+
+from ..sweeps.quantities import Quantity
+from ..sweeps.sweeps import Sweeps
+from .rows import Law, Rows
+
+UNBOUNDED = 1e30
+FIELDS = ("residual", "stiffness", "low", "high", "entry")
+"""What each row has: what is missing, how hard it is, between which bounds its force is, and its Jacobian."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRow:
+    """One row of a degree of freedom, in code for all."""
+
+    residual: Value
+    stiffness: Value
+    low: Value
+    high: Value
+    entry: Value
+
+    def push(self, residual: Value) -> tuple[Value, Value]:
+        """Its force, and how much that falls as the residual grows."""
+        whole = -(self.stiffness * residual)
+        inside = trace.select(self.low, whole, trace.select(whole, self.high, self.stiffness, 0.0), 0.0)
+        return trace.clamp(whole, self.low, self.high), inside
+
+    def cost(self, residual: Value) -> Value:
+        """What it costs: beyond its bounds that grows no faster than they are."""
+        force, _ = self.push(residual)
+        within = force / trace.maximum(self.stiffness, 1.0 / UNBOUNDED)
+        return -(force * (residual + 0.5 * within))
+
+
+class OwnRows:
+    """All rows that act on one degree of freedom only, and are not to hold at the end of a step: `rest` are others."""
+
+    def __init__(self, s: Sweeps, rows: Rows) -> None:
+        self.s = s
+        self.position = {dof: i for i, dof in enumerate(d for node in s.nodes for d in node.dofs)}
+        chosen = [b.n_rows == 1 and len(b.dofs) == 1 and not b.hard and b.holder < 0 for b in rows.blocks]
+        kept = [(b, p) for b, p, own in zip(rows.blocks, rows.places, chosen, strict=True) if not own]
+        self.rest = Rows(s, [b for b, _ in kept], [p for _, p in kept])
+        self.rows = [(b, p) for b, p, own in zip(rows.blocks, rows.places, chosen, strict=True) if own]
+        slots: dict[int, int] = {}
+        self.slot_of: list[int] = []
+        for block, _ in self.rows:
+            self.slot_of.append(slots.get(block.dofs[0], 0))
+            slots[block.dofs[0]] = self.slot_of[-1] + 1
+        n = len(self.position)
+        self.starts = [{name: s.take(n).row for name in FIELDS} for _ in range(max(slots.values(), default=0))]
+        """Of each row that degrees of freedom may have, where its numbers are."""
+
+    def fill(self, rows: Rows, free: Quantity[list[Value]]) -> None:
+        """What is missing while nothing pushes, and the rest."""
+        s, recorder, first = self.s, self.s.recorder, self.s.start_of(free)
+
+        def none(dof: Value) -> list[Value]:
+            for starts in self.starts:
+                for row in starts.values():
+                    recorder.write(SCRATCH, [0.0], row, dof)
+            return []
+
+        recorder.share("no rows yet", float(len(self.position)), none)
+        table = []
+        for (block, places), slot in zip(self.rows, self.slot_of, strict=True):
+            at = self.position[block.dofs[0]]
+            own = {name: Place(SCRATCH, row + at) for name, row in self.starts[slot].items()}
+            known = {f"its {name}": places[name] for name in ("wanted", "stiffness", "jacobian 0")}
+            bound = rows.own_places(block).get("bound")
+            known |= {} if bound is None else {"own bound": bound}
+            table.append(
+                Row(
+                    (block.law, bound is not None),
+                    {**own, **known, "free": Place(SCRATCH, first + at)},
+                    {"bound": [block.bound]},
+                )
+            )
+        s.loop("rows of single joints", table, _fill)
+
+    def of(self, dof: Value) -> list[OwnRow]:
+        """Those of one degree of freedom."""
+        read = self.s.recorder.read
+        return [OwnRow(*(read(SCRATCH, starts[name], dof) for name in FIELDS)) for starts in self.starts]
+
+    def slopes(self, dof: Value, along: Value, length: Value) -> tuple[Value, Value]:
+        """The slope of their cost along a direction, and how that changes."""
+        slope: Value = 0.0
+        curve: Value = 0.0
+        for row in self.of(dof):
+            change = row.entry * along
+            force, stiff = row.push(row.residual + length * change)
+            slope, curve = slope - force * change, curve + stiff * (change * change)
+        return slope, curve
+
+    def changed(self, dof: Value, along: Value, length: Value) -> Value:
+        """How many start or stop to push, or slide."""
+        total: Value = 0.0
+        for row in self.of(dof):
+            (force, a), (other, b) = (row.push(row.residual + x * row.entry * along) for x in (0.0, length))
+            held = trace.select(0.0, a + b, 0.0, trace.absolute(force - other))  # friction at its other bound
+            total = total + trace.select(0.0, trace.absolute(a - b) + held, 1.0, 0.0)
+        return total
+
+    def costs(self, dof: Value, along: Value, length: Value) -> Value:
+        """What they cost somewhere along a direction."""
+        total: Value = 0.0
+        for row in self.of(dof):
+            total = total + row.cost(row.residual + length * row.entry * along)
+        return total
+
+    def advance(self, dof: Value, along: Value, length: Value) -> None:
+        """Go along a direction."""
+        for row, starts in zip(self.of(dof), self.starts, strict=True):
+            moved = row.residual + length * row.entry * along
+            self.s.recorder.write(SCRATCH, [moved], starts["residual"], dof)
+
+    def pushes(self, dof: Value) -> tuple[Value, Value]:
+        """What they do to their degree of freedom, and how stiff they make it."""
+        force: Value = 0.0
+        stiff: Value = 0.0
+        for row in self.of(dof):
+            own, slope = row.push(row.residual)
+            force, stiff = force + row.entry * own, stiff + row.entry * row.entry * slope
+        return force, stiff
+
+
+def _fill(code: RowCode) -> None:
+    law, differs = code.kind  # type: ignore[misc]
+    entry = code.read("its jacobian 0")
+    bound = code.read("own bound") if differs else code.number("bound")
+    low, high = {
+        Law.LIMIT: (0.0, UNBOUNDED),
+        Law.EQUALITY: (-UNBOUNDED, UNBOUNDED),
+        Law.FRICTION: (-bound, bound),
+    }[law]
+    found: Sequence[Value] = (entry * code.read("free") - code.read("its wanted"), code.read("its stiffness"))
+    for name, value in zip(FIELDS, (*found, low, high, entry), strict=True):
+        code.write(name, [value])
