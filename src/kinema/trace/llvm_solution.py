@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from .blocks import Slot, Solve, Term, whole
 from .llvm_threads import TELL, LlvmThreads
 
+FEW = 3
+"""Rows of a record that are not worth a loop."""
 TOGETHER = 16
 """Bytes that are read at once where they lie together."""
 
@@ -134,23 +136,29 @@ class LlvmSolution:
             own = text.set(f"add i32 {first}, {i}")
             places = [text.set(f"add i32 {own}, {k * term.pitch}") for k in range(term.dimension)]
             mine.append([self._at(term.records, place) for place in places])
+        if term.dimension <= FEW:  # all of them, some of which may be zero
+            changed = records.rows
+            for k in range(term.dimension):
+                changed = self._with_row(changed, str(k), term, start, mine)
+            records.end(changed)
+            return records.rows
         n_rows = self._at(term.records, text.set(f"add i32 {start}, {term.rows}"))
         inner = Turns(text, n_rows, records.rows)
-        inner.end(self._with_row(inner, term, start, mine))
+        inner.end(self._with_row(inner.rows, inner.turn, term, start, mine))
         records.end(inner.rows)
         return records.rows
 
-    def _with_row(self, turns: Turns, term: Term, start: str, mine: list[Row]) -> list[Row]:
+    def _with_row(self, rows: list[Row], turn: str, term: Term, start: str, mine: list[Row]) -> list[Row]:
         """With one row of J: what the others, by W, and this one make of it."""
         text = self.text
-        at = text.set(f"mul i32 {turns.turn}, {whole(term.dimension)}")
+        at = text.set(f"mul i32 {turn}, {whole(term.dimension)}")
         at = text.set(f"add i32 {text.set(f'add i32 {start}, {term.curve}')}, {at}")
         weights = self._together(term.records, at, term.dimension)
-        place = text.set(f"mul i32 {turns.turn}, {term.pitch}")
+        place = text.set(f"mul i32 {turn}, {term.pitch}")
         place = text.set(f"add i32 {text.set(f'add i32 {start}, {term.levers}')}, {place}")
         others = self._together(term.records, place, self.block.size)
         result = []
-        for row, own in zip(turns.rows, mine, strict=True):
+        for row, own in zip(rows, mine, strict=True):
             pulled = self._sum(list(zip(weights, own, strict=True)))
             result.append([text.operation("fma", [pulled, x, h]) for x, h in zip(others, row, strict=True)])
         return result

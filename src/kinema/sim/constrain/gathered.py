@@ -19,6 +19,8 @@ from .contacts import Axes
 from .taking import Group, InRecord, Kept, Taking
 
 OfDofs = Quantity[list[Value]]
+FEW = 3
+"""Rows of a contact that are not worth a loop."""
 
 
 class Gathered:
@@ -143,6 +145,12 @@ class Gathered:
         """A motion in the directions of a contact, into its record."""
         kept, start, recorder = record.group.kept, self.s.start_of(x), self.s.recorder
         first, along = record.group.records.row, [recorder.read(SCRATCH, start + i) for i in range(self.n)]
+
+        if kept.dimension <= FEW:  # all of them, some of which may be zero
+            rows = [record.read(kept.levers + k * kept.pitch, self.n) for k in range(kept.dimension)]
+            record.write(item, [dot(row, along) for row in rows])
+            recorder.new_line()
+            return
 
         def one(turn: Value) -> None:
             at = record.at + turn * float(kept.pitch)
