@@ -1,21 +1,15 @@
 """L1: symbolic scalars, programs made of blocks, their optimisation, interpretation, differentiation and emission."""
 
 from .blocks import (
-    SCRATCH as SCRATCH,
     Count as Count,
     If as If,
     Instruction as Instruction,
     Line as Line,
     Loop as Loop,
-    Place as Place,
     Repeat as Repeat,
-    Slot as Slot,
-    Solve as Solve,
     Spread as Spread,
     Store as Store,
-    Term as Term,
     lines as lines,
-    whole as whole,
 )
 from .differentiate import ADJOINT as ADJOINT, gradient as gradient
 from .emit_llvm import (
@@ -26,6 +20,7 @@ from .emit_llvm import (
     emit_team as emit_team,
     team_tables as team_tables,
 )
+from .equations import Solve as Solve, Term as Term, whole as whole
 from .functions import (
     absolute as absolute,
     clamp as clamp,
@@ -46,6 +41,7 @@ from .parts import Part as Part, cut as cut
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
 from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
+from .slots import SCRATCH as SCRATCH, Place as Place, Slot as Slot
 from .split import EXCHANGE as EXCHANGE, n_exchanged as n_exchanged, split as split
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value
 from .unroll import unroll as unroll

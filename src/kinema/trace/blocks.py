@@ -16,39 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-Operand = int | float
-"""An `int` is the number of a recorded value, a `float` a constant."""
+from .equations import Next, Solve
+from .slots import Operand, Slot
 
 COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
 """Floating-point operations an instruction stands for, where it is not one."""
-SCRATCH = "scratch"
-"""The arena of what a run computes and the next one does not need."""
-FAR = "far"
-"""The arena of what a team computes and has no room for near at hand."""
-COMMON = "common"
-"""What a team calls the scratch memory of the threads before and after it, where it looks there itself."""
-NUMBER = "number "
-"""What the names of a table's constants start with: an array may have the same name."""
-FIRST, MANY = "first of ", "many of "
-"""What the names of two whole numbers of a row start with: which rows of a loop within its code are its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an array of a program lives: the name of an arena (a pointer), and its first row there."""
-
-    arena: str
-    row: int
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One number of an array: an item of it, for every environment."""
-
-    array: str
-    item: int
-    index: int | None = None
-    """Number of a value that is added to `item`, each environment its own: a computed index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,76 +189,6 @@ class Team:
     body: Blocks
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """Records that add J^T W J to a matrix: of each W and J by rows, and how many rows it has."""
-
-    records: Slot
-    """Where the first of them starts."""
-    width: int
-    """Numbers of a record."""
-    count: Slot
-    """How many there are."""
-    dimension: int
-    """Rows that there may be; where there are fewer the rest of J is zero."""
-    rows: int
-    """Where in a record it says how many there are."""
-    curve: int
-    """Where W starts; its rows are as far apart as `whole` says."""
-    levers: int
-    """Where J starts."""
-    pitch: int
-    """How far apart its rows are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solve:
-    """Solve (A + diagonal + terms) x = right for a symmetric positive A; the rows are shared by the threads of a team.
-
-    It eliminates from the last unknown to the first, with no pivot below the inverse of what `most` says.
-    """
-
-    name: str
-    size: int
-    """Unknowns."""
-    matrix: Slot
-    """Where A starts, by rows."""
-    pitch: int
-    """How far apart its rows are."""
-    diagonal: Slot
-    """Numbers that are added to the diagonal."""
-    most: Slot
-    right: Slot
-    result: Slot
-    work: Slot
-    """Room for two columns."""
-    terms: tuple[Term, ...] = ()
-    lower: bool = False
-    """Whether A is known only up to its diagonal."""
-
-    @property
-    def reads(self) -> list[Slot]:
-        """Where what it looks at starts."""
-        own = [self.matrix, self.diagonal, self.most, self.right]
-        return own + [x for term in self.terms for x in (term.records, term.count)]
-
-    def moved(self, slot: Callable[[Slot], Slot]) -> Solve:
-        """The same with its memory elsewhere."""
-        terms = tuple(replace(t, records=slot(t.records), count=slot(t.count)) for t in self.terms)
-        names = ("matrix", "diagonal", "most", "right", "result", "work")
-        return replace(self, terms=terms, **{name: slot(getattr(self, name)) for name in names})
-
-
-@dataclass(frozen=True, slots=True)
-class Next:
-    """Take a number from a counter, which has one more from then on: no two take the same."""
-
-    name: str
-    counter: Slot
-    to: Slot
-    """Where the number goes."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
     """Rows of which few have anything to do in an environment: all threads of a GPU share those that have.
@@ -305,11 +207,6 @@ class Spread:
 
 Block = Line | Loop | Count | Repeat | If | Team | Solve | Next | Spread
 Blocks = tuple["Line | Loop | Count | Repeat | If | Team | Solve | Next | Spread", ...]
-
-
-def whole(count: int) -> int:
-    """Room for so many numbers, of which four are read at once."""
-    return -(-count // 4) * 4
 
 
 def inner(block: Block) -> list[Blocks]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import SCRATCH, Block, Count, If, Line, Loop, Place, Repeat, inner
+from .blocks import Block, Count, If, Line, Loop, Repeat, inner
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
 from .llvm_spread import DECLARATIONS, LlvmSpread
@@ -20,6 +20,7 @@ from .llvm_threads import PASS, TELL, WAIT, Room
 from .lowering import UNIFORM, Target
 from .parts import Part
 from .program import Program
+from .slots import SCRATCH, Place
 from .split import n_exchanged
 from .team_tables import in_bytes, padded
 

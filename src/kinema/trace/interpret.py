@@ -8,28 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import (
-    FIRST,
-    MANY,
-    SCRATCH,
-    Blocks,
-    Case,
-    Count,
-    If,
-    Instruction,
-    Line,
-    Loop,
-    Next,
-    Place,
-    Repeat,
-    Slot,
-    Solve,
-    Spread,
-    Team,
-    Term,
-    whole,
-)
+from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Team
+from .equations import Next, Solve, Term, whole
 from .program import Program
+from .slots import FIRST, MANY, SCRATCH, Place, Slot
 
 _RUN: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,

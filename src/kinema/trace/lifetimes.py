@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .blocks import SCRATCH, Blocks, Count, If, Line, Loop, Repeat, Solve, Team, whole
+from .blocks import Blocks, Count, If, Line, Loop, Repeat, Team
+from .equations import Solve, whole
 from .program import Program
+from .slots import SCRATCH
 from .staying import Touched, touched
 
 LONG = 8

@@ -7,27 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .blocks import (
-    FIRST,
-    MANY,
-    Blocks,
-    Case,
-    Count,
-    If,
-    Instruction,
-    Line,
-    Loop,
-    Next,
-    Operand,
-    Repeat,
-    Slot,
-    Solve,
-    Spread,
-    Store,
-    Team,
-)
+from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
+from .equations import Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import uniform_values
+from .slots import FIRST, MANY, Operand, Slot
 
 
 class LlvmBlocks(LlvmMemory):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .blocks import SCRATCH, Blocks, Count, Instruction, Operand, Place, Slot, inner
+from .blocks import Blocks, Count, Instruction, inner
 from .llvm_words import LlvmWords
 from .lowering import UNIFORM, Address, Addresses, Target
 from .program import Program
+from .slots import SCRATCH, Operand, Place, Slot
 from .split import EXCHANGE
 
 WARP = 32

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .blocks import Slot, Solve, Term, whole
+from .equations import Solve, Term, whole
 from .llvm_threads import TELL, LlvmThreads
+from .slots import Slot
 
 FEW = 3
 """Rows of a record that are not worth a loop."""

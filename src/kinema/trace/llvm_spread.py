@@ -7,7 +7,8 @@ environments are. The order of a list differs from run to run; what is done for 
 
 from __future__ import annotations
 
-from .blocks import Next, Spread
+from .blocks import Spread
+from .equations import Next
 from .llvm_blocks import LlvmBlocks
 from .llvm_threads import TELL
 

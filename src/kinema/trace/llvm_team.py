@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from .blocks import COMMON, FAR, SCRATCH, Blocks, Case, Count, Line, Loop, Slot, Solve
+from .blocks import Blocks, Case, Count, Line, Loop
+from .equations import Solve
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
 from .llvm_solution import LlvmSolution
 from .llvm_threads import SHARED, LlvmThreads, Room
 from .program import HALF, integers_of, is_narrow
+from .slots import COMMON, FAR, SCRATCH, Slot
 
 MOST_TURNS = 8
 """How often the kind of rows may change for each stretch of rounds to have a text of its own."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .blocks import Slot
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
+from .slots import Slot
 
 WAIT, PASS = "llvm.nvvm.bar.warp.sync", "llvm.nvvm.shfl.sync.bfly.i32"
 """A meeting of the threads of a warp, and how they pass each other numbers."""

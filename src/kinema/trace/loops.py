@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import FIRST, MANY, NUMBER, Blocks, Case, Loop, Place, Slot, Spread, counters, inner, lines
+from .blocks import Blocks, Case, Loop, Spread, counters, inner, lines
 from .functions import select
 from .record import Recorder
+from .slots import FIRST, MANY, NUMBER, Place, Slot
 from .tape import Scalar, Value
 
 FOLDED = (0.0, 1.0, -1.0, math.inf, -math.inf)

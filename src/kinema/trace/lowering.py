@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import COMMON, FAR, SCRATCH, Case, Instruction, Loop, Place, Slot
+from .blocks import Case, Instruction, Loop
 from .program import HEADER, Program
+from .slots import COMMON, FAR, SCRATCH, Place, Slot
 
 UNIFORM = "uniform"
 """The arena of numbers that all environments share."""

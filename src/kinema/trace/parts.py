@@ -15,27 +15,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .blocks import (
-    COMMON,
-    FAR,
-    SCRATCH,
-    Block,
-    Blocks,
-    Count,
-    If,
-    Line,
-    Loop,
-    Next,
-    Repeat,
-    Slot,
-    Solve,
-    Spread,
-    Team,
-    lines,
-)
+from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Spread, Team, lines
+from .equations import Next, Solve
 from .lifetimes import Span, placed, spans
 from .program import Program, every_loop, outside_loops
 from .rounds import in_rounds
+from .slots import COMMON, FAR, SCRATCH, Slot
 from .staying import Touched, end_of, loops_in, touched
 
 Elsewhere = Sequence[tuple[str, "_Packing"]]

@@ -9,23 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import (
-    SCRATCH,
-    Blocks,
-    Count,
-    If,
-    Line,
-    Loop,
-    Next,
-    Repeat,
-    Slot,
-    Solve,
-    Spread,
-    Team,
-    inner,
-    lines,
-    place_text,
-)
+from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team, inner, lines, place_text
+from .equations import Next, Solve
+from .slots import SCRATCH, Slot
 
 
 @dataclass(frozen=True, slots=True, eq=False)

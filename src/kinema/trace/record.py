@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Next, Repeat, Slot, Solve, Spread, Store, Team
+from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
+from .equations import Next, Solve
 from .functions import select
 from .program import Program
+from .slots import Slot
 from .tape import Scalar, Tape, Value
 
 CARRIED = "carried"

@@ -16,23 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import (
-    SCRATCH,
-    Block,
-    Blocks,
-    Case,
-    Count,
-    Instruction,
-    Line,
-    Loop,
-    Operand,
-    Slot,
-    Solve,
-    Store,
-    lines,
-    map_lines,
-)
+from .blocks import Block, Blocks, Case, Count, Instruction, Line, Loop, Store, lines, map_lines
+from .equations import Solve
 from .program import Program
+from .slots import SCRATCH, Operand, Slot
 from .staying import Cell, Touched, loops_in, touched_by_row
 
 FEW = 2

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
-from .blocks import Instruction, Line, Operand, Slot, Store
+from .blocks import Instruction, Line, Store
 from .passes import depth_first, fuse_multiply_add
 from .program import Program
+from .slots import Operand, Slot
 
 EXCHANGE = "exchange"
 """The array through which roles give values to each other: all have written before any reads."""

@@ -6,28 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .blocks import (
-    COMMON,
-    FAR,
-    FIRST,
-    MANY,
-    NUMBER,
-    SCRATCH,
-    Blocks,
-    Count,
-    If,
-    Line,
-    Loop,
-    Next,
-    Place,
-    Repeat,
-    Slot,
-    Solve,
-    Spread,
-    Team,
-    inner,
-)
+from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team, inner
+from .equations import Next, Solve
 from .program import Program
+from .slots import COMMON, FAR, FIRST, MANY, NUMBER, SCRATCH, Place, Slot
 
 Cell = tuple[str, int]
 """A number in memory: its arena or array, and which of its rows."""

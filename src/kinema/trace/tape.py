@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .blocks import Operand, Slot
+from .slots import Operand, Slot
 
 COMMUTATIVE = frozenset({"add", "mul"})
 """Not min and max: which of two operands comes first decides what becomes of a NaN."""

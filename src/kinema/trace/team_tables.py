@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .blocks import FAR, SCRATCH, Block, Blocks, Line, Loop, Solve
+from .blocks import Block, Blocks, Line, Loop
+from .equations import Solve
 from .program import Program
+from .slots import FAR, SCRATCH
 
 
 def padded(pairs: Sequence[tuple[int, int]], size: int) -> list[int]:

@@ -17,10 +17,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .blocks import FIRST, MANY, SCRATCH, Blocks, Count, If, Line, Loop, Place, Repeat, Slot, Spread, Team
+from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team
 from .functions import OPERATIONS
 from .program import Program
 from .record import Recorder, repeat
+from .slots import FIRST, MANY, SCRATCH, Place, Slot
 from .staying import Cell, Touched, staying, touched
 from .tape import Scalar, Value
 

@@ -1,0 +1,83 @@
+"""What many threads of a GPU do at once, as blocks: equations that a team solves, and numbers that threads draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from .slots import Slot
+
+
+def whole(count: int) -> int:
+    """Room for so many numbers, of which four are read at once."""
+    return -(-count // 4) * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Records that add J^T W J to a matrix: of each W and J by rows, and how many rows it has."""
+
+    records: Slot
+    """Where the first of them starts."""
+    width: int
+    """Numbers of a record."""
+    count: Slot
+    """How many there are."""
+    dimension: int
+    """Rows that there may be; where there are fewer the rest of J is zero."""
+    rows: int
+    """Where in a record it says how many there are."""
+    curve: int
+    """Where W starts; its rows are as far apart as `whole` says."""
+    levers: int
+    """Where J starts."""
+    pitch: int
+    """How far apart its rows are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solve:
+    """Solve (A + diagonal + terms) x = right for a symmetric positive A; the rows are shared by the threads of a team.
+
+    It eliminates from the last unknown to the first, with no pivot below the inverse of what `most` says.
+    """
+
+    name: str
+    size: int
+    """Unknowns."""
+    matrix: Slot
+    """Where A starts, by rows."""
+    pitch: int
+    """How far apart its rows are."""
+    diagonal: Slot
+    """Numbers that are added to the diagonal."""
+    most: Slot
+    right: Slot
+    result: Slot
+    work: Slot
+    """Room for two columns."""
+    terms: tuple[Term, ...] = ()
+    lower: bool = False
+    """Whether A is known only up to its diagonal."""
+
+    @property
+    def reads(self) -> list[Slot]:
+        """Where what it looks at starts."""
+        own = [self.matrix, self.diagonal, self.most, self.right]
+        return own + [x for term in self.terms for x in (term.records, term.count)]
+
+    def moved(self, slot: Callable[[Slot], Slot]) -> Solve:
+        """The same with its memory elsewhere."""
+        terms = tuple(replace(t, records=slot(t.records), count=slot(t.count)) for t in self.terms)
+        names = ("matrix", "diagonal", "most", "right", "result", "work")
+        return replace(self, terms=terms, **{name: slot(getattr(self, name)) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """Take a number from a counter, which has one more from then on: no two take the same."""
+
+    name: str
+    counter: Slot
+    to: Slot
+    """Where the number goes."""
