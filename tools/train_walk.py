@@ -113,7 +113,7 @@ def train(options: Any) -> dict[str, Any]:
     runner = OnPolicyRunner(env, recipe(options.seed), None, options.device)
     if options.start:
         _begin_with(runner, learn.Policy.load(options.start))
-    env.get_observations(), env.step(torch.zeros(env.num_envs, env.num_actions, device=options.device))
+    env.step(torch.zeros(env.num_envs, env.num_actions, device=options.device))  # compiles
     built = time.perf_counter() - began
     rows: list[tuple[float, ...]] = []
     reached, last = None, 0.0

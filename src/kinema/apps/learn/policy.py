@@ -55,8 +55,9 @@ class Policy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an `.npz` file: `weight_0`, `bias_0`, `weight_1`, ..."""
-        named = {f"weight_{i}": w for i, w in enumerate(self.weights)}
-        np.savez_compressed(Path(path), **named, **{f"bias_{i}": b for i, b in enumerate(self.biases)})
+        named: dict[str, Any] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
+        named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
+        np.savez_compressed(Path(path), **named)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
