@@ -305,9 +305,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, He
         """
         running, grow = self.running, flag(grow, "grow")
         state = None if keyframe is None else state_of(running.model, keyframe)
-        self._note_once(
-            "scene.keyframe-part", [f"{text} are not simulated" for text in state.left_out] if state else []
-        )
+        left_out = [] if state is None else state.left_out
+        self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in left_out])
         there = running.outputs.on_device and running.outputs.is_there(envs_idx)
         if there and not grow and not self._is_timed:
             reset_on_device(running, envs_idx, state)
