@@ -21,8 +21,8 @@ from ..terms import DoneTerm, EventTerm, ObsGroup, ObsTerm, RewTerm, Task
 LEGS = [f"{leg}_{part}_joint" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]
 STANCE = [0.0, 0.8, -1.6] * 4
 """Of these joints, as in the keyframe `home` [rad]."""
-BUMPS, SIZE = 0.06, 20.0
-"""Height of bumps and extent of the rough ground [m]."""
+BUMPS, SIZE, START = 0.06, 48.0, 2.0
+"""Height of bumps, extent of the rough ground, and how far from its middle episodes begin [m], far from its edge."""
 NEAR = 0.25
 """How far off a velocity may be [m/s]."""
 
@@ -84,7 +84,7 @@ def walk_rough() -> Task:
     task = walk()
     events = dict(task.events)
     events["base"] = EventTerm(
-        func=mdp.reset_root_uniform, params={"xy": SIZE / 4, "yaw": np.pi, "velocity": 0.2, "height": BUMPS}
+        func=mdp.reset_root_uniform, params={"xy": START, "yaw": np.pi, "velocity": 0.2, "height": BUMPS}
     )
     return replace(task, name="walk-rough", build=_rough, events=events)
 
