@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser fuzz reach train breaks clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser fuzz reach train walk breaks clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ demo: setup  ## look at the example robots, check, convert, simulate and photogr
 	@echo "== 4,096 quadrupeds, dropped on stairs ==" && $(BIN)/python examples/drop_quadrupeds.py
 	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
+	@echo "== The arm's hand at 20,000 places ==" && $(BIN)/python examples/reach_targets.py --targets 20000
+	@echo "== Quadrupeds that have learnt to walk ==" && \
+	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --emission rolled --picture build/demo/walk.png
 	@echo "== Pictures of four robots, and a film of the arm ==" && $(BIN)/python examples/take_pictures.py
 
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
@@ -98,6 +101,9 @@ fuzz: setup  ## feed damaged files to the readers
 
 reach: setup  ## measure inverse kinematics beside Pinocchio, and fail below the mark
 	$(BIN)/python tools/inverse_kinematics.py
+
+walk: setup  ## train the quadruped to walk on a GPU (pip install rsl-rl-lib), and fail where it does not within five minutes
+	$(BIN)/python tools/train_walk.py
 
 train: setup  ## train the small tasks with stable-baselines3 (pip install 'kinema[rl]'), and fail where that takes long
 	$(BIN)/python tools/train.py

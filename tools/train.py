@@ -10,11 +10,9 @@ processor, so that a busy machine gives the same figures. Needs `pip install 'ki
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +23,10 @@ try:
 except ImportError as missing:
     sys.exit(f"{missing}: pip install 'kinema[rl]'")
 
+from curves import write_curve, write_picture
+
 from kinema.apps import learn
 
-ROOT = Path(__file__).parent.parent
-FOLDER = ROOT / "docs" / "learning"
 SECONDS = 300.0
 N_TRIED = 256
 
@@ -53,7 +51,7 @@ class Recipe:
 
 RECIPES = {
     "cartpole": Recipe(threshold=0.95, n_envs=128, gamma=0.98, batch_size=1024, n_epochs=6, chunk=20),
-    "reach": Recipe(threshold=0.90, gamma=0.95, ent_coef=0.0, net=(128, 128), n_epochs=5),
+    "reach": Recipe(threshold=0.95, gamma=0.95, ent_coef=0.0, net=(128, 128), n_epochs=5),
 }
 
 
@@ -115,42 +113,14 @@ def train(task: str, seed: int) -> list[Look]:
     return looks
 
 
-def write_curve(task: str, looks: list[Look], seed: int) -> None:
+def write(task: str, looks: list[Look], seed: int) -> None:
     """The curve as numbers, and as a picture."""
-    FOLDER.mkdir(exist_ok=True)
-    with (FOLDER / f"{task}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["seconds", "steps", "success", "reward"])
-        writer.writerows([f"{x.seconds:.1f}", x.steps, f"{x.success:.4f}", f"{x.reward:.3f}"] for x in looks)
-    (FOLDER / f"{task}.svg").write_text(picture(task, looks, seed), encoding="utf-8")
-
-
-WIDTH, HEIGHT, EDGE = 480, 240, 44
-
-
-def picture(task: str, looks: list[Look], seed: int) -> str:
-    """Success over the steps that were taken."""
-    last = looks[-1].steps
-
-    def at(steps: float, success: float) -> str:
-        x = EDGE + (WIDTH - 2 * EDGE) * steps / last
-        return f"{x:.1f},{HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * success:.1f}"
-
-    line = " ".join(at(x.steps, x.success) for x in (Look(0.0, 0, 0.0, 0.0), *looks))
-    mark = " ".join(at(steps, RECIPES[task].threshold) for steps in (0, last))
-    frame = " ".join([at(0, 1), at(0, 0), at(last, 0)])
+    write_curve(
+        task, ["seconds", "steps", "success", "reward"], [(x.seconds, x.steps, x.success, x.reward) for x in looks]
+    )
     title = f"{task}, seed {seed}: success {looks[-1].success:.2f} after {looks[-1].seconds:.0f} s"
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12"'
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size}>
-<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>
-<polyline points="{frame}" fill="none" stroke="#888"/>
-<polyline points="{mark}" fill="none" stroke="#c60" stroke-dasharray="4 4"/>
-<polyline points="{line}" fill="none" stroke="#06c" stroke-width="2"/>
-<text x="{EDGE}" y="24">{title}</text>
-<text x="{WIDTH - EDGE}" y="{HEIGHT - 16}" text-anchor="end">{last / 1e6:.2f} million steps</text>
-<text x="8" y="{EDGE + 4}">100 %</text><text x="20" y="{HEIGHT - EDGE}">0 %</text>
-</svg>
-"""
+    points = [(0.0, 0.0), *((x.steps, x.success) for x in looks)]
+    write_picture(task, title, points, RECIPES[task].threshold, (1.0, "100 %"))
 
 
 def main() -> int:
@@ -163,7 +133,7 @@ def main() -> int:
     for task in options.tasks or list(RECIPES):
         looks = train(task, options.seed)
         if not options.no_files:
-            write_curve(task, looks, options.seed)
+            write(task, looks, options.seed)
         if looks[-1].success < RECIPES[task].threshold:
             failed.append(task)
     for task in failed:

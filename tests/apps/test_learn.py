@@ -101,10 +101,10 @@ def test_commands_and_events_come_every_so_often() -> None:
             1.0,
             commands={"v": told},
             events={
-                "start": learn.EventTerm(func=lambda env, envs: happened.append(("start", len(envs))), mode="startup"),
-                "reset": learn.EventTerm(func=lambda env, envs: happened.append(("reset", len(envs)))),
+                "start": learn.EventTerm(func=lambda env, envs: happened.append(("start", envs.sum())), mode="startup"),
+                "reset": learn.EventTerm(func=lambda env, envs: happened.append(("reset", envs.sum()))),
                 "push": learn.EventTerm(
-                    func=lambda env, envs: happened.append(("push", len(envs))),
+                    func=lambda env, envs: happened.append(("push", envs.sum())),
                     mode="interval",
                     interval_range_s=(0.18, 0.18),
                 ),
@@ -136,7 +136,8 @@ def test_what_breaks_is_ended_and_begins_anew() -> None:
 def test_velocities_of_a_base_are_along_its_own_axes() -> None:
     """A base that is turned by a quarter about z, and moves along the world's y."""
     quat = np.array([[np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]])
-    np.testing.assert_allclose(mdp.rotated_back(quat, np.array([[0.0, 2.0, 1.0]])), [[2.0, 0.0, 1.0]], atol=1e-15)
+    env = learn.run("cartpole", 1)
+    np.testing.assert_allclose(mdp.rotated_back(env, quat, np.array([[0.0, 2.0, 1.0]])), [[2.0, 0.0, 1.0]], atol=1e-15)
 
 
 def test_places_to_reach_are_reached_by_inverse_kinematics() -> None:
@@ -177,3 +178,20 @@ def test_adapters_say_what_to_install(name: str, library: str) -> None:
         pytest.skip(f"{library} is installed")
     with pytest.raises(km.KinemaError, match=f"{name} needs .*: pip install"):
         getattr(learn, name)
+
+
+def test_set_points_that_move_on_carry_the_weight() -> None:
+    """An arm whose action is zero sags as far as its gains let it, and stays there."""
+    env = learn.run("reach", 2)
+    start = env.robot.get_dofs_position()
+    for _ in range(30):
+        env.step(np.zeros((2, 6)))
+    here = env.robot.get_dofs_position()
+    assert np.abs(here - start).max() < 0.3
+    env.step(np.zeros((2, 6)))
+    np.testing.assert_allclose(env.robot.get_dofs_position(), here, atol=2e-3)
+
+
+def test_arrays_of_other_kinds_are_refused() -> None:
+    with pytest.raises(km.KinemaError, match="arrays: 'jax' is none of numpy, torch"):
+        learn.run("cartpole", 1, arrays="jax")

@@ -39,6 +39,7 @@ class Entity(Measuring, Reaching):
         self._constants: dict[str, dict[int, float]] = {}
         self._info: EntityInfo | None = None
         self._all_dofs = np.arange(alone.n_dofs)
+        self._named: dict[tuple[str, ...], list[int]] = {}
         self.links = [
             EntityLink(self, link, i, float(alone.links.inertial_mass[i])) for i, link in enumerate(alone.links.names)
         ]
@@ -144,8 +145,11 @@ class Entity(Measuring, Reaching):
         if isinstance(dofs_idx, str):
             dofs_idx = [dofs_idx]
         if isinstance(dofs_idx, list | tuple) and any(isinstance(x, str) for x in dofs_idx):
-            groups = [self._dofs_named(x, what) if isinstance(x, str) else [x] for x in dofs_idx]
-            dofs_idx = [dof for group in groups for dof in group]
+            key = tuple(map(repr, dofs_idx))
+            if key not in self._named:  # whoever names them does so before every step
+                groups = [self._dofs_named(x, what) if isinstance(x, str) else [x] for x in dofs_idx]
+                self._named[key] = [dof for group in groups for dof in group]
+            dofs_idx = self._named[key]
         return items(dofs_idx, self.dof_names, f"{what}: dofs_idx", "degrees of freedom")
 
     def _dofs_named(self, pattern: str, what: str) -> list[int]:

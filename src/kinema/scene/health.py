@@ -18,7 +18,8 @@ ON_ERROR = ("flag", "freeze", "reset")
 ROOM = 64
 """Contacts between any two bodies, where nobody asks for more or fewer."""
 LOOK_EVERY = 64
-"""How many calls of `step` go by on a GPU before it is asked whether contacts were lost: looking makes it wait."""
+"""How many calls of `step` go by on a GPU before it is asked whether contacts were lost: looking makes it wait. Where a
+policy on that GPU drives the scene, the time between two looks doubles after each."""
 
 
 class Health:
@@ -54,9 +55,12 @@ class Health:
         if self._running is not None and self._running.model.pairs.room != self._max_contacts:
             self._running.engine.make_room(self._max_contacts)
 
-    def get_error_envs_mask(self) -> np.ndarray:
+    def get_error_envs_mask(self) -> Any:
         """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
-        return (self.running.memory.all("error") != 0.0).any(axis=0)
+        running = self.running
+        if running.outputs.on_device:
+            return (running.memory.source("error").to_torch() != 0.0).any(dim=0)
+        return (running.memory.all("error") != 0.0).any(axis=0)
 
     def get_overflow_envs_mask(self) -> np.ndarray:
         """Which environments had more contacts than there is room for, since their last reset, (n_envs,)."""
@@ -109,7 +113,10 @@ class Health:
         if not running.may_lose_contacts:
             return
         self._calls += 1
-        if running.engine.device.is_cpu or self._calls % LOOK_EVERY == 0:
+        due = self._calls % LOOK_EVERY == 0
+        if running.outputs.on_device:
+            due = due and (self._calls & (self._calls - 1)) == 0
+        if running.engine.device.is_cpu or due:
             self._note_overflow()
 
     def _note_overflow(self) -> None:

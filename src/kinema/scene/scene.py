@@ -303,17 +303,19 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, He
                 coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
             grow: whether to make room, from now on, for all contacts that there were (`max_contacts`).
         """
-        running = self.running
-        self._note_overflow()
-        if flag(grow, "grow"):
-            self._grow()
+        running, grow = self.running, flag(grow, "grow")
+        state = None if keyframe is None else state_of(running.model, keyframe)
+        left_out = [] if state is None else state.left_out
+        self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in left_out])
         there = running.outputs.on_device and running.outputs.is_there(envs_idx)
-        if there and keyframe is None and running.controls.mixed is None:
-            reset_on_device(running, envs_idx)
+        if there and not grow and not self._is_timed:
+            reset_on_device(running, envs_idx, state)
             return
+        self._note_overflow()
+        if grow:
+            self._grow()
         envs = environments(envs_idx, running.n_envs)
         count = running.n_envs if envs is None else len(envs)
-        state = None if keyframe is None else state_of(running.model, keyframe)
         if running.model.n_dofs:
             running.engine.reset(envs)
         if state is None:
@@ -323,7 +325,6 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, He
             for name, row in (("qpos", state.qpos), ("vel", state.qvel), ("act", act)):
                 running.memory.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
             running.controls.reset(envs, state.qpos, state.ctrl)
-            self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in state.left_out])
         for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
             if running.engine.settings.external_forces:
                 rows = 3 * running.model.n_links

@@ -89,6 +89,11 @@ class Watching:
         else:
             running.engine.count(n * self.substeps)
 
+    @property
+    def _is_timed(self) -> bool:
+        """Whether some sensor remembers what it measured."""
+        return self._watched is not None and self._watched.is_timed
+
     def _was_reset(self, envs: np.ndarray | None) -> None:
         """Forget what was measured before."""
         if self._watched is not None and self._watched.is_timed:

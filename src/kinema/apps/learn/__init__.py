@@ -13,10 +13,12 @@ from kinema.foundation import KinemaError
 from . import mdp as mdp
 from .actions import (
     ActuatorAction as ActuatorAction,
+    JointIncrementAction as JointIncrementAction,
     JointPositionAction as JointPositionAction,
     RelativeJointPositionAction as RelativeJointPositionAction,
 )
 from .commands import ReachableCommand as ReachableCommand, UniformVelocityCommand as UniformVelocityCommand
+from .policy import Policy as Policy
 from .robots import robot_file as robot_file
 from .running import Outcome as Outcome, TaskEnv as TaskEnv
 from .tasks import TASKS as TASKS
@@ -43,18 +45,20 @@ _ADAPTERS = {
 """What needs a library: where it is, and what to install."""
 
 
-def run(task: str | Task, n_envs: int = 1, device: str = "cpu", seed: int = 0) -> TaskEnv:
-    """A task, by name or of one's own, running."""
+def run(task: str | Task, n_envs: int = 1, device: str = "cpu", seed: int = 0, arrays: str | None = None) -> TaskEnv:
+    """A task, by name or of one's own, running; see `TaskEnv`."""
     if isinstance(task, str):
         if task not in TASKS:
             raise KinemaError(f"there is no task {task!r}; there are: {', '.join(TASKS)}")
         task = TASKS[task]()
-    return TaskEnv(task, n_envs, device, seed)
+    return TaskEnv(task, n_envs, device, seed, arrays)
 
 
-def make_vec(task: str | Task, num_envs: int = 1, device: str = "cpu", seed: int = 0) -> VectorTask:
-    """A task as a vector environment of gymnasium."""
-    return __getattr__("VectorTask")(run(task, num_envs, device, seed))
+def make_vec(
+    task: str | Task, num_envs: int = 1, device: str = "cpu", seed: int = 0, arrays: str | None = None
+) -> VectorTask:
+    """A task as a vector environment of gymnasium; see `TaskEnv`."""
+    return __getattr__("VectorTask")(run(task, num_envs, device, seed, arrays))
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,11 +44,11 @@ class ReachableCommand(CommandTerm):
         )
         places = robot.forward_kinematics(q, [self.link])[0][:, 0]
         above = places[places[:, 2] > self.floor]
-        self._places = (above if len(above) else places)[:N_PLACES]
+        self._places = env.arrays.floats((above if len(above) else places)[:N_PLACES])
 
-    def draw(self, env: TaskEnv, envs: np.ndarray) -> np.ndarray:
+    def draw(self, env: TaskEnv) -> Any:
         """One of them for each environment."""
-        return self._places[env.rng.integers(len(self._places), size=len(envs))]
+        return self._places[env.arrays.integers(len(self._places), (env.n_envs,))]
 
 
 N_PLACES = 4096
@@ -65,15 +66,15 @@ class UniformVelocityCommand(CommandTerm):
         rel_standing_envs: float = 0.1,
         resampling_time_range: tuple[float, float] = (5.0, 10.0),
     ) -> None:
-        self.ranges = np.array([lin_vel_x, lin_vel_y, ang_vel_z], np.float64).T
+        self.ranges = np.array([lin_vel_x, lin_vel_y, ang_vel_z]).T
         self.rel_standing_envs = rel_standing_envs
         self.resampling_time_range = resampling_time_range
-        self.share = 1.0
+        self.share: Any = 1.0
         """Of these ranges: what a curriculum may change."""
 
-    def draw(self, env: TaskEnv, envs: np.ndarray) -> np.ndarray:
+    def draw(self, env: TaskEnv) -> Any:
         """New ones."""
-        lower, upper = self.share * self.ranges
-        drawn = env.rng.uniform(lower, upper, (len(envs), 3))
-        still = env.rng.random(len(envs)) < self.rel_standing_envs
-        return np.where(still[:, None], 0.0, drawn)
+        lower, upper = self.share * env.arrays.floats(self.ranges)
+        drawn = env.arrays.uniform(lower, upper, (env.n_envs, 3))
+        still = env.arrays.uniform(0.0, 1.0, (env.n_envs, 1)) < self.rel_standing_envs
+        return env.arrays.xp.where(still, 0.0, drawn)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch  # noqa: TID253  # pyright: ignore[reportMissingImports]
 from rsl_rl.env import VecEnv  # pyright: ignore[reportMissingImports]
 from tensordict import TensorDict  # pyright: ignore[reportMissingImports]
@@ -15,6 +14,7 @@ from .running import Observations, TaskEnv
 class RslTask(VecEnv):
     """A running task as `rsl_rl` wants it: a tensor for each group of observations, on the device that learns.
 
+    Where the task runs on a GPU, actions, observations and rewards never leave it.
     `extras["time_outs"]` says which episodes ended by time, `extras["log"]` what their rewards brought.
     """
 
@@ -26,15 +26,16 @@ class RslTask(VecEnv):
         self.device = device
         self.cfg = {"task": env.task.name, "decimation": env.task.decimation}
         self._clip = clip_actions
+        env.keeps_final_obs = False
 
     @property
     def episode_length_buf(self) -> Any:
         """Steps of the present episodes."""
-        return torch.from_numpy(self.env.episode_length).to(self.device)
+        return self._tensor(self.env.episode_length)
 
     @episode_length_buf.setter
     def episode_length_buf(self, value: Any) -> None:
-        self.env.episode_length[:] = value.cpu().numpy()
+        self.env.episode_length = self.env.arrays.floats(value)
 
     def get_observations(self) -> Any:
         """What is seen now."""
@@ -46,14 +47,13 @@ class RslTask(VecEnv):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         """One step of the task: observations, rewards, whether episodes ended, and more."""
-        given = actions.detach().cpu().numpy()
-        out = self.env.step(given if self._clip is None else np.clip(given, -self._clip, self._clip))
+        given = actions.detach()
+        out = self.env.step(given if self._clip is None else given.clip(-self._clip, self._clip))
         extras = {"time_outs": self._tensor(out.truncated), "log": out.log}
-        dones = self._tensor((out.terminated | out.truncated).astype(np.int64))
-        return self._shown(out.obs), self._tensor(out.reward), dones, extras
+        return self._shown(out.obs), self._tensor(out.reward), self._tensor(out.done).long(), extras
 
     def _shown(self, obs: Observations) -> Any:
         return TensorDict({name: self._tensor(x) for name, x in obs.items()}, batch_size=[self.num_envs])
 
-    def _tensor(self, values: np.ndarray) -> Any:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+    def _tensor(self, values: Any) -> Any:
+        return torch.as_tensor(values, device=self.device)

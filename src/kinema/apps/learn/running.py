@@ -2,211 +2,266 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from kinema.foundation import KinemaError
 from kinema.scene import Entity, Scene
 
+from .arrays import arrays_of
 from .terms import ObsGroup, Task
 
 MODES = ("startup", "reset", "interval")
-Observations = dict[str, np.ndarray]
+Array = Any
+"""NumPy's or PyTorch's."""
+Observations = dict[str, Array]
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a step gives."""
+    """What a step gives, an item for each environment."""
 
     obs: Observations
     """By group, (n_envs, k); of an environment that begins anew, the first of its new episode."""
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
+    reward: Array
+    terminated: Array
+    truncated: Array
+    done: Array
+    """Whose episode ended, a mask."""
     final_obs: Observations
-    """Of the environments in `done`, what was seen last in the episode that ended, a row for each of them."""
-    done: np.ndarray
-    """The numbers of the environments whose episode ended."""
-    log: dict[str, float] = field(default_factory=dict)
-    """Of these episodes: what each reward brought per second, how each ended, on the average."""
+    """What was seen last in the episodes that ended, (n_envs, k), of which the rows of `done` count; nothing where none
+    ended, or where they are not kept."""
+    log: dict[str, Any] = field(default_factory=dict)
+    """Of the episodes that ended last: what each reward brought per second, how each ended, on the average."""
 
 
 class TaskEnv:
-    """A task, running in many environments on a CPU or GPU; observations, actions and rewards are NumPy's.
+    """A task, running in many environments on a CPU or GPU.
 
     Args:
         task: what is to be learnt.
         n_envs: how many environments there are.
         device: `cpu`, `cuda:0`, ...
         seed: of all that is drawn.
+        arrays: what observations, actions and rewards are: `numpy`, or `torch`, with which nothing leaves a GPU; None
+            for `torch` on a GPU and `numpy` on a CPU.
     """
 
-    def __init__(self, task: Task, n_envs: int, device: str = "cpu", seed: int = 0) -> None:
+    def __init__(self, task: Task, n_envs: int, device: str = "cpu", seed: int = 0, arrays: str | None = None) -> None:
         _refuse_nonsense(task)
         self.task = task
         self.n_envs = n_envs
-        self.rng = np.random.default_rng(seed)
         self.scene = Scene(device=device, quiet=True, **task.scene)
         self.entities: dict[str, Entity] = task.build(self.scene)
         self.scene.build(n_envs, **task.building)
-        self.all = np.arange(n_envs)
+        runs_on = self.scene.running.engine.device
+        kind = arrays or ("numpy" if runs_on.is_cpu else "torch")
+        self.arrays = arrays_of(kind, seed, runs_on.name)
+        """How to make and draw arrays; `env.arrays.xp` is NumPy or PyTorch."""
+        self.keeps_final_obs = True
+        """Whether `Outcome.final_obs` is wanted."""
         self.step_dt = self.scene.dt * task.decimation
         """Time of a step of the task [s]."""
         self.max_episode_length = max(1, round(task.episode_length_s / self.step_dt))
-        self.episode_length = np.zeros(n_envs, np.int64)
         self.total_steps = 0
+        self.rng = np.random.default_rng(seed)
+        """For what terms draw once, when they begin."""
         for term in (*task.actions.values(), *task.commands.values()):
             term.begin(self)
+        if kind == "torch":
+            self.scene.torch()
         self.n_actions = sum(term.n for term in task.actions.values())
-        self.action = np.zeros((n_envs, self.n_actions), np.float32)
-        self.last_action = np.zeros_like(self.action)
-        self.commands: dict[str, np.ndarray] = {}
-        self._until_command = {name: np.zeros(n_envs) for name in task.commands}
-        self._until_event = {name: np.zeros(n_envs) for name in task.events}
-        self._earned = {name: np.zeros(n_envs) for name in task.rewards}
-        self._happen("startup", self.all)
+        self._start(kind)
+        self._happen("startup", self.every)
         self.reset()
+
+    def _start(self, kind: str) -> None:
+        zeros, task, n = self._zeros, self.task, self.n_envs
+        self.every = self.arrays.bools(np.ones(n))
+        """A mask of all environments."""
+        self.episode_length = zeros(n)
+        """Steps of the present episodes."""
+        self.action = zeros(n, self.n_actions)
+        self.last_action = zeros(n, self.n_actions)
+        self.commands: dict[str, Array] = {}
+        self._until_command = {name: zeros(n) for name in task.commands}
+        self._until_event = {name: zeros(n) for name in task.events}
+        self._earned = zeros(len(task.rewards), n)
+        self._log = zeros(len(task.rewards) + len(task.terminations) + 2)
+        self._looks = kind == "numpy"
+        self._known: dict[Any, Array] = {}
+
+    def _zeros(self, *shape: int) -> Array:
+        return self.arrays.floats(np.zeros(shape)) + 0.0  # memory of its own
 
     @property
     def robot(self) -> Entity:
         """The entity called `robot`."""
         return self.entities["robot"]
 
-    def reset(self, seed: int | None = None, envs: np.ndarray | None = None) -> Observations:
-        """Begin anew, in all environments or some: what is seen then."""
+    def reset(self, seed: int | None = None, envs: Array | None = None) -> Observations:
+        """Begin anew, in all environments or some, by number or mask: what is seen then."""
         if seed is not None:
-            self.rng = np.random.default_rng(seed)
-        self._begin(self.all if envs is None else np.asarray(envs))
+            self.arrays.seed(seed)
+        self._begin(self.every if envs is None else self._mask(envs))
         return self.observe()
 
-    def step(self, action: np.ndarray) -> Outcome:
+    def step(self, action: Array) -> Outcome:
         """Act, (n_envs, n_actions), for `decimation` steps of the simulation."""
-        given = np.asarray(action, np.float32)
+        given = self.arrays.floats(action)
         if given.shape != self.action.shape:
-            raise KinemaError(f"action: expected values of shape {self.action.shape}, not {given.shape}")
+            raise KinemaError(f"action: expected values of shape {tuple(self.action.shape)}, not {tuple(given.shape)}")
         self.last_action, self.action = self.action, given
         start = 0
         for term in self.task.actions.values():
             term.apply(self, given[:, start : start + term.n])
             start += term.n
         self.scene.step(self.task.decimation)
-        self.episode_length += 1
+        self._known.clear()
+        self.episode_length = self.episode_length + 1
         self.total_steps += 1
-        broken = self.scene.get_error_envs_mask()
+        broken = self.arrays.bools(self.scene.get_error_envs_mask())
         reward = self._reward(broken)
         terminated, truncated, ends = self._ended(broken)
-        done = np.flatnonzero(terminated | truncated)
+        done = terminated | truncated
         final, log = {}, {}
-        if len(done):
-            final = {name: x[done] for name, x in self.observe().items()}
+        if self.arrays.maybe(done):
+            final = self._observe() if self.keeps_final_obs else {}
             log = self._episodes(done, ends)
             self._begin(done)
         self._pass_time(done)
-        return Outcome(self.observe(), reward, terminated, truncated, final, done, log)
+        return Outcome(self._observe(), reward, terminated, truncated, done, final, log)
 
     def observe(self) -> Observations:
         """What is seen now, by group."""
-        return {name: self._seen(group) for name, group in self.task.observations.items()}
+        self._known.clear()
+        return self._observe()
 
-    def success(self) -> np.ndarray:
+    def success(self) -> Array:
         """Whether each environment does now what it should, (n_envs,)."""
         if self.task.success is None:
             raise KinemaError(f"task {self.task.name!r} does not say what success is")
-        return np.asarray(self.task.success(self), np.bool_)
+        self._known.clear()
+        return self.arrays.bools(self.task.success(self))
+
+    def once(self, key: Any, find: Callable[[], Array]) -> Array:
+        """Something that several terms ask for, found once in a step."""
+        if key not in self._known:
+            self._known[key] = find()
+        return self._known[key]
 
     # ------------------------------------------------------------------------------------------------ parts of a step
 
-    def _seen(self, group: ObsGroup) -> np.ndarray:
-        parts = []
+    def _observe(self) -> Observations:
+        return {name: self._seen(group) for name, group in self.task.observations.items()}
+
+    def _seen(self, group: ObsGroup) -> Array:
+        xp, parts = self.arrays.xp, []
         for name, term in group.terms.items():
-            values = np.asarray(term.func(self, **term.params), np.float32)
+            values = self.arrays.floats(term.func(self, **term.params))
             if values.ndim != 2 or len(values) != self.n_envs:
-                raise KinemaError(f"observation {name!r}: expected shape ({self.n_envs}, k), not {values.shape}")
+                raise KinemaError(f"observation {name!r}: expected shape ({self.n_envs}, k), not {tuple(values.shape)}")
             if term.noise and group.enable_corruption:
-                values = values + self.rng.uniform(-term.noise, term.noise, values.shape)
+                values = values + self.arrays.uniform(-term.noise, term.noise, tuple(values.shape))
             if term.clip is not None:
-                values = np.clip(values, *term.clip)
-            parts.append(values * np.asarray(term.scale, np.float32))
-        return np.nan_to_num(np.concatenate(parts, axis=1), posinf=0.0, neginf=0.0).astype(np.float32)
+                values = xp.clip(values, *term.clip)
+            parts.append(values * self.arrays.floats(term.scale))
+        return xp.nan_to_num(xp.concatenate(parts, axis=1), posinf=0.0, neginf=0.0)
 
-    def _reward(self, broken: np.ndarray) -> np.ndarray:
-        total = np.zeros(self.n_envs)
-        for name, term in self.task.rewards.items():
-            own = term.weight * np.asarray(term.func(self, **term.params), np.float64) * self.step_dt
-            own = np.where(broken, 0.0, own)  # of what is no number any more
-            self._earned[name] += own
-            total += own
-        return total.astype(np.float32)
+    def _reward(self, broken: Array) -> Array:
+        if not self.task.rewards:
+            return self._zeros(self.n_envs)
+        terms = self.task.rewards.values()
+        own = [(term.weight * self.step_dt) * self.arrays.floats(term.func(self, **term.params)) for term in terms]
+        earned = self.arrays.xp.where(broken, 0.0, self.arrays.xp.stack(own))  # what is no number any more is nothing
+        self._earned = self._earned + earned
+        return earned.sum(axis=0)
 
-    def _ended(self, broken: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        terminated, truncated = broken.copy(), np.zeros(self.n_envs, np.bool_)
-        ends = {"broken": broken}
-        for name, term in self.task.terminations.items():
-            ends[name] = np.asarray(term.func(self, **term.params), np.bool_)
+    def _ended(self, broken: Array) -> tuple[Array, Array, list[Array]]:
+        terminated, truncated, ends = broken, ~self.every, [broken]
+        for term in self.task.terminations.values():
+            ends.append(self.arrays.bools(term.func(self, **term.params)))
             if term.time_out:
-                truncated |= ends[name]
+                truncated = truncated | ends[-1]
             else:
-                terminated |= ends[name]
+                terminated = terminated | ends[-1]
         return terminated, truncated & ~terminated, ends
 
-    def _episodes(self, done: np.ndarray, ends: Mapping[str, np.ndarray]) -> dict[str, float]:
-        seconds = np.maximum(self.episode_length[done] * self.step_dt, 1e-9)
-        log = {f"Episode_Reward/{n}": float((x[done] / seconds).mean()) for n, x in self._earned.items()}
-        log |= {f"Episode_Termination/{n}": float(x[done].mean()) for n, x in ends.items()}
-        log["Episode/length_s"] = float(seconds.mean())
-        return log
+    def _episodes(self, done: Array, ends: list[Array]) -> dict[str, Any]:
+        """Means over the episodes that end."""
+        xp = self.arrays.xp
+        seconds = self.episode_length * self.step_dt
+        rows = xp.concatenate([self._earned / seconds, self.arrays.floats(xp.stack(ends)), seconds[None]], axis=0)
+        count = done.sum()
+        mean = xp.where(done, rows, 0.0).sum(axis=1) / xp.clip(count, 1, None)
+        self._log = xp.where(count > 0, mean, self._log)
+        names = [f"Episode_Reward/{name}" for name in self.task.rewards]
+        names += [f"Episode_Termination/{name}" for name in ("broken", *self.task.terminations)]
+        values = [float(x) for x in self._log] if self._looks else self._log
+        return dict(zip([*names, "Episode/length_s"], values, strict=True))
 
-    def _begin(self, envs: np.ndarray) -> None:
+    def _begin(self, envs: Array) -> None:
         """Begin an episode in some environments."""
         for term in self.task.curriculum.values():
             term.func(self, envs, **term.params)
         self.scene.reset(envs, keyframe=self.task.keyframe)
         self._happen("reset", envs)
-        self.episode_length[envs] = 0
-        self.action[envs] = 0.0
-        self.last_action[envs] = 0.0
-        for earned in self._earned.values():
-            earned[envs] = 0.0
+        self.episode_length = self._with(envs, 0.0, self.episode_length)
+        self.action = self._with(envs[:, None], 0.0, self.action)
+        self.last_action = self._with(envs[:, None], 0.0, self.last_action)
+        self._earned = self._with(envs, 0.0, self._earned)
         for name in self.task.commands:
             self._command(name, envs)
         for name, term in self.task.events.items():
             if term.mode == "interval":
-                self._until_event[name][envs] = self.rng.uniform(*term.interval_range_s, len(envs))
+                self._wait(self._until_event, name, term.interval_range_s, envs)
+        self._known.clear()
 
-    def _happen(self, mode: str, envs: np.ndarray) -> None:
+    def _happen(self, mode: str, envs: Array) -> None:
         for term in self.task.events.values():
             if term.mode == mode:
                 term.func(self, envs, **term.params)
 
-    def _pass_time(self, done: np.ndarray) -> None:
+    def _pass_time(self, done: Array) -> None:
         """What happens every so often, but not in episodes that have just begun."""
-        going = np.ones(self.n_envs, np.bool_)
-        going[done] = False
         for name in self.task.commands:
-            due = self._due(self._until_command[name], going)
-            if len(due):
+            due = self._due(self._until_command, name, done)
+            if self.arrays.maybe(due):
                 self._command(name, due)
         for name, term in self.task.events.items():
             if term.mode != "interval":
                 continue
-            due = self._due(self._until_event[name], going)
-            if len(due):
-                self._until_event[name][due] = self.rng.uniform(*term.interval_range_s, len(due))
+            due = self._due(self._until_event, name, done)
+            if self.arrays.maybe(due):
+                self._wait(self._until_event, name, term.interval_range_s, due)
                 term.func(self, due, **term.params)
+                self._known.clear()
 
-    def _due(self, until: np.ndarray, going: np.ndarray) -> np.ndarray:
-        until[going] -= self.step_dt
-        return np.flatnonzero(going & (until <= 0.0))
+    def _due(self, until: dict[str, Array], name: str, done: Array) -> Array:
+        until[name] = self._with(done, until[name], until[name] - self.step_dt)
+        return ~done & (until[name] <= 0.0)
 
-    def _command(self, name: str, envs: np.ndarray) -> None:
+    def _wait(self, until: dict[str, Array], name: str, seconds: tuple[float, float], envs: Array) -> None:
+        until[name] = self._with(envs, self.arrays.uniform(*seconds, (self.n_envs,)), until[name])
+
+    def _command(self, name: str, envs: Array) -> None:
         term = self.task.commands[name]
-        drawn = np.asarray(term.draw(self, envs), np.float32)
-        if name not in self.commands:
-            self.commands[name] = np.zeros((self.n_envs, drawn.shape[1]), np.float32)
-        self.commands[name][envs] = drawn
-        self._until_command[name][envs] = self.rng.uniform(*term.resampling_time_range, len(envs))
+        drawn = self.arrays.floats(term.draw(self))
+        before = self.commands.get(name)
+        self.commands[name] = drawn if before is None else self._with(envs[:, None], drawn, before)
+        self._wait(self._until_command, name, term.resampling_time_range, envs)
+
+    def _with(self, mask: Array, new: Any, old: Array) -> Array:
+        return self.arrays.xp.where(mask, new, old)
+
+    def _mask(self, envs: Array) -> Array:
+        """From numbers or a mask."""
+        mask = ~self.every
+        mask[envs] = True
+        return mask
 
 
 def _refuse_nonsense(task: Task) -> None:

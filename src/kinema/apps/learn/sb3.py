@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
 
+from kinema.foundation import KinemaError
+
 from .running import TaskEnv
 from .vector import box
 
@@ -20,6 +22,8 @@ class Sb3Task(VecEnv):
     """
 
     def __init__(self, env: TaskEnv) -> None:
+        if env.arrays.xp is not np:
+            raise KinemaError('stable-baselines3 takes NumPy\'s arrays: run(..., arrays="numpy")')
         self.env = env
         super().__init__(env.n_envs, box(env.observe()["policy"].shape[1]), box(env.n_actions, 1.0))
         self._actions = np.zeros((env.n_envs, env.n_actions), np.float32)
@@ -38,15 +42,16 @@ class Sb3Task(VecEnv):
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Do it."""
         out = self.env.step(self._actions)
+        done = np.flatnonzero(out.done)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         self._returns += out.reward
         self._lengths += 1
-        for k, i in enumerate(out.done):
-            infos[i]["terminal_observation"] = out.final_obs["policy"][k]
+        for i in done:
+            infos[i]["terminal_observation"] = out.final_obs["policy"][i]
             infos[i]["TimeLimit.truncated"] = bool(out.truncated[i])
             infos[i]["episode"] = {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": 0.0}
-        self._returns[out.done], self._lengths[out.done] = 0.0, 0
-        return out.obs["policy"], out.reward, out.terminated | out.truncated, infos
+        self._returns[done], self._lengths[done] = 0.0, 0
+        return out.obs["policy"], out.reward, out.done, infos
 
     def close(self) -> None:
         """Nothing is left open."""

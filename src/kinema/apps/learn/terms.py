@@ -1,7 +1,8 @@
 """What a task is made of: terms, each a function of the environments with its parameters.
 
 The names are those that people know from Isaac Lab and mjlab. A function gets the running task first, then `params`,
-and gives an array with a row for each environment.
+and gives an array with a row for each environment: NumPy's, or PyTorch's on a GPU (`env.arrays`). Which environments
+are meant is said by masks, so that a GPU need not tell anybody how many there are.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from kinema.scene import Entity, Scene
@@ -62,7 +61,7 @@ class DoneTerm(Term):
 
 @dataclass(kw_only=True, slots=True)
 class EventTerm(Term):
-    """Something that happens to some environments, whose numbers come second: `func(env, envs, **params)`.
+    """Something that happens to some environments: `func(env, envs, **params)`, where `envs` is a mask, (n_envs,).
 
     `startup`: once, in all of them; `reset`: when an episode begins; `interval`: every so often, each by itself.
     """
@@ -73,7 +72,7 @@ class EventTerm(Term):
 
 @dataclass(kw_only=True, slots=True)
 class CurrTerm(Term):
-    """Makes a task harder, or easier, as it is learnt: `func(env, envs, **params)` when episodes begin."""
+    """Makes a task harder, or easier, as it is learnt: `func(env, envs, **params)` when episodes begin in a mask."""
 
 
 class ActionTerm:
@@ -84,7 +83,7 @@ class ActionTerm:
     def begin(self, env: Any) -> None:
         """Called once, when the scene is built."""
 
-    def apply(self, env: Any, action: np.ndarray) -> None:
+    def apply(self, env: Any, action: Any) -> None:
         """Tell the robots, from (n_envs, n)."""
         raise NotImplementedError
 
@@ -97,8 +96,8 @@ class CommandTerm:
     def begin(self, env: Any) -> None:
         """Called once, when the scene is built."""
 
-    def draw(self, env: Any, envs: np.ndarray) -> np.ndarray:
-        """New ones for some environments, (n, k)."""
+    def draw(self, env: Any) -> Any:
+        """New ones for all environments, (n_envs, k); those are taken whose turn it is."""
         raise NotImplementedError
 
 

@@ -9,7 +9,7 @@ from kinema.scene import Entity, Scene
 from .. import mdp
 from ..actions import ActuatorAction
 from ..robots import robot_file
-from ..running import TaskEnv
+from ..running import Array, TaskEnv
 from ..terms import DoneTerm, EventTerm, ObsGroup, ObsTerm, RewTerm, Task
 
 CART, POLE = ["slider"], ["hinge"]
@@ -53,16 +53,16 @@ def cartpole() -> Task:
     )
 
 
-def standing(env: TaskEnv) -> np.ndarray:
+def standing(env: TaskEnv) -> Array:
     """Whether the pole stands, within 0.2 rad, almost at rest, less than a metre from the middle."""
     (x, angle), (_, spin) = env.robot.get_dofs_position().T, env.robot.get_dofs_velocity().T
-    tilt = np.abs(np.remainder(angle + np.pi, 2 * np.pi) - np.pi)
-    return (tilt < 0.2) & (np.abs(spin) < 1.0) & (np.abs(x) < 1.0)
+    tilt = abs((angle + np.pi) % (2 * np.pi) - np.pi)
+    return (tilt < 0.2) & (abs(spin) < 1.0) & (abs(x) < 1.0)
 
 
-def anywhere(env: TaskEnv, envs: np.ndarray, share: float) -> None:
+def anywhere(env: TaskEnv, envs: Array, share: float) -> None:
     """In a share of episodes the pole begins at any angle: what standing is worth is seen before it is swung up."""
-    chosen = envs[env.rng.random(len(envs)) < share]
+    chosen = envs & (env.arrays.uniform(0.0, 1.0, (env.n_envs,)) < share)
     mdp.reset_joints_by_offset(env, chosen, (-np.pi, np.pi), dofs=POLE)
 
 

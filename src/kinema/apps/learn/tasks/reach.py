@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from kinema.scene import Entity, Scene
 
 from .. import mdp
-from ..actions import RelativeJointPositionAction
+from ..actions import JointIncrementAction
 from ..commands import ReachableCommand
 from ..robots import robot_file
-from ..running import TaskEnv
+from ..running import Array, TaskEnv
 from ..terms import DoneTerm, EventTerm, ObsGroup, ObsTerm, RewTerm, Task
 
 JOINTS = ["shoulder_pan", "shoulder_lift", "elbow", "forearm_roll", "wrist_pitch", "wrist_roll"]
@@ -33,12 +31,12 @@ def reach() -> Task:
         scene={"dt": 0.01, "contacts": False, "limits": False, "constraints": False},
         decimation=4,
         episode_length_s=3.0,
-        actions={"joints": RelativeJointPositionAction(ARM, scale=0.3)},
+        actions={"joints": JointIncrementAction(ARM, scale=0.2)},
         commands={"target": ReachableCommand(TOOL, ARM, share=0.5)},
         observations={
             "policy": ObsGroup(
                 terms={
-                    "joints": ObsTerm(func=mdp.joint_pos, params={"dofs": ARM}),
+                    "joints": ObsTerm(func=mdp.joint_sin_cos, params={"dofs": ARM}),
                     "speeds": ObsTerm(func=mdp.joint_vel, params={"dofs": ARM}, scale=0.2),
                     "tool": ObsTerm(func=mdp.link_pos, params={"link": TOOL}, scale=2.0),
                     "to target": ObsTerm(func=mdp.to_command, params=target, scale=5.0),
@@ -62,7 +60,7 @@ def reach() -> Task:
     )
 
 
-def arrived(env: TaskEnv) -> np.ndarray:
+def arrived(env: TaskEnv) -> Array:
     """Whether the tool is within 3 cm of its place."""
     return mdp.position_error(env, "target", TOOL) < NEAR
 
