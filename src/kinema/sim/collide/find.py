@@ -22,7 +22,7 @@ from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
 from .pairs import PAIRS
-from .solid import Grid, Hull, Solid, Work
+from .solid import Grid, Hull, Samples, Solid, Work
 from .touches import Layout, PlannedSet, Touches, where
 
 COARSE_FROM = 1e-7
@@ -240,7 +240,7 @@ def _is_near(code: RowCode) -> tuple[Value, Value]:
 def _center(code: RowCode, word: str, name: str) -> Vector:
     """Of the sphere around a shape."""
     position = code.array(word, 3)
-    if name not in ("mesh", "height field"):
+    if name not in ("mesh", "height field", "distance field"):
         return position
     return add(position, rotate(_solid(code, word, name).rotation, code.numbers(f"{word} center")))
 
@@ -256,6 +256,8 @@ def _solid(code: RowCode, word: str, name: str) -> Solid:
     first, one, two, extent = code.numbers(f"{word} numbers")
     if name == "mesh":
         return replace(solid, hull=Hull(read, first, one, two, extent))
+    if name == "distance field":
+        return replace(solid, samples=Samples(read, first, one, extent))
     return replace(solid, grid=Grid(read, first, one, two)) if name == "height field" else solid
 
 

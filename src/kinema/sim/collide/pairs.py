@@ -9,6 +9,7 @@ from .capsules import capsule_capsule, sphere_capsule
 from .convex_pairs import CONVEX_PAIRS
 from .cylinders import sphere_cylinder
 from .ellipsoids import sphere_ellipsoid
+from .field_pairs import FIELD_PAIRS
 from .plane import plane_box, plane_capsule, plane_cone, plane_cylinder, plane_ellipsoid, plane_sphere
 from .solid import PairKind
 from .spheres import sphere_sphere
@@ -31,5 +32,5 @@ FORMULAS: dict[tuple[str, str], PairKind] = {
 }
 """By their kinds, in the order of `SHAPE_KINDS`."""
 
-PAIRS = {**CONVEX_PAIRS, **FORMULAS}
-"""Likewise, with the general search where there is no formula."""
+PAIRS = {**CONVEX_PAIRS, **FIELD_PAIRS, **FORMULAS}
+"""Likewise, with the general search where there is no formula, and bodies with hollows."""
