@@ -14,7 +14,7 @@ from kinema import trace
 from kinema.trace import Value
 
 from ..sweeps.maths import Vector, scale
-from .directions import TINY
+from .directions import TINY, unit
 from .vectors import either, length
 
 Probe = Sequence[Value]
@@ -81,6 +81,14 @@ def _on_capsule(size: Vector, way: Vector, level: Value) -> Vector:
     return [x, y, z + size[1] * level]
 
 
+def _around_capsule(size: Vector, probe: Probe, at: Vector, outward: Vector) -> Vector:
+    """Towards the field: beside the axis across it, beyond its ends any way out."""
+    level = probe[3]
+    beyond = trace.select(trace.absolute(level), 0.75, 0.0, trace.maximum(-level * outward[2], 0.0))
+    way = unit([-outward[0], -outward[1], level * beyond])
+    return _on_capsule(size, way, level)
+
+
 def _on_box(size: Vector, probe: Probe) -> Vector:
     return [s * x for s, x in zip(size, probe[:3], strict=True)]
 
@@ -94,7 +102,7 @@ PROBES: dict[str, Probes] = {
     "capsule": Probes(
         [*_around(6, LEVELS), (0.0, 0.0, -1.0, -1.0), (0.0, 0.0, 1.0, 1.0)],
         lambda size, p: _on_capsule(size, p[:3], p[3]),
-        lambda size, p, at, out: _on_capsule(size, scale(-1.0, out), p[3]),
+        _around_capsule,
         1.0,
     ),
     "ellipsoid": Probes(_directions(), _on_box, _farthest_of_ellipsoid),
