@@ -23,13 +23,15 @@ OFTEN = 1e-3
 def main(arguments: argparse.Namespace) -> int:
     start, total, off = time.monotonic(), 0, 0
     chosen = [k for k in KINDS if arguments.only in ("", "-".join(k))]
-    print(f"{'pair':22}{'poses':>9}{'same':>9}{'ours off':>10}{'worst':>10}{'coal off':>10}{'turned':>8}{'surface':>10}")
+    print(
+        f"{'pair':22}{'poses':>9}{'same':>9}{'ours off':>10}{'apart':>7}{'worst':>10}{'coal off':>10}{'turned':>8}{'surface':>10}"
+    )
     for kinds in chosen:
         poses = all_poses(1000 * arguments.seed + KINDS.index(kinds), arguments.count // len(chosen))
         found = compared(kinds, poses)
         total, off = total + found.count, off + len(found.off)
         print(
-            f"{'-'.join(kinds):22}{found.count:9}{found.same:9}{len(found.off):10}{found.worst:10.1e}"
+            f"{'-'.join(kinds):22}{found.count:9}{found.same:9}{len(found.off):10}{found.off_apart:7}{found.worst:10.1e}"
             f"{found.theirs_off:10}{found.turned:8}{found.beside_surface:10.1e}",
             flush=True,
         )

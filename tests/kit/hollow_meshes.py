@@ -81,5 +81,7 @@ def _swept(rings: list[Array], *, closed: bool) -> Triangles:
             faces += [[low + i, low + j, high + j], [low + i, high + j, high + i]]
     if not closed:
         last = (len(rings) - 1) * sides
-        faces += [[0, i + 1, i] for i in range(1, sides - 1)] + [[last, last + i, last + i + 1] for i in range(1, sides - 1)]
+        faces += [[0, i + 1, i] for i in range(1, sides - 1)] + [
+            [last, last + i, last + i + 1] for i in range(1, sides - 1)
+        ]
     return vertices, np.array(faces)

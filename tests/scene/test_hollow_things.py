@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kit.hollow_meshes import bolt, cup, nut, tray
 
 import kinema as km
 from kinema import shapes
 from kinema.foundation import KinemaError
+from kit.hollow_meshes import bolt, cup, nut, tray
 
 PITCH, START = 0.012, 0.012
 """Of the thread, and how high the nut is to begin with [m]."""
@@ -28,11 +28,16 @@ def things() -> Any:
     scene = km.Scene(dt=0.001, quiet=True, emission="rolled", cone="elliptic")
     scene.add(km.Plane())
     holder = scene.add(mesh(cup()), mass=0.2, name="cup")
-    balls = [scene.add(km.Sphere(radius=0.012), pos=(0.02 * np.cos(2 * i), 0.02 * np.sin(2 * i), 0.03 + 0.026 * i)) for i in range(BALLS)]
+    balls = [
+        scene.add(km.Sphere(radius=0.012), pos=(0.02 * np.cos(2 * i), 0.02 * np.sin(2 * i), 0.03 + 0.026 * i))
+        for i in range(BALLS)
+    ]
     scene.add(mesh(tray((0.06, 0.06, 0.05), (0.021, 0.021), 0.02)), pos=(0.5, 0.0, 0.05), fixed=True)
     peg = scene.add(km.Box(size=(0.04, 0.04, 0.08)), pos=(0.5, 0.0, 0.07))
     scene.add(mesh(bolt(0.01, 0.003, PITCH, 4), resolution=40), pos=(0.0, 0.5, 0.1), fixed=True, friction=0.01)
-    ring = scene.add(mesh(nut(0.0108, 0.003, PITCH, 1, 0.018), resolution=24), pos=(0.0, 0.5, 0.1 + START), friction=0.01)
+    ring = scene.add(
+        mesh(nut(0.0108, 0.003, PITCH, 1, 0.018), resolution=24), pos=(0.0, 0.5, 0.1 + START), friction=0.01
+    )
     scene.build(2)
     turned = []
     for _ in range(10):

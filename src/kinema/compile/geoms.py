@@ -15,7 +15,6 @@ from .options import switches_of
 from .solids import Piece, pieces_of
 from .surfaces import Surface, mixed, of_pair, of_shape, share_of, who_decides
 
-
 MOST_NUMBERS = 2**24
 """Places in the array of meshes and fields: whole numbers up to here have a float of their own."""
 
@@ -169,7 +168,7 @@ def _numbers(pieces: list[Piece]) -> tuple[list[int], list[tuple[int, int]], Arr
         length += len(own)
     if length > MOST_NUMBERS:
         raise KinemaError(
-            f"meshes and distance fields of this scene are {length:,} numbers, and {MOST_NUMBERS:,} can be told apart in "
-            "single precision: lower the resolution of distance fields (km.Mesh(resolution=...))"
+            f"meshes and distance fields of this scene are {length:,} numbers, and {MOST_NUMBERS:,} can be told apart "
+            "in single precision: lower the resolution of distance fields (km.Mesh(resolution=...))"
         )
     return starts, counts, np.concatenate(parts)

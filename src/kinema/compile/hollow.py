@@ -24,8 +24,8 @@ def touches_as(
 ) -> tuple[shapes.MeshData, str]:
     """Its triangles, perhaps fewer of them, and what stands for them: a word of `shapes.APPROXIMATIONS`.
 
-    A user's word counts for meshes that are clearly not convex, and whose file asks for their hull or for nothing. Where
-    nobody says anything the hull is taken, as MuJoCo does, and that is said.
+    A user's word counts for meshes that are clearly not convex, and whose file asks for their hull or for nothing.
+    Where nobody says anything the hull is taken, as MuJoCo does, and that is said.
     """
     how = mesh.approximation
     if how == Approximation.MESH_SIMPLIFICATION:

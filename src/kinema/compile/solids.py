@@ -25,6 +25,7 @@ from kinema.model import Polyhedron, SampledField
 
 from .hollow import sampled, touches_as
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
     """One shape that touches others."""

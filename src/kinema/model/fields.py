@@ -26,7 +26,7 @@ class SampledField:
     """Distances, negative inside [m]: along z within a row, then along y, then along x."""
     gradients: Array
     """The direction in which they grow, (n, 3)."""
-    nearest: Array
+    nearest: np.ndarray
     """The vertex of the mesh that is nearest to each node."""
     points: Array
     """Of the surface, that can be the first to touch [m], (n, 3)."""

@@ -145,8 +145,9 @@ class Mesh(Morph):
     faces: Any = None
     """Their triangles, (m, 3)."""
     approximation: str = "convexHull"
-    """What it touches as: `convexHull`, `convexDecomposition`, `boundingCube`, `boundingSphere`, or with all its hollows
-    as a distance field: `sdf`; `none` takes that where the mesh has any, and `meshSimplification` of fewer triangles."""
+    """What it touches as: `convexHull`, `convexDecomposition`, `boundingCube`, `boundingSphere`, or with all its
+    hollows as a distance field: `sdf`; `none` takes that where the mesh has any, and `meshSimplification` of fewer
+    triangles."""
     resolution: int | None = None
     """Cells of a distance field along its longest side, 2 to 500; None for 64."""
 

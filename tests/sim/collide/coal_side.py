@@ -6,6 +6,7 @@ they are deep in each other, so that of two directions the one along which they 
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
@@ -63,8 +64,7 @@ def ours(kinds: tuple[str, str], poses: Poses) -> Found:
 
 def theirs(kinds: tuple[str, str], poses: Poses) -> Found:
     """Those of coal, searched for longer than usual."""
-    import coal
-
+    coal: Any = importlib.import_module("coal")
     request = coal.DistanceRequest()
     request.gjk_tolerance = request.epa_tolerance = 1e-9
     request.gjk_max_iterations, request.epa_max_iterations = 500, 500
@@ -123,6 +123,8 @@ class Beside:
     """Poses for which ours is farther from the truth than the tolerance."""
     worst: float
     """By how much, at most [m]."""
+    off_apart: int
+    """How many of these are of shapes that are apart."""
     theirs_off: int
     """Poses for which coal's is."""
     turned: int
@@ -146,11 +148,14 @@ def compared(kinds: tuple[str, str], poses: Poses) -> Beside:
             off.append(int(i))
             worst = max(worst, mine)
     clear = same & (own.distances > 1e-3)
-    ways = own.distances[:, None] * own.normals - other.distances[:, None] * other.normals
     turned = 0
-    for i in np.flatnonzero(clear & (np.linalg.norm(ways, axis=1) > TOLERANCE)):
-        turned += _errors(kinds, poses, int(i), own, own)[0] > 1e-9
-    return Beside(kinds, len(poses), int(same.sum()), off, worst, theirs_off, turned, _beside_surfaces(kinds, poses, own))
+    for i in np.flatnonzero(clear):
+        ways = own.distances[i] * own.normals[i] - other.distances[i] * other.normals[i]
+        if np.linalg.norm(ways) > TOLERANCE and _errors(kinds, poses, int(i), own, own)[0] > 1e-9:
+            turned += 1
+    off_apart = int(np.count_nonzero(own.distances[off] > 0.0))
+    beside_surface = _beside_surfaces(kinds, poses, own)
+    return Beside(kinds, len(poses), int(same.sum()), off, worst, off_apart, theirs_off, turned, beside_surface)
 
 
 def _errors(kinds: tuple[str, str], poses: Poses, i: int, own: Found, other: Found) -> tuple[float, float]:
@@ -178,7 +183,7 @@ def depth_of_plane(kind: str, poses: Poses, i: int) -> float:
 
 
 def _beside_surfaces(kinds: tuple[str, str], poses: Poses, own: Found) -> float:
-    """How far the two points of each pose are from their surfaces, at most; of meshes and ellipsoids it is not known."""
+    """How far the two points of each pose are from their surfaces, at most; not of meshes and ellipsoids."""
     worst = 0.0
     for kind, solid, side in ((kinds[0], poses.a, -0.5), (kinds[1], poses.b, 0.5)):
         if kind in ("mesh", "ellipsoid", "plane"):
@@ -189,4 +194,3 @@ def _beside_surfaces(kinds: tuple[str, str], poses: Poses, own: Found) -> float:
         apart = own.distances > 0.0
         worst = max(worst, float(np.max(np.array(off)[apart], initial=0.0)))
     return worst
-

@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from kit.hollow_meshes import tray
 
 from kinema.foundation import Array
 from kinema.model import Polyhedron, SampledField, pack_field, pack_hulls
@@ -15,6 +14,7 @@ from kinema.shapes import MeshData, distance_field, signed_distances, touching_p
 from kinema.sim.collide.field_pairs import FIELD, FIELD_PAIRS
 from kinema.sim.collide.solid import Grid, Hull, Samples, Solid
 from kinema.trace import Recorder, interpret
+from kit.hollow_meshes import tray
 
 from .convex_driver import box_corners, polyhedron
 from .driver import Poses, points_of, program_of
@@ -41,7 +41,9 @@ def tray_field() -> SampledField:
     return SampledField((x, y, z), field.cell_size, field.origin, field.val, field.grad, field.closest_vert, points)
 
 
-def found_points(kind: str, poses: Poses, *, hull: Polyhedron | None = None, heights: Array | None = None) -> list[Array]:
+def found_points(
+    kind: str, poses: Poses, *, hull: Polyhedron | None = None, heights: Array | None = None
+) -> list[Array]:
     """Where shapes touch the tray, by the interpreter; `poses.b` is the tray."""
     packed = pack_field(tray_field())
     other, counts, radius = np.zeros(0), (0, 0), 0.0
@@ -114,7 +116,9 @@ def test_a_ball_beside_flat_sides_is_exact() -> None:
     generator = np.random.default_rng(2)
     count, radius = 40, 0.06
     gaps = generator.uniform(-0.02, 0.01, count)
-    places = np.column_stack([HOLE[0] - radius - gaps, generator.uniform(-0.05, 0.05, count), generator.uniform(0.0, 0.1, count)])
+    places = np.column_stack(
+        [HOLE[0] - radius - gaps, generator.uniform(-0.05, 0.05, count), generator.uniform(0.0, 0.1, count)]
+    )
     turns, sizes = rotations(generator, count), np.full((count, 3), radius)
     shapes = (np.einsum("nij,nj->ni", turns, places), turns, sizes)
     poses = Poses(shapes, (np.zeros((count, 3)), turns, sizes), np.full(count, 0.02))
@@ -131,12 +135,16 @@ def test_what_stands_in_the_hole_has_its_corners_on_the_floor(kind: str) -> None
     generator = np.random.default_rng(3)
     size, count = np.array([0.1, 0.08, 0.05]), 10
     height = size[1] if kind == "cylinder" else size[2]
-    places = np.column_stack([generator.uniform(-0.08, 0.08, (count, 2)), np.full(count, FLOOR - HALF[2] + height - 1e-3)])
+    places = np.column_stack(
+        [generator.uniform(-0.08, 0.08, (count, 2)), np.full(count, FLOOR - HALF[2] + height - 1e-3)]
+    )
     c, s = np.cos(generator.uniform(-3, 3, count)), np.sin(generator.uniform(-3, 3, count))
     zero, turns = np.zeros(count), np.tile(np.eye(3), (count, 1, 1))
     about_z = np.moveaxis(np.array([[c, -s, zero], [s, c, zero], [zero, zero, zero + 1.0]]), -1, 0)
     about_z = about_z / np.linalg.norm(about_z, axis=1, keepdims=True)
-    poses = Poses((places, about_z, np.tile(size, (count, 1))), (np.zeros((count, 3)), turns, turns[:, 0]), np.zeros(count))
+    poses = Poses(
+        (places, about_z, np.tile(size, (count, 1))), (np.zeros((count, 3)), turns, turns[:, 0]), np.zeros(count)
+    )
     hull = polyhedron(box_corners(tuple(size))) if kind == "mesh" else None  # type: ignore[arg-type]
     for points in found_points(kind, poses, hull=hull):
         assert 3 <= len(points) <= 5

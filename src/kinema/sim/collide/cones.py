@@ -21,7 +21,7 @@ def sphere_cone(work: Work, sphere: Solid, cone: Solid) -> None:
     steep = trace.maximum(length(slope), SHORTEST)
     share = trace.clamp(dot([out - radius, z + half], slope) / (steep * steep), 0.0, 1.0)
     on_slope = [radius + share * slope[0], -half + share * slope[1]]
-    from_slope = [2.0 * half / steep, radius / steep]
+    from_slope = direction([2.0 * half, radius], length(slope), (1.0, 0.0))
     away = [sub(here, p) for p in (on_base, on_slope)]
     far = [length(a) for a in away]
     *nearest, flat_out, flat_up, distance = either(

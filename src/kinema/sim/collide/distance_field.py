@@ -79,7 +79,7 @@ class DistanceGrid:
         slope = [
             along_y[1] - along_y[0],
             mixed(along_z[0, 1] - along_z[0, 0], along_z[1, 1] - along_z[1, 0], x),
-            mixed(*(mixed(steep_z[i, 0], steep_z[i, 1], y) for i in (0, 1)), x),
+            mixed(mixed(steep_z[0, 0], steep_z[0, 1], y), mixed(steep_z[1, 0], steep_z[1, 1], y), x),
         ]
         nearest = [o + self.cell * (b + s) for o, b, s in zip(self._origin, base, share, strict=True)]
         # of a point within the grid that is the point itself, not what rounding makes of it

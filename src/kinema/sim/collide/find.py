@@ -18,12 +18,13 @@ from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
+from .branches import where
 from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
 from .pairs import PAIRS
 from .solid import Grid, Hull, Samples, Solid, Work
-from .touches import Layout, PlannedSet, Touches, where
+from .touches import Layout, PlannedSet, Touches
 
 COARSE_FROM = 1e-7
 """A solver of this tolerance, or a larger one, is one of single precision."""

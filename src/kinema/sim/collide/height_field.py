@@ -40,7 +40,9 @@ def touch_field(work: Work, field: Solid, shape: Solid, *, kind: str) -> None:
     low, high = _bounds(recorder, core, product(transpose(field.rotation), shape.rotation), place, work.reach)
     steps = [2.0 * half / (n - 1.0) for half, n in zip(field.size, (grid.n_columns, grid.n_rows), strict=False)]
     counts = (grid.n_columns, grid.n_rows)
-    columns, rows = (cells_between(low[i] + field.size[i], high[i] + field.size[i], steps[i], counts[i]) for i in range(2))
+    columns, rows = (
+        cells_between(low[i] + field.size[i], high[i] + field.size[i], steps[i], counts[i]) for i in range(2)
+    )
 
     def in_row(row_turn: Value) -> None:
         row = rows.first + row_turn

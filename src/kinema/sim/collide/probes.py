@@ -41,7 +41,8 @@ class Probes:
 
 
 def _cube() -> list[tuple[float, float, float]]:
-    return [c for c in product((-1.0, 0.0, 1.0), repeat=3) if any(c)]
+    ends = (-1.0, 0.0, 1.0)
+    return [(x, y, z) for x, y, z in product(ends, ends, ends) if x or y or z]
 
 
 def _directions() -> list[tuple[float, float, float, float]]:

@@ -17,9 +17,11 @@ from .directions import TINY, below, unit
 from .nearest import Difference
 from .vectors import either
 
-STEPS = 40
-SHORTER, LONGER = 0.3, 2.0
-"""How the length of steps changes after one that brought nothing, and one that did: up to a whole one."""
+STEPS = 80
+SHORTER, LONGER = 0.3, 3.0
+"""How the length of steps changes after one that brought nothing, and one that did."""
+MOST = 1e4
+"""How much longer they may become than what is told of bends: along a valley with steep sides that is little."""
 LONGEST = 0.5
 """Of one step [rad], about."""
 BENT = 1e-3
@@ -42,7 +44,7 @@ def slide(difference: Difference, direction: Vector, depth: Value, tolerance: Va
         bends = _bent(inverse, sub(new, old), sub(sub(farthest, scale(depth, new)), slope))
         better = below(depth, old_depth)
         kept = either(0.5, better, [*new, depth, *farthest], [*old, old_depth, *point])
-        size = trace.minimum(size * trace.select(0.5, better, LONGER, SHORTER), 1.0)
+        size = trace.minimum(size * trace.select(0.5, better, LONGER, SHORTER), MOST)
         return [*kept, size, *bends], 0.01 * tolerance, size * dot(slope, whole)
 
     inverse = 1.0 / trace.maximum(trace.absolute(depth) + trace.sqrt(dot(start, start)), TINY)

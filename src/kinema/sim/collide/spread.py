@@ -41,7 +41,13 @@ class Spread:
 
     def offer(self, number: Value, distance: Value, point: Vector, normal: Vector) -> None:
         """A point with a number of its own; it is half-way between the surfaces, its normal towards the second."""
-        where(self._work.recorder, "touching", distance, self._work.reach, lambda: self._keep(number, distance, point, normal))
+        where(
+            self._work.recorder,
+            "touching",
+            distance,
+            self._work.reach,
+            lambda: self._keep(number, distance, point, normal),
+        )
 
     def _keep(self, number: Value, distance: Value, point: Vector, normal: Vector) -> None:
         recorder = self._work.recorder

@@ -17,7 +17,7 @@ from ..settings import Settings
 from ..sweeps.quantities import PartRow
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
-from .branches import where as where
+from .branches import where
 from .pairs import PAIRS
 
 N_LIVELY = 4
