@@ -23,18 +23,15 @@ OFTEN = 1e-3
 def main(arguments: argparse.Namespace) -> int:
     start, total, off = time.monotonic(), 0, 0
     chosen = [k for k in KINDS if arguments.only in ("", "-".join(k))]
-    print(
-        f"{'pair':22}{'poses':>9}{'same':>9}{'ours off':>10}{'apart':>7}{'worst':>10}{'coal off':>10}{'turned':>8}{'surface':>10}"
-    )
+    heads = ("poses", "same", "ours off", "apart", "worst", "coal off", "turned", "surface")
+    print(f"{'pair':22}" + "".join(f"{head:>10}" for head in heads))
     for kinds in chosen:
         poses = all_poses(1000 * arguments.seed + KINDS.index(kinds), arguments.count // len(chosen))
         found = compared(kinds, poses)
         total, off = total + found.count, off + len(found.off)
-        print(
-            f"{'-'.join(kinds):22}{found.count:9}{found.same:9}{len(found.off):10}{found.off_apart:7}{found.worst:10.1e}"
-            f"{found.theirs_off:10}{found.turned:8}{found.beside_surface:10.1e}",
-            flush=True,
-        )
+        counts = (found.count, found.same, len(found.off), found.off_apart)
+        numbers = (f"{found.worst:.1e}", found.theirs_off, found.turned, f"{found.beside_surface:.1e}")
+        print(f"{'-'.join(kinds):22}" + "".join(f"{x:>10}" for x in (*counts, *numbers)), flush=True)
     print(f"{total} pairs in {time.monotonic() - start:.0f} s: ours off in {off}")
     return 1 if off > OFTEN * total else 0
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kit.hollow_meshes import cup, tray
 
 from kinema.shapes import MeshData, box, signed_distances, sphere, touching_points
+from kit.hollow_meshes import cup, tray
 
 HALF, HOLE, FLOOR = (0.5, 0.4, 0.3), (0.3, 0.2), 0.2
 

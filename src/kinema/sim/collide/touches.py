@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kinema.model import Model
-from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value
 
 from ..settings import Settings
 from ..sweeps.quantities import PartRow
