@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser fuzz reach train walk breaks clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser fuzz reach walk train breaks pairs clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ train: setup  ## train the small tasks with stable-baselines3 (pip install 'kine
 
 breaks: setup  ## step 10,000 random robots that are held by more than can be held, and count what is not finite
 	$(BIN)/python tools/never_breaks.py --workers $(WORKERS)
+
+pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
+	$(BIN)/python tools/coal_pairs.py
 
 clean:  ## remove caches and builds (not .venv)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis

@@ -20,6 +20,8 @@ class Part:
     """Where its base frame is put; None for where its file puts it."""
     fixed: bool | None = None
     """None for as the file says."""
+    nonconvex: str | None = None
+    """What meshes that are clearly not convex touch as (`hollow.NONCONVEX`); None for as the file says."""
 
 
 @dataclass(slots=True, eq=False)

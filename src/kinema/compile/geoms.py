@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.description import Collider, colliders, colliding_pairs
-from kinema.foundation import Array, Pose
-from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_hulls
+from kinema.foundation import Array, KinemaError, Pose
+from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_field, pack_hulls
 
 from .draft import Body, Draft
 from .options import switches_of
 from .solids import Piece, pieces_of
 from .surfaces import Surface, mixed, of_pair, of_shape, share_of, who_decides
+
+MOST_NUMBERS = 2**24
+"""Places in the array of meshes and fields: whole numbers up to here have a float of their own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +56,7 @@ class _Gathering:
             shape = collider.shape
             self.made[key] = [
                 Geom(shape.name, piece, body, base @ shape.pose @ piece.pose, of_shape(shape), entity)
-                for piece in pieces_of(shape, self.draft.diagnostics)
+                for piece in pieces_of(shape, self.draft.diagnostics, self.draft.parts[entity].nonconvex)
             ]
         return self.made[key]
 
@@ -125,6 +128,7 @@ def _packed(pairs: list[tuple[Geom, Geom, Surface | None]]) -> tuple[GeomsInfo, 
             friction=np.array([g.surface.friction for g in geoms]),
             solref=np.array([g.surface.solref for g in geoms]),
             solimp=np.array([g.surface.solimp for g in geoms]),
+            fields=[p.distances for p in pieces] if any(p.distances for p in pieces) else [],
         ),
         PairsInfo(
             geom_a=np.array([row[0].index for row in rows], np.int32),
@@ -156,8 +160,15 @@ def _numbers(pieces: list[Piece]) -> tuple[list[int], list[tuple[int, int]], Arr
             own, count = packed.numbers, (packed.n_corners[0], packed.n_faces[0])
         elif piece.heights is not None:
             own, count = piece.heights.ravel(), piece.heights.shape
+        elif piece.distances is not None:
+            own, count = pack_field(piece.distances), (len(piece.distances.points), 0)
         starts.append(length)
         counts.append(count)
         parts.append(own)
         length += len(own)
+    if length > MOST_NUMBERS:
+        raise KinemaError(
+            f"meshes and distance fields of this scene are {length:,} numbers, and {MOST_NUMBERS:,} can be told apart "
+            "in single precision: lower the resolution of distance fields (km.Mesh(resolution=...))"
+        )
     return starts, counts, np.concatenate(parts)

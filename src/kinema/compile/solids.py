@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kinema import shapes
 from kinema.description import (
-    Approximation,
     Box,
     Capsule,
     Cone,
@@ -22,11 +21,9 @@ from kinema.description import (
     mesh_data,
 )
 from kinema.foundation import Array, Diagnostics, Pose
-from kinema.model import Polyhedron
+from kinema.model import Polyhedron, SampledField
 
-HULL = Approximation.CONVEX_HULL
-NOT_CONVEX = (Approximation.NONE, Approximation.MESH_SIMPLIFICATION, Approximation.SDF)
-"""What would keep hollows, which contacts do not know yet."""
+from .hollow import sampled, touches_as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +40,14 @@ class Piece:
     """In the frame of the shape that it stands for."""
     hull: Polyhedron | None = None
     heights: Array | None = None
+    distances: SampledField | None = None
 
 
-def pieces_of(shape: Shape, diagnostics: Diagnostics) -> list[Piece]:
-    """What stands for a shape; nothing where its mesh cannot be used, which is said."""
+def pieces_of(shape: Shape, diagnostics: Diagnostics, nonconvex: str | None = None) -> list[Piece]:
+    """What stands for a shape; nothing where its mesh cannot be used, which is said.
+
+    `nonconvex` is what the user says of meshes with hollows (`Part.nonconvex`).
+    """
     form = shape.geometry
     match form:
         case Sphere():
@@ -66,7 +67,7 @@ def pieces_of(shape: Shape, diagnostics: Diagnostics) -> list[Piece]:
         case HeightField():
             return [_terrain(form)]
         case Mesh():
-            return _of_mesh(shape, form, diagnostics)
+            return _of_mesh(shape, form, diagnostics, nonconvex)
 
 
 def _three(values: Array) -> tuple[float, float, float]:
@@ -83,34 +84,36 @@ def _terrain(field_: HeightField) -> Piece:
     return Piece("height field", size, radius, center, heights=np.asarray(field_.heights, np.float64))
 
 
-def _of_mesh(shape: Shape, mesh: Mesh, diagnostics: Diagnostics) -> list[Piece]:
-    how = mesh.approximation or HULL
-    if how in NOT_CONVEX:
-        message = f'the mesh of shape "{shape.name}" touches as its convex hull, not as {how.value!r} asks for'
-        diagnostics.warning("sim.hull", message, hint="convexDecomposition keeps hollows", origin=shape.origin)
-        how = HULL
+def _of_mesh(shape: Shape, mesh: Mesh, diagnostics: Diagnostics, nonconvex: str | None) -> list[Piece]:
     try:
         data = mesh_data(mesh)
         if data is None:
             raise shapes.MeshError("Its file was not found.")
+        data, how = touches_as(shape, mesh, shapes.check_mesh(data), nonconvex, diagnostics)
         options = shapes.ApproximationOptions(max_hull_vertices=mesh.max_hull_vertices)
-        found = shapes.approximate(data, how.value, options)
+        if mesh.field_resolution is not None:
+            options = replace(options, field_resolution=mesh.field_resolution)
+        found = shapes.approximate(data, how, options)
     except shapes.ShapeError as problem:
         message = f'the mesh of shape "{shape.name}" touches nothing: {problem}'
         diagnostics.warning("sim.no-contact", message, origin=shape.origin)
         return []
     for note in found.notes:
         diagnostics.note("sim.hull", f'shape "{shape.name}": {note}', origin=shape.origin)
-    return [_piece(x) for x in found.pieces]
+    return [_piece(x, data) for x in found.pieces]
 
 
-def _piece(found: object) -> Piece:
+def _piece(found: object, data: shapes.MeshData) -> Piece:
     if isinstance(found, shapes.Polytope):
         low, high = found.vertices.min(axis=0), found.vertices.max(axis=0)
         center = (low + high) / 2
         radius = float(np.linalg.norm(found.vertices - center, axis=1).max())
         faces = [found.polygon(i).tolist() for i in range(found.n_faces)]
         return Piece("mesh", (0.0, 0.0, 0.0), radius, center, hull=Polyhedron(found.vertices, faces, found.normals))
+    if isinstance(found, shapes.DistanceField):
+        low, high = data.vertices[data.faces].min(axis=(0, 1)), data.vertices[data.faces].max(axis=(0, 1))
+        center, radius = (low + high) / 2, float(np.linalg.norm(high - low)) / 2
+        return Piece("distance field", (0.0, 0.0, 0.0), radius, center, distances=sampled(found, data))
     if isinstance(found, shapes.BoundingSphere):
         return Piece("sphere", (found.radius, 0.0, 0.0), found.radius, pose=Pose(found.center, np.eye(3)))
     assert isinstance(found, shapes.BoundingBox)

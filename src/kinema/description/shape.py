@@ -110,6 +110,8 @@ class Mesh:
     approximation: Approximation | None = None
     """The collision approximation asked for; None where the format has its own default."""
     max_hull_vertices: int | None = None
+    field_resolution: int | None = None
+    """Cells of its distance field along the longest side, where it touches as one; None for the default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

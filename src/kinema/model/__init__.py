@@ -9,6 +9,7 @@ from .bodies import (
     Motion as Motion,
 )
 from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
+from .fields import FIELD_HEAD as FIELD_HEAD, SampledField as SampledField, pack_field as pack_field
 from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .geoms import (
     SHAPE_KINDS as SHAPE_KINDS,

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from kinema.foundation import Array
 
 from .bodies import Ints
+from .fields import SampledField
 
-SHAPE_KINDS = ("plane", "height field", "sphere", "capsule", "ellipsoid", "cylinder", "cone", "box", "mesh")
+SHAPE_KINDS = (
+    "plane",
+    "height field",
+    "sphere",
+    "capsule",
+    "ellipsoid",
+    "cylinder",
+    "cone",
+    "box",
+    "mesh",
+    "distance field",
+)
 """Kinds of shapes, in the order in which they stand in a pair."""
 
 
@@ -36,16 +48,18 @@ class GeomsInfo:
     radius: Array
     """Of that sphere [m], infinite for planes."""
     first_number: Ints
-    """Where those of a mesh (`hulls.py`), or the heights of a height field, begin in `numbers`."""
+    """Where those of a mesh (`hulls.py`), a height field or a distance field (`fields.py`) begin in `numbers`."""
     counts: Ints
-    """Corners and faces of a mesh; rows and columns of a height field, (n, 2)."""
+    """Corners and faces of a mesh; rows and columns of a height field; points of a distance field, (n, 2)."""
     numbers: Array
-    """What meshes and height fields are made of: one array for all."""
+    """What meshes, height fields and distance fields are made of: one array for all."""
     entity_idx: Ints
     friction: Array
     """In two directions, about the normal [m], and rolling in two directions [m], (n, 5)."""
     solref: Array
     solimp: Array
+    fields: list[SampledField | None] = field(default_factory=list)
+    """The distance field of each shape that is one; empty where none is."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

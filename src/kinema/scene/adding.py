@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kinema.compile import Part, compile_model
+from kinema.compile import NONCONVEX, Part, compile_model
 from kinema.description import PhysicsMaterial, Robot, World, scaled, world_of_terrain
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.shapes import MESH_SUFFIXES, Terrain as Ground
 
-from .arguments import flag, placed, three_scales
+from .arguments import flag, one_of_or_none, placed, three_scales
 from .entity import Entity
 from .morphs import Mesh, Morph
 from .running import HasRunning, Running
@@ -23,6 +23,7 @@ class Adding(HasRunning):
 
     entities: list[Entity]
     diagnostics: Diagnostics
+    nonconvex: str | None
     _parts: list[Part]
     _names: set[str]
     _running: Running | None
@@ -43,6 +44,7 @@ class Adding(HasRunning):
         material: PhysicsMaterial | None = None,
         color: ArrayLike | None = None,
         collision: bool | None = None,
+        nonconvex: str | None = None,
     ) -> Entity:
         """Put a robot, all that is in a file, or a plain body into the scene.
 
@@ -64,6 +66,8 @@ class Adding(HasRunning):
             material: how all its surfaces touch, in full; `friction` goes before.
             color: of all its surfaces: red, green, blue and perhaps alpha, 0 to 1.
             collision: False for something that touches nothing.
+            nonconvex: what its meshes touch as that are clearly not convex, `hull`, `decompose` or `sdf`; None for what
+                the scene says.
         """
         if self._running is not None:
             raise KinemaError("the scene is built: add everything before scene.build()")
@@ -75,6 +79,7 @@ class Adding(HasRunning):
             description=description,
             pose=placed(description, pos, quat, euler),
             fixed=bolted,
+            nonconvex=one_of_or_none(nonconvex, "nonconvex", NONCONVEX) or self.nonconvex,
         )
         entity = Entity(self, part.name, description, compile_model([part]))
         self._parts.append(part)

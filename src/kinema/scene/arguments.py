@@ -54,6 +54,11 @@ def choice(value: Any, what: str, words: Iterable[str]) -> str:
     return str(getattr(value, "value", value))
 
 
+def one_of_or_none(value: Any, what: str, words: Iterable[str]) -> str | None:
+    """One of some words, or nothing."""
+    return None if value is None else choice(value, what, words)
+
+
 def device_name(value: Any) -> str:
     """The name of a device; whether there is one is another question."""
     if not isinstance(value, str) or _DEVICE.fullmatch(value) is None:

@@ -15,7 +15,7 @@ from kinema import description, shapes
 from kinema.description import Approximation, Geometry
 from kinema.foundation import Array, ArrayLike, KinemaError, Pose, rotation_aligning
 
-from .arguments import choice, numbers
+from .arguments import choice, numbers, whole
 
 
 class Morph(ABC):
@@ -145,12 +145,18 @@ class Mesh(Morph):
     faces: Any = None
     """Their triangles, (m, 3)."""
     approximation: str = "convexHull"
-    """What it touches as: `convexHull`, `convexDecomposition`, `boundingCube`, `boundingSphere`."""
+    """What it touches as: `convexHull`, `convexDecomposition`, `boundingCube`, `boundingSphere`, or with all its
+    hollows as a distance field: `sdf`; `none` takes that where the mesh has any, and `meshSimplification` of fewer
+    triangles."""
+    resolution: int | None = None
+    """Cells of a distance field along its longest side, 2 to 500; None for 64."""
 
     def geometry(self, scale: Array) -> Geometry:
         """Its shape."""
         how = choice(self.approximation, "Mesh: approximation", [a.value for a in Approximation])
         given: dict[str, Any] = {"scale": scale, "approximation": Approximation(how)}
+        if self.resolution is not None:
+            given["field_resolution"] = whole(self.resolution, "Mesh: resolution", "cell")
         if self.vertices is None:
             path = Path(self.file)
             if not self.file or not path.is_file():

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from kinema.compile import Part
+from kinema.compile import NONCONVEX, Part
 from kinema.foundation import ArrayLike, Diagnostics, KinemaError
 from kinema.sim import EMISSIONS, Integrator, Settings
 
 from .adding import Adding
-from .arguments import choice, device_name, duration, flag, numbers, offsets, whole
+from .arguments import choice, device_name, duration, flag, numbers, offsets, one_of_or_none, whole
 from .batches import environments
 from .building import Plan, build
 from .entity import Entity
 from .equalities import Equalities
+from .giving import Giving
 from .health import ON_ERROR, ROOM, Health
 from .keyframes import state_of
 from .outputs import OUTPUTS
@@ -35,7 +36,7 @@ from .watching import Watching
 PRECISIONS = ("single", "double")
 
 
-class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Health):
+class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Health):
     """Everything that is simulated together.
 
     Args:
@@ -43,6 +44,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, He
         device: `cpu`, `cuda:0`, ..., or `auto` for a GPU where there is one.
         precision: `single` (32 bits) or `double`.
         contacts, limits: whether things touch, and joints stop at their limits.
+        nonconvex: what meshes touch as that are clearly not convex: `hull`, `decompose` (convex parts) or `sdf` (a
+            distance field, with all hollows); None for as files say, else their hull (docs/contacts.md).
         constraints: whether joints have dry friction, mimics follow, equality constraints hold and loops stay closed.
         solver: of constraints, `newton` or `cg`; None, down to `noslip_iterations`, for what the files say.
         iterations, ls_iterations, tolerance: how many steps it takes at most, how many trials along each, and how small
@@ -74,6 +77,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, He
         *,
         contacts: bool = True,
         limits: bool = True,
+        nonconvex: str | None = None,
         constraints: bool = True,
         solver: str | None = None,
         iterations: int | None = None,
@@ -100,6 +104,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, He
         self.precision = choice(precision, "precision", PRECISIONS)
         self.contacts = flag(contacts, "contacts")
         self.limits = flag(limits, "limits")
+        self.nonconvex = one_of_or_none(nonconvex, "nonconvex", NONCONVEX)
         self.constraints = flag(constraints, "constraints")
         solving = {"solver": solver, "iterations": iterations, "ls_iterations": ls_iterations, "tolerance": tolerance}
         solving |= {"cone": cone, "impratio": impratio, "noslip_iterations": noslip_iterations}
@@ -218,28 +223,6 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, He
         else:
             self._sim.now_run_by(running.engine)
         return running
-
-    def torch(self) -> Self:
-        """Let all getters give PyTorch tensors from now on: the scene's own memory, on a CPU as on a GPU.
-
-        What they show changes with the scene: `clone` what is to stay, and `touch` the scene after writing through
-        them. On a GPU, Warp works in PyTorch's queue then.
-        """
-        return self._give("torch")
-
-    def numpy(self) -> Self:
-        """Let all getters give NumPy arrays again, which stay as they are."""
-        return self._give("numpy")
-
-    def touch(self) -> None:
-        """Say that something was written through an array that was handed out, so that getters look again."""
-        self.running.engine.touch()
-
-    def _give(self, out: str) -> Self:
-        if self._running is not None:
-            self._running.outputs.choose(out)
-        self.out = out
-        return self
 
     def summary(self) -> str:
         """What is in the scene and what it takes, in a few lines."""

@@ -7,6 +7,8 @@ from typing import Any
 from kinema.foundation import KinemaError
 from kinema.sim import Engine
 
+from .field_arrays import field_arrays
+
 _INFO = {"links_info": "links", "dofs_info": "dofs", "joints_info": "joints", "frames_info": "frames"}
 
 
@@ -30,6 +32,11 @@ class RigidSolver:
     def qvel(self) -> Any:
         """The velocities of everything, (n_dofs, n_envs)."""
         return self._engine.field("vel")
+
+    @property
+    def sdf_info(self) -> Any:
+        """The distance fields of all shapes: `T_mesh_to_sdf`, `sdf_res`, ..., `geoms_sdf_val` (docs/contacts.md)."""
+        return field_arrays(self._engine.model.geoms)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

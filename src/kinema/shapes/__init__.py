@@ -62,6 +62,7 @@ from kinema.shapes.terrain import (
     stairs_terrain,
     terrain_from_image,
 )
+from kinema.shapes.touching_points import touching_points
 
 __all__ = [
     "APPROXIMATIONS",
@@ -153,6 +154,7 @@ __all__ = [
     "terrain_from_image",
     "thickened",
     "to_png",
+    "touching_points",
     "transform",
     "under_linear_map",
     "unit_normals",

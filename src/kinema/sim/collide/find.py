@@ -18,12 +18,13 @@ from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
+from .branches import where
 from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
 from .pairs import PAIRS
-from .solid import Grid, Hull, Solid, Work
-from .touches import Layout, PlannedSet, Touches, where
+from .solid import Grid, Hull, Samples, Solid, Work
+from .touches import Layout, PlannedSet, Touches
 
 COARSE_FROM = 1e-7
 """A solver of this tolerance, or a larger one, is one of single precision."""
@@ -240,7 +241,7 @@ def _is_near(code: RowCode) -> tuple[Value, Value]:
 def _center(code: RowCode, word: str, name: str) -> Vector:
     """Of the sphere around a shape."""
     position = code.array(word, 3)
-    if name not in ("mesh", "height field"):
+    if name not in ("mesh", "height field", "distance field"):
         return position
     return add(position, rotate(_solid(code, word, name).rotation, code.numbers(f"{word} center")))
 
@@ -256,6 +257,8 @@ def _solid(code: RowCode, word: str, name: str) -> Solid:
     first, one, two, extent = code.numbers(f"{word} numbers")
     if name == "mesh":
         return replace(solid, hull=Hull(read, first, one, two, extent))
+    if name == "distance field":
+        return replace(solid, samples=Samples(read, first, one, extent))
     return replace(solid, grid=Grid(read, first, one, two)) if name == "height field" else solid
 
 

@@ -22,7 +22,7 @@ MOST_POINTS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
+class CellRange:
     """Cells in one direction."""
 
     first: Value
@@ -40,7 +40,9 @@ def touch_field(work: Work, field: Solid, shape: Solid, *, kind: str) -> None:
     low, high = _bounds(recorder, core, product(transpose(field.rotation), shape.rotation), place, work.reach)
     steps = [2.0 * half / (n - 1.0) for half, n in zip(field.size, (grid.n_columns, grid.n_rows), strict=False)]
     counts = (grid.n_columns, grid.n_rows)
-    columns, rows = (_cells(low[i] + field.size[i], high[i] + field.size[i], steps[i], counts[i]) for i in range(2))
+    columns, rows = (
+        cells_between(low[i] + field.size[i], high[i] + field.size[i], steps[i], counts[i]) for i in range(2)
+    )
 
     def in_row(row_turn: Value) -> None:
         row = rows.first + row_turn
@@ -86,14 +88,14 @@ def _bounds(
     return [place[i] + numbers[2 * i + 1] for i in range(3)], [place[i] + numbers[2 * i] for i in range(3)]
 
 
-def _cells(low: Value, high: Value, step: Value, n_points: Value) -> _Range:
+def cells_between(low: Value, high: Value, step: Value, n_points: Value) -> CellRange:
     """Those between two places."""
     last = n_points - 1.0
-    first = trace.clamp(_floor(low / step), 0.0, last)
-    return _Range(first, trace.clamp(_floor(high / step) + 1.0, 0.0, last) - first)
+    first = trace.clamp(floor(low / step), 0.0, last)
+    return CellRange(first, trace.clamp(floor(high / step) + 1.0, 0.0, last) - first)
 
 
-def _floor(x: Value) -> Value:
+def floor(x: Value) -> Value:
     """The next whole number below; of a whole number itself, or the one below it."""
     if not isinstance(x, trace.Scalar):
         return float(x // 1.0)

@@ -6,9 +6,11 @@ from .box_box import box_box
 from .boxes import sphere_box
 from .capsule_box import capsule_box
 from .capsules import capsule_capsule, sphere_capsule
+from .cones import sphere_cone
 from .convex_pairs import CONVEX_PAIRS
 from .cylinders import sphere_cylinder
 from .ellipsoids import sphere_ellipsoid
+from .field_pairs import FIELD_PAIRS
 from .plane import plane_box, plane_capsule, plane_cone, plane_cylinder, plane_ellipsoid, plane_sphere
 from .solid import PairKind
 from .spheres import sphere_sphere
@@ -24,6 +26,7 @@ FORMULAS: dict[tuple[str, str], PairKind] = {
     ("sphere", "capsule"): PairKind(sphere_capsule, 1),
     ("sphere", "ellipsoid"): PairKind(sphere_ellipsoid, 1),
     ("sphere", "cylinder"): PairKind(sphere_cylinder, 1),
+    ("sphere", "cone"): PairKind(sphere_cone, 1),
     ("sphere", "box"): PairKind(sphere_box, 1),
     ("capsule", "capsule"): PairKind(capsule_capsule, 2),
     ("capsule", "box"): PairKind(capsule_box, 2),
@@ -31,5 +34,5 @@ FORMULAS: dict[tuple[str, str], PairKind] = {
 }
 """By their kinds, in the order of `SHAPE_KINDS`."""
 
-PAIRS = {**CONVEX_PAIRS, **FORMULAS}
-"""Likewise, with the general search where there is no formula."""
+PAIRS = {**CONVEX_PAIRS, **FIELD_PAIRS, **FORMULAS}
+"""Likewise, with the general search where there is no formula, and bodies with hollows."""

@@ -14,7 +14,7 @@ from .support import corner
 from .vectors import either, sign
 
 POINTS = 4
-SLACK = 1e-4
+SLACK, SLACK_OF_DEPTH = 1e-4, 1e-6
 """A later corner has to be better by so much, against the size of the mesh: rounding must not choose."""
 
 
@@ -30,7 +30,7 @@ def plane_mesh(work: Work, plane: Solid, mesh: Solid) -> None:
     height = dot(up, sub(mesh.position, plane.position))
     chosen, best = recorder.local(3 * POINTS), recorder.local(4)
     recorder.write(chosen, [0.0] * (3 * POINTS))
-    slack = [SLACK * hull.radius, SLACK * trace.square(hull.radius)]
+    slack = [SLACK_OF_DEPTH * hull.radius, SLACK * trace.square(hull.radius)]
 
     def choose(turn: Value) -> None:
         points = [[recorder.read(chosen, 3 * i + j) for j in range(3)] for i in range(POINTS - 1)]

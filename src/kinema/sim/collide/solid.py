@@ -31,6 +31,8 @@ class Solid:
     """The corners of a convex mesh."""
     grid: Grid | None = None
     """The heights of a height field."""
+    samples: Samples | None = None
+    """The distances of a distance field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,19 @@ class Grid:
     """Where they begin."""
     n_rows: Value
     n_columns: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Signed distances on a grid, and points of the surface, in a shared array of numbers (`kinema.model.fields`)."""
+
+    read: Callable[[Value], Value]
+    """The number at an index of the array."""
+    first: Value
+    """Where its numbers begin."""
+    n_points: Value
+    extent: Value = 0.0
+    """How far any of the shape is from its origin at most [m]."""
 
 
 class Emit(Protocol):

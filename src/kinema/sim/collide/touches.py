@@ -17,6 +17,7 @@ from ..settings import Settings
 from ..sweeps.quantities import PartRow
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
+from .branches import where
 from .pairs import PAIRS
 
 N_LIVELY = 4
@@ -234,16 +235,6 @@ def each_contact(code: RowCode, dimension: int, body: Callable[[Contact], None])
     code.recorder.count(
         "contacts", code.read("count"), lambda turn: body(Contact(code.recorder, Layout(dimension), turn))
     )
-
-
-def where(recorder: Recorder, name: str, a: Value, b: Value, then: Callable[[], object]) -> None:
-    """Do something where a < b."""
-
-    def run() -> list[Value]:
-        then()
-        return []
-
-    recorder.where(name, a, b, run, [])
 
 
 def anything_touches(model: Model, settings: Settings) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from kinema import trace
 from kinema.trace import Place, Row, RowCode, Value
 
-from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact, where
+from ..collide.branches import where
+from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
 from ..rigid.kinematics import Pose
 from ..rigid.rnea import Wrench
 from ..sweeps.cords import Cords

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kinema import trace
 from kinema.trace import SCRATCH, RowCode, Value
 
-from ..collide.touches import Contact, Layout, SetKind, where
+from ..collide.branches import where
+from ..collide.touches import Contact, Layout, SetKind
 from ..fields.situation import Situation
 from ..rigid.kinematics import origin_of
 from ..sweeps.maths import add, cross, dot, scale, sub

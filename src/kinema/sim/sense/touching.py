@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from kinema import trace
 from kinema.trace import Place, Row, RowCode, Value
 
-from ..collide.touches import Contact, Layout, SetKind, each_contact, where
+from ..collide.branches import where
+from ..collide.touches import Contact, Layout, SetKind, each_contact
 from ..constrain.cones import push
 from ..constrain.levers import levers_of
 from ..fields.situation import Situation

@@ -1,0 +1,17 @@
+"""Conditions without a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kinema.trace import Recorder, Value
+
+
+def where(recorder: Recorder, name: str, a: Value, b: Value, then: Callable[[], object]) -> None:
+    """Do something where a < b."""
+
+    def run() -> list[Value]:
+        then()
+        return []
+
+    recorder.where(name, a, b, run, [])
