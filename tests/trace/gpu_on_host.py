@@ -31,6 +31,8 @@ _HERE = {
     "@llvm.nvvm.bar.warp.sync": "@test_wait",
     "@llvm.nvvm.shfl.sync.bfly.i32": "@test_pass",
     "@llvm.nvvm.shfl.sync.idx.i32": "@test_tell",
+    "@llvm.nvvm.vote.ballot.sync": "@test_ballot",
+    "@llvm.nvvm.read.ptx.sreg.lanemask.lt": "@test_below",
     **{f"@llvm.nvvm.read.ptx.sreg.{register}.x": f"@test_{register}" for register in _REGISTERS},
 }
 _WIDE_HERE = """
@@ -55,6 +57,8 @@ def _callbacks() -> list[Any]:
     made["meet"] = meeting(lambda: _thread.barrier.wait(PATIENCE) and None)
     made["wait"] = ctypes.CFUNCTYPE(None, ctypes.c_int32)(lambda _: _thread.barrier.wait(PATIENCE) and None)
     made["pass"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_pass)
+    made["ballot"] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_bool)(lambda _, chosen: int(chosen))
+    made["below"] = number(lambda: 0)
     made["tell"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_tell)
     for name, callback in made.items():
         address = ctypes.cast(callback, ctypes.c_void_p).value
@@ -69,8 +73,8 @@ def _pass(_mask: int, value: int, offset: int, _edge: int) -> int:
 
 
 def _tell(_mask: int, value: int, place: int, _edge: int) -> int:
-    """What the thread at a place has."""
-    return _of_thread(value, place)
+    """What the thread at a place has; one that is alone has its own."""
+    return value if _thread.passed is None else _of_thread(value, place)
 
 
 def _of_thread(value: int, place: int) -> int:
@@ -98,6 +102,18 @@ def run_team_on_host(
             barrier, passed = threading.Barrier(size), [0] * size
             for done in [pool.submit(one, env, lane, passed, barrier) for lane in range(size)]:
                 done.result()
+
+
+def run_spread_on_host(
+    text: str, arrays: Mapping[str, np.ndarray], numbers: tuple[int, int, int, int], n_blocks: int
+) -> None:
+    """Every block, of one thread that is alone in its warp."""
+    function = _compiled(text)
+    pointers = [arrays[name].ctypes.data for name in (*POINTERS, "memory")]
+    _thread.ntid, _thread.tid, _thread.passed = 1, 0, None
+    for block in range(n_blocks):
+        _thread.ctaid = block
+        function(*pointers, *numbers, 0, 0)
 
 
 def _compiled(text: str) -> Any:

@@ -52,6 +52,13 @@ def interpret_in(
         _Run(program, arenas, places).run(program.blocks)
 
 
+def interpret_part(program: Program, arenas: Mapping[str, np.ndarray], places: Mapping[str, Place]) -> None:
+    """Run one launch of a program that was cut; its scratch memory is among the arenas."""
+    run = _Run(program, {name: x for name, x in arenas.items() if name != SCRATCH}, places)
+    run.arrays[SCRATCH] = arenas[SCRATCH]
+    run.run(program.blocks)
+
+
 class _Run:
     def __init__(self, program: Program, arrays: Mapping[str, np.ndarray], places: Mapping[str, Place]) -> None:
         some = next(iter(arrays.values())) if arrays else np.zeros((1, 1))

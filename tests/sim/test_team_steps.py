@@ -1,0 +1,72 @@
+"""Steps with contacts as a GPU takes them, launch by launch, on NumPy: what a thread alone makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as km
+from kinema.sim.lower.plan import make_step
+from kinema.trace import SCRATCH, Part, Place, Program, cut, interpret_in
+from kinema.trace.interpret import interpret_part
+
+N_ENVS, N_STEPS = 2, 2
+CONES = """<mujoco><option timestep="0.002" cone="elliptic" impratio="10"/><worldbody>
+<geom type="plane" size="5 5 .1"/><body pos="0 0 .095"><freejoint/><geom type="box" size=".1 .1 .1"/>
+<body pos=".3 0 0"><joint axis="0 1 0" range="-2 2" frictionloss=".3"/><geom type="sphere" size=".12" condim="6"/>
+<geom type="capsule" size=".05 .1" pos="0 .1 -.05" condim="1"/></body>
+<body pos="-.25 0 .05"><joint axis="0 1 0" damping=".1"/><geom size=".06" pos=".2 0 .1"/></body>
+</body></worldbody><contact><exclude body1="world" body2="world"/></contact></mujoco>"""
+PYRAMIDS = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="5 5 .1"/>
+<body name="a" pos="0 0 .04"><freejoint/><geom size=".05"/>
+<body pos=".1 0 0"><joint name="p" axis="0 1 0" range="-60 60"/><geom type="capsule" size=".03" fromto="0 0 0 .1 0 0"/>
+<body pos=".1 0 0"><joint name="q" axis="0 1 0" range="-5 5"/><geom size=".04" condim="1"/></body></body></body>
+<body name="b" pos=".05 0 .13"><freejoint/><geom size=".05"/></body></worldbody>
+<equality><joint joint1="p" joint2="q" polycoef="0 .5 0 0 0"/></equality></mujoco>"""
+
+
+def run_in_parts(parts: list[Part], arenas: Mapping[str, np.ndarray], places: Mapping[str, Place]) -> None:
+    """All launches of a step; what no launch has written is no number."""
+    common = np.full((max(part.program.n_scratch for part in parts if not part.is_team), N_ENVS), np.nan)
+    for part in parts:
+        if not part.is_team:
+            interpret_part(part.program, {**arenas, SCRATCH: common}, places)
+            continue
+        own = np.full((part.program.n_scratch, N_ENVS), np.nan)
+        for row, to in part.into:
+            own[to] = common[row]
+        far = np.full((max(part.n_far, 1), N_ENVS), np.nan)
+        interpret_part(part.program, {**arenas, SCRATCH: own, "far": far, "common": common}, places)
+        for row, to in part.back:
+            common[to] = own[row]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
+@pytest.mark.parametrize("text", [CONES, PYRAMIDS], ids=["cones", "pyramids"])
+def test_a_step_in_launches_is_a_step(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "scene.xml"
+    path.write_text(text)
+    scene = km.Scene(precision="double", quiet=True)
+    scene.add(path)
+    scene.build(n_envs=N_ENVS)
+    engine = scene.running.engine
+    alone: Program = make_step(engine.model, engine.settings, engine.places, rolled=False)
+    parts = cut(make_step(engine.model, replace(engine.settings, team=True), engine.places, rolled=False), 32)
+    assert any(part.is_team for part in parts)
+    assert any(part.spread is not None for part in parts)
+    start = {name: np.array(getattr(engine, name).data, copy=True) for name in ("state", "told", "uniform")}
+    start = {name: x.reshape(-1, 1) if x.ndim == 1 else x[:, :N_ENVS] for name, x in start.items()}
+    row, n = engine.places["vel"].row, engine.model.n_dofs
+    start["state"][row : row + n] += np.random.default_rng(0).normal(size=(n, N_ENVS))
+    one, other = ({name: x.copy() for name, x in start.items()} for _ in range(2))
+    for _ in range(N_STEPS):
+        interpret_in(alone, one, engine.places)
+        run_in_parts(parts, other, engine.places)
+    assert one["state"][engine.places["n_contacts"].row].min() > 0.0, "nothing touches"
+    counted = engine.places["n_iterations"].row
+    rows = [i for i in range(len(one["state"])) if i != counted]
+    np.testing.assert_allclose(other["state"][rows], one["state"][rows], rtol=1e-9, atol=1e-9)
