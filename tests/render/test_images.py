@@ -276,10 +276,11 @@ def test_colours_textures_shadows_and_environments(tmp_path) -> None:
         Surface(color=(1, 1, 1, 1), specular=0.5, roughness=0.5),
         Surface(color=(1, 1, 1, 1), metallic=1.0, roughness=0.6),
         Surface(color=(1, 1, 1, 1), metallic=1.0, roughness=0.1),
+        Surface(color=(1, 1, 1, 1), specular=0.0, clearcoat=1.0, clearcoat_roughness=0.3),
         Surface(color=(1, 1, 1, 1), glass=1.5),
         Surface(color=(1, 1, 1, 0.3), specular=0.0),
     ],
-    ids=["paint", "coat", "rough metal", "mirror", "glass", "veil"],
+    ids=["paint", "coat", "rough metal", "mirror", "varnish", "glass", "veil"],
 )
 def test_nothing_is_seen_in_a_white_furnace(surface: Surface) -> None:
     """What keeps all light cannot be told from light that is the same all around, to half a percent."""
