@@ -7,8 +7,20 @@ import pytest
 
 from kinema.backend import find_device
 from kinema.foundation import Pose, rpy_to_matrix
-from kinema.render import IMAGES, Camera, Geometry, Instance, Kind, Placed, Renderer, Stage, Surface, look_at, triangles
-from kinema.render import bodies as bodies_module
+from kinema.render import (
+    IMAGES,
+    Camera,
+    Geometry,
+    Instance,
+    Kind,
+    Placed,
+    Renderer,
+    Stage,
+    Surface,
+    bodies as bodies_module,
+    look_at,
+    triangles,
+)
 from kinema.render.kernels.cast import cast_kernel
 from kinema.scene import link_rows
 from kinema.shapes import box, sphere

@@ -11,7 +11,6 @@ import warp as wp
 
 from .records import Spot
 
-
 VARNISH = wp.constant(0.04)
 """What varnish reflects straight on."""
 

@@ -14,7 +14,7 @@ from .views import Pixel, Ray, last_pixel, pixel_of, pixel_ray
 EVEN = wp.constant(0.02)
 """Where two samples of a pixel differ by less, there is no edge in it."""
 REGISTERS = 64
-"""Of a thread on a GPU: with all that it would like (218) too few threads wait for memory at a time. Measured best."""
+"""Of a thread on a GPU. With the 218 that it would take, too few threads wait for memory at a time."""
 
 
 @wp.struct
