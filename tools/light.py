@@ -1,9 +1,10 @@
 """The path tracer beside Mitsuba 3: the same scenes, how far the pictures are apart.
 
-    python tools/light.py --mitsuba /path/to/python [--samples 4096] [--edge 64] [--robot FILE]
+    python tools/light.py --mitsuba /path/to/python [--samples 4096] [--edge 64] [--block 2] [--robot FILE]
 
 Mitsuba runs in a Python of its own (`pip install mitsuba`). Pictures are compared in blocks of 2 x 2 pixels, because
-both have noise: the mean difference, and the 99th percentile, each against the mean brightness around.
+both have noise: the mean difference, and the 99th percentile, each against the brightness there. How much of it is
+noise is seen beside it: two pictures of Mitsuba's own, with other random numbers, compared in the same way.
 """
 
 from __future__ import annotations
@@ -228,8 +229,8 @@ for i, t in enumerate(s["things"]):
     scene[f"s{i}"] = shape
 scene = mi.load_dict(scene)
 n = max(1, job["samples"] // 256)
-total = sum(np.array(mi.render(scene, seed=k)) for k in range(n)) / n
-np.save(sys.argv[2], total)
+total = [sum(np.array(mi.render(scene, seed=k + first)) for k in range(n)) / n for first in (0, n)]
+np.save(sys.argv[2], np.array(total))
 """
 
 
@@ -241,32 +242,42 @@ def theirs(python: str, scene: dict, edge: int, samples: int, folder: Path) -> n
     return np.load(out)
 
 
+def blocks(light: np.ndarray, edge: int) -> np.ndarray:
+    """Mean brightness of squares of pixels."""
+    n = light.shape[0] // edge
+    return light.mean(axis=2)[: n * edge, : n * edge].reshape(n, edge, n, edge).mean(axis=(1, 3))
+
+
+def apart(a: np.ndarray, b: np.ndarray) -> float:
+    """The 99th percentile of how far two pictures are apart, in percent of the brightness there."""
+    return 100 * float(np.percentile(np.abs(a - b) / np.maximum(b, 0.1 * b.mean()), 99))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mitsuba", required=True)
     parser.add_argument("--samples", type=int, default=4096)
     parser.add_argument("--edge", type=int, default=64)
+    parser.add_argument("--block", type=int, default=2)
     parser.add_argument("--robot", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, help="where pictures go")
     options = parser.parse_args()
-    print("| scene | mean difference | 99th percentile |\n|---|---|---|")
+    print("| scene | mean difference | 99th percentile | Mitsuba beside itself |\n|---|---|---|---|")
     for name, (stage, camera) in scenes(options.robot).items():
         if options.only not in name:
             continue
         with tempfile.TemporaryDirectory() as folder:
             scene = exported(stage, camera, Path(folder))
             a = ours(stage, camera, options.edge, options.samples)
-            b = theirs(options.mitsuba, scene, options.edge, options.samples, Path(folder))
+            b, again = theirs(options.mitsuba, scene, options.edge, options.samples, Path(folder))
         if options.keep:
             from kinema.render import developed
 
             write_png(options.keep / f"{name}.png", np.concatenate([developed(x, 0.8) for x in (a, b)], axis=1))
-        blocks = [x.mean(axis=2).reshape(options.edge // 2, 2, options.edge // 2, 2).mean(axis=(1, 3)) for x in (a, b)]
-        scale = np.maximum(blocks[1], 0.1 * blocks[1].mean())
-        off = np.abs(blocks[0] - blocks[1]) / scale
-        mean = abs(blocks[0].mean() / blocks[1].mean() - 1)
-        print(f"| {name} | {100 * mean:.2f} % | {100 * np.percentile(off, 99):.2f} % |", flush=True)
+        one, other, noise = (blocks(x, options.block) for x in (a, b, again))
+        mean = abs(one.mean() / other.mean() - 1)
+        print(f"| {name} | {100 * mean:.2f} % | {apart(one, other):.2f} % | {apart(noise, other):.2f} % |", flush=True)
 
 
 if __name__ == "__main__":

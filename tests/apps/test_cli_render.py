@@ -50,6 +50,36 @@ def test_a_film_moves(tmp_path: Path) -> None:
     assert (frames[0] != frames[3]).any()
 
 
+def test_a_camera_and_a_keyframe_of_the_file_path_traced(tmp_path: Path) -> None:
+    """The robot in its keyframe is seen by its own camera; in another posture the picture is another."""
+    pictures = []
+    for number, more in enumerate((["--keyframe", "home"], [])):
+        target = tmp_path / f"{number}.png"
+        words = ["--camera", "track", "--pathtrace", "--samples", 2, "--size", "32x24", *more]
+        code, _, problem = run("render", QUADRUPED, "--out", target, *words, "--device", "cpu")
+        assert code == 0, problem
+        pictures.append(picture(target).astype(int))
+    assert pictures[0].shape == (24, 32, 3)
+    assert (np.abs(pictures[0] - pictures[1]).max(axis=-1) > 40).mean() > 0.02
+
+
+def test_a_turntable_goes_around_once(tmp_path: Path) -> None:
+    """The camera sees the robot from all sides, and is back where it was."""
+    target = tmp_path / "arm.apng"
+    words = ["--turntable", "--video", target, "--seconds", 1, "--fps", 4, "--size", "32x24", "--samples", 1]
+    code, _, problem = run("render", ARM, *words, "--device", "cpu")
+    assert code == 0, problem
+    with Image.open(target) as film:
+        frames = []
+        for number in range(film.n_frames):  # type: ignore[attr-defined]
+            film.seek(number)
+            frames.append(np.array(film.convert("RGB")).astype(int))
+    assert len(frames) == 4
+    for frame in frames:
+        assert ((frame[..., 2] - frame[..., 0]) > 60).sum() > 1
+    assert (frames[0] != frames[2]).any()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

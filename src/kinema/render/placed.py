@@ -11,12 +11,17 @@ import numpy as np
 from kinema.backend import Device, warp
 from kinema.foundation import KinemaError, Pose
 
-from .geometry import Kind
-from .stage import LAMPS, Instance, Stage, check_stage
+from .bodies import body_table
+from .stage import LAMPS, Stage, check_stage
+from .surfaces import MAPS
 from .tables import glow_table, instance_surfaces, mesh_table, surface_table
 
 PER_ENV = ("color", "finish", "emission", "lamp_color")
 """What may differ between environments."""
+FEW = 48
+"""Bodies that rays are held against one by one."""
+LAYERS = 4
+"""Surfaces that are seen one through the other."""
 
 
 class Placed:
@@ -35,10 +40,16 @@ class Placed:
         self._wp = warp()
         self._surfaces = surface_table(stage)
         self._meshes = mesh_table(stage, self._surfaces)
+        self._table = body_table(stage, self._meshes.starts)
         self.world = self._make_world()
         self.looks = self._make_looks()
         self.lamps = self._make_lamps()
-        self.instance_mounts = self.mounts([(i.link, i.pose) for i in stage.instances])
+        self._body_mounts = self.mounts([(b.link, b.pose) for b in self._table.bodies])
+        self._instance_mounts = self.mounts([(i.link, i.pose) for i in stage.instances])
+        n = max(len(stage.instances), 1)
+        self._state = SimpleNamespace(
+            pos=self.zeros((n, n_envs), self._wp.vec3), quat=self.zeros((n, n_envs), self._wp.vec4)
+        )
         self.lamp_mounts = self.mounts([(lamp.link, lamp.pose) for lamp in stage.lamps])
         self._lamp_turn = self.zeros((max(len(stage.lamps), 1), n_envs), self._wp.vec4)
         self._bvh: Any = None
@@ -71,41 +82,58 @@ class Placed:
         return result
 
     def _make_world(self) -> Any:
+        from .kernels.place import Boxes
         from .kernels.records import World
 
-        wp, stage = self._wp, self.stage
-        bounded = [k for k, i in enumerate(stage.instances) if not i.geometry.is_endless]
-        endless = [k for k, i in enumerate(stage.instances) if i.geometry.is_endless]
-        w, n = World(), max(len(stage.instances), 1)
-        w.n_boxed = len(bounded)
-        w.boxed, w.endless = (self.array(np.array(k, np.int32), wp.int32) for k in (bounded, endless))
-        w.kind = self.array([int(i.geometry.kind) for i in stage.instances] or [0], wp.int32)
-        w.size = self.array(np.array([i.geometry.size for i in stage.instances] or [(0, 0, 0)], np.float32), wp.vec3)
+        wp, table, w = self._wp, self._table, World()
+        bodies = table.bodies
+        n, w.n_bodies, w.n_bounded = max(len(bodies), 1), len(bodies), table.n_bounded
+        w.kind = self.array([int(b.geometry.kind) for b in bodies] or [0], wp.int32)
+        w.size = self.array(np.array([b.geometry.size for b in bodies] or [(0, 0, 0)], np.float32), wp.vec3)
         self._trees = self._mesh_trees()
-        w.mesh = self.array(np.array([self._tree_of(i) for i in stage.instances] or [0], np.uint64), wp.uint64)
-        starts = [self._meshes.starts.get(id(i.geometry.triangles), (0, 0))[1] for i in stage.instances]
-        w.face_start = self.array(starts or [0], wp.int32)
+        trees = [0 if b.soup is None else self._trees[id(b.soup)].id for b in bodies]
+        w.mesh = self.array(np.array(trees or [0], np.uint64), wp.uint64)
+        w.instance = self.array([b.members[0] for b in bodies] or [0], wp.int32)
+        for name in ("part_start", "part_instance", "part_face"):
+            setattr(w, name, self.array(getattr(table, name), wp.int32))
+        w.instance_turn = self.array(np.array([p.quaternion for p in table.instance_poses], np.float32), wp.vec4)
         w.position, w.last_position = (self.zeros((n, self.n_envs), wp.vec3) for _ in range(2))
         w.rotation, w.last_rotation = (self.zeros((n, self.n_envs), wp.vec4) for _ in range(2))
+        w.ball = self.zeros((self.n_envs, max(w.n_bounded, 1)), wp.vec4)
         w.moving = 0
-        boxes = np.array([i.geometry.bounds() for i in stage.instances] or np.zeros((1, 2, 3)), np.float32)
-        self._middle = self.array(boxes.mean(axis=1), wp.vec3)
-        self._extent = self.array(0.5 * (boxes[:, 1] - boxes[:, 0]), wp.vec3)
-        self._lower, self._upper = (self.zeros(max(w.n_boxed * self.n_envs, 1), wp.vec3) for _ in range(2))
+        boxes = Boxes()
+        boxes.middle, boxes.extent = (
+            self.array(np.array([getattr(b, name) for b in bodies] or [np.zeros(3)], np.float32), wp.vec3)
+            for name in ("middle", "extent")
+        )
+        boxes.radius = self.array([b.radius for b in bodies] or [0.0], wp.float32)
+        n_boxes = w.n_bounded * self.n_envs if self.has_tree else 0
+        boxes.lower, boxes.upper = (self.zeros(n_boxes, wp.vec3) for _ in range(2))
+        self._boxes = boxes
         return w
 
     def _mesh_trees(self) -> dict[int, Any]:
         wp, trees = self._wp, {}
-        for instance in self.stage.instances:
-            mesh = instance.geometry.triangles
-            if mesh is not None and id(mesh) not in trees:
-                points = self.array(mesh.vertices.astype(np.float32), wp.vec3)
-                indices = self.array(mesh.faces.astype(np.int32).ravel(), wp.int32)
-                trees[id(mesh)] = wp.Mesh(points=points, indices=indices, bvh_constructor="sah")
+        for body in self._table.bodies:
+            soup = body.soup
+            if soup is not None and id(soup) not in trees:
+                points = self.array(soup.vertices.astype(np.float32), wp.vec3)
+                indices = self.array(soup.faces.astype(np.int32).ravel(), wp.int32)
+                trees[id(soup)] = wp.Mesh(points=points, indices=indices, bvh_constructor="sah")
         return trees
 
-    def _tree_of(self, instance: Instance) -> int:
-        return self._trees[id(instance.geometry.triangles)].id if instance.geometry.kind is Kind.MESH else 0
+    @property
+    def traits(self) -> dict[str, bool]:
+        """What kernels are compiled for. On a CPU for everything: it has no registers to save, and compiles slowly."""
+        return {
+            "tree": self.has_tree,
+            "images": self.device.is_cpu or bool((self._surfaces.maps >= 0).any()),
+        }
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether there are so many bodies that rays go through a tree of them."""
+        return self._table.n_bounded > FEW
 
     def _make_looks(self) -> Any:
         from .kernels.records import Looks
@@ -120,6 +148,7 @@ class Placed:
         looks.color = self._rows("color", s.color, wp.vec4)
         looks.finish = self._rows("finish", s.finish, wp.vec4)
         looks.emission = self._rows("emission", s.emission, wp.vec3)
+        looks.coat = self.array(s.coat, wp.vec2)
         looks.cutoff = self.array(s.cutoff, wp.float32)
         looks.maps = self.array(s.maps, wp.int32)
         looks.slot_image, looks.slot_place = self.array(s.slot_image, wp.int32), self.array(s.slot_place, wp.float32)
@@ -128,7 +157,10 @@ class Placed:
         looks.light_of_byte = self.array(
             np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4).astype(np.float32), wp.float32
         )
-        looks.linear = 0
+        veiled = (s.maps[:, [MAPS.index("color"), MAPS.index("opacity")]] >= 0).any() or "color" in self._per_env
+        veiled = veiled or (s.color[:, 3] < 1.0).any() or (m.colors[:, 3] < 1.0).any()
+        looks.layers = LAYERS if veiled else 1
+        looks.linear, looks.taps = 0, 4
         return looks
 
     def _make_lamps(self) -> Any:
@@ -150,10 +182,10 @@ class Placed:
         lamps.ambient = float(sky.ambient)
         panorama = np.zeros((0, 0, 3), np.float32) if sky.panorama is None else sky.panorama.astype(np.float32)
         lamps.panorama = self.array(panorama, wp.vec3) if panorama.size else self.zeros((0, 0), wp.vec3)
-        glow = glow_table(stage)
+        glow = glow_table(stage, self._table)
         for name in ("corner", "first", "second", "emission"):
             setattr(lamps, f"glow_{name}", self.array(getattr(glow, name), wp.vec3))
-        lamps.glow_instance, lamps.glows = self.array(glow.instance, wp.int32), self.array(glow.glows, wp.int32)
+        lamps.glow_body, lamps.glows = self.array(glow.body, wp.int32), self.array(glow.glows, wp.int32)
         lamps.glow_share, lamps.glow_total = self.array(glow.share, wp.float32), glow.total
         return lamps
 
@@ -167,15 +199,16 @@ class Placed:
             link_quat: their quaternions (w, x, y, z) likewise, (4 n_links, n_envs).
             shutter: whether it is open from the last place to this one.
         """
-        from .kernels.place import aim_lamps, bound_instances
+        from .kernels.place import aim_lamps, bound_bodies
 
-        wp, w, n = self._wp, self.world, len(self.stage.instances)
+        wp, w = self._wp, self.world
         self.links = (link_pos, link_quat) if link_pos is not None else self._no_links()
         w.position, w.last_position = w.last_position, w.position
         w.rotation, w.last_rotation = w.last_rotation, w.rotation
         w.moving = int(shutter and self._is_placed)
-        if n:
-            self.put(self.instance_mounts, n, w.position, w.rotation)
+        if w.n_bodies:
+            self.put(self._body_mounts, w.n_bodies, w.position, w.rotation)
+            self.put(self._instance_mounts, len(self.stage.instances), self._state.pos, self._state.quat)
         if not self._is_placed:
             wp.copy(w.last_position, w.position)
             wp.copy(w.last_rotation, w.rotation)
@@ -183,10 +216,11 @@ class Placed:
             self.put(self.lamp_mounts, len(self.stage.lamps), self.lamps.position, self._lamp_turn)
             shape = (len(self.stage.lamps), self.n_envs)
             wp.launch(aim_lamps, dim=shape, inputs=[self._lamp_turn, self.lamps.direction], device=self.device.name)
-        if w.n_boxed:
-            inputs = [w, self._middle, self._extent, self._lower, self._upper]
-            wp.launch(bound_instances, dim=(w.n_boxed, self.n_envs), inputs=inputs, device=self.device.name)
-            self._update_tree()
+        if w.n_bounded:
+            shape = (w.n_bounded, self.n_envs)
+            wp.launch(bound_bodies, dim=shape, inputs=[w, self._boxes], device=self.device.name)
+            if self.has_tree:
+                self._update_tree()
         self._is_placed = True
 
     def put(self, mounts: Any, n: int, position: Any, rotation: Any) -> None:
@@ -205,8 +239,8 @@ class Placed:
         if self._bvh is not None:
             self._bvh.refit()
             return
-        groups = np.repeat(np.arange(self.n_envs, dtype=np.int32), self.world.n_boxed)
-        self._bvh = self._wp.Bvh(self._lower, self._upper, groups=self.array(groups, self._wp.int32))
+        groups = np.repeat(np.arange(self.n_envs, dtype=np.int32), self.world.n_bounded)
+        self._bvh = self._wp.Bvh(self._boxes.lower, self._boxes.upper, groups=self.array(groups, self._wp.int32))
         self.world.bvh = self._bvh.id
 
     # ----------------------------------------------------------------------------------------------- contract
@@ -237,7 +271,7 @@ class Placed:
     @property
     def vgeoms_state(self) -> SimpleNamespace:
         """By visible shape and environment: `pos`, `quat`, as Warp arrays (n_vgeoms, n_envs)."""
-        return SimpleNamespace(pos=self.world.position, quat=self.world.rotation)
+        return self._state
 
     @property
     def vverts(self) -> np.ndarray:

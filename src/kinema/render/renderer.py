@@ -65,6 +65,9 @@ class Renderer:
         per_env: whether lenses and places of cameras may differ between environments.
     """
 
+    block = 128
+    """Threads that a GPU starts together."""
+
     def __init__(
         self,
         placed: Placed,
@@ -76,7 +79,7 @@ class Renderer:
         samples: int = 1,
         per_env: bool = False,
     ) -> None:
-        from .kernels.cast import Wanted
+        from .kernels.cast import Wanted, cast_kernel
 
         wrong = [name for name in images if name not in IMAGES]
         if wrong:
@@ -94,16 +97,18 @@ class Renderer:
                 self._images[name] = Image(data)
         labels = [(i.entity, i.link, i.shape) for i in placed.stage.instances] or [(-1, -1, -1)]
         wanted.labels = placed.array(labels, wp.vec3i)
-        wanted.shadows, wanted.samples = int(shadows), max(1, int(samples))
+        wanted.shadows, wanted.samples = int(shadows), max(1, int(samples)) if "rgb" in images else 1
+        wanted.more = int(any(name != "rgb" for name in images))
         self._wanted = wanted
+        plain = not placed.device.is_cpu and wanted.samples == 1 and placed.looks.layers == 1
+        self.traits = {**placed.traits, "plain": plain}
+        self.kernel = cast_kernel(**self.traits)
 
     def render(self) -> dict[str, Image]:
         """The images of what is where it was placed last (`Placed.place`), by name."""
-        from .kernels.cast import cast_rays
-
         placed, viewing = self.placed, self.viewing
         viewing.place()
         placed.looks.linear = 0
         inputs = [viewing.view, placed.world, placed.looks, placed.lamps, self._wanted]
-        launch(cast_rays, viewing.n_pixels, inputs, placed.device)
+        launch(self.kernel, viewing.n_pixels, inputs, placed.device, block=self.block)
         return self._images

@@ -11,13 +11,14 @@ from kinema.shapes import Look, MapRole, Placement, Texture, Wrap
 
 GREY = (0.72, 0.72, 0.72, 1.0)
 """Of what has no colour of its own."""
+COAT_ROUGHNESS = 0.01
 ROUGHNESS, SPECULAR = 0.5, 0.5
 """Of what says nothing of it: 0.5 of specular reflects 4 % straight on, as plastics and paint do."""
 GLASS_INDEX = 1.5
 GLASS_OPACITY, GLASS_ROUGHNESS = 0.5, 0.1
 """What is less opaque and at most that rough is taken for glass by the path tracer."""
 
-MAPS = ("color", "opacity", "metallic", "roughness", "emission", "normal")
+MAPS = ("color", "opacity", "metallic", "roughness", "emission", "normal", "occlusion", "specular", "clearcoat")
 """The images that are used, in the order of the kernels' slots."""
 _CHANNELS = {"r": 0, "g": 1, "b": 2, "a": 3}
 _USUAL_CHANNEL = {"opacity": 3, "metallic": 2, "roughness": 1}
@@ -46,7 +47,10 @@ class Surface:
     metallic: float = 0.0
     roughness: float = ROUGHNESS
     specular: float = SPECULAR
-    """What a clear coat reflects straight on, in units of 8 %; 0 for none."""
+    """What the surface of the base reflects straight on, in units of 8 %; 0 for none."""
+    clearcoat: float = 0.0
+    """How much of it is under a coat of clear varnish, which reflects 4 % straight on."""
+    clearcoat_roughness: float = COAT_ROUGHNESS
     glass: float = 0.0
     """The index of refraction of clear glass; 0 for what is none. Only the path tracer bends light."""
     emission: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -76,6 +80,8 @@ def surface_of(look: Look, *, linear: bool = False) -> Surface:
         metallic=_said(look.metallic, 1.0 if "metallic" in maps else 0.0),
         roughness=roughness,
         specular=_said(look.specular, SPECULAR),
+        clearcoat=_said(look.clearcoat, 1.0 if "clearcoat" in maps else 0.0),
+        clearcoat_roughness=_said(look.clearcoat_roughness, COAT_ROUGHNESS),
         glass=GLASS_INDEX if glass else 0.0,
         emission=look.emission or ((1.0, 1.0, 1.0) if "emission" in maps else (0.0, 0.0, 0.0)),
         cutoff=_said(look.opacity_threshold, -1.0),
@@ -84,9 +90,12 @@ def surface_of(look: Look, *, linear: bool = False) -> Surface:
 
 
 def unused_maps(look: Look) -> list[str]:
-    """The images of a look that are not shown, in words."""
-    left = [str(role) for role in look.maps if str(role) not in MAPS]
-    return left + (["clearcoat"] if look.clearcoat else [])
+    """What a look has that is not shown, in words."""
+    images = {MapRole(role): image for role, image in look.maps.items()}
+    left = [f"{role} image" for role in images if role not in MAPS]
+    placed = [("color", look.placement), *((str(role), image.placement) for role, image in images.items())]
+    left += [f"another set of coordinates of the {role} image" for role, place in placed if place.coordinates]
+    return left + (["reflectance"] if look.reflectance else [])
 
 
 def _said(value: float | None, otherwise: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.foundation import Array
 
+from .bodies import BodyTable
 from .geometry import Kind, Triangles
 from .stage import Instance, Stage
 from .surfaces import MAPS, Surface
@@ -36,6 +37,7 @@ class SurfaceTable:
     """By identity."""
     color: np.ndarray
     finish: np.ndarray
+    coat: np.ndarray
     emission: np.ndarray
     cutoff: np.ndarray
     maps: np.ndarray
@@ -48,7 +50,7 @@ class SurfaceTable:
 class GlowTable:
     """Triangles that give off light."""
 
-    instance: np.ndarray
+    body: np.ndarray
     corner: np.ndarray
     first: np.ndarray
     second: np.ndarray
@@ -82,6 +84,7 @@ def surface_table(stage: Stage) -> SurfaceTable:
         {id(s): i for i, s in enumerate(surfaces)},
         np.array([s.color for s in surfaces], np.float32),
         np.array([[s.metallic, s.roughness, s.specular, s.glass] for s in surfaces], np.float32),
+        np.array([[s.clearcoat, s.clearcoat_roughness] for s in surfaces], np.float32),
         np.array([s.emission for s in surfaces], np.float32),
         np.array([s.cutoff for s in surfaces], np.float32),
         maps,
@@ -134,7 +137,7 @@ def instance_surfaces(stage: Stage, surfaces: SurfaceTable) -> np.ndarray:
     return np.array([number(i) for i in stage.instances] or [0], np.int32)
 
 
-def glow_table(stage: Stage) -> GlowTable:
+def glow_table(stage: Stage, table: BodyTable) -> GlowTable:
     """Of rectangles and meshes whose surface is one that shines evenly; others are found by chance alone."""
     rows: list[tuple[int, Array, Array]] = []
     glows = np.zeros(max(len(stage.instances), 1), np.int32)
@@ -143,7 +146,9 @@ def glow_table(stage: Stage) -> GlowTable:
         corners = None if surface is None else _corners(instance)
         if surface is not None and corners is not None:
             glows[number] = 1
-            rows += [(number, triangle, np.array(surface.emission)) for triangle in corners]
+            body = int(table.body_of_instance[number])
+            corners = table.instance_poses[number].apply(corners.reshape(-1, 3)).reshape(-1, 3, 3)
+            rows += [(body, triangle, np.array(surface.emission)) for triangle in corners]
     if not rows:
         none = np.zeros((1, 3), np.float32)
         return GlowTable(np.zeros(1, np.int32), none, none, none, none, np.ones(1, np.float32), 0.0, glows)

@@ -55,6 +55,9 @@ class PathTracer:
         per_env: whether lenses and places of cameras may differ between environments.
     """
 
+    block = 128
+    """Threads that a GPU starts together."""
+
     def __init__(
         self,
         placed: Placed,
@@ -67,7 +70,7 @@ class PathTracer:
         per_env: bool = False,
     ) -> None:
         from .kernels.bsdf import Energy
-        from .kernels.paths import Course, Film
+        from .kernels.paths import Course, Film, path_kernel
 
         wp = warp()
         self.placed = placed
@@ -85,6 +88,7 @@ class PathTracer:
         course.seed, course.bounces, course.brightest = int(seed), int(bounces), float(brightest)
         course.lens_open = int(any(c.aperture > 0.0 for c in cameras))
         self._course = course
+        self.kernel = path_kernel(**placed.traits)
 
     def trace(
         self,
@@ -102,8 +106,6 @@ class PathTracer:
             denoise: whether noise is averaged away along surfaces.
             progress: told now and then how many samples there are, and how many are wanted.
         """
-        from .kernels.paths import trace_paths
-
         placed, viewing, film, course = self.placed, self.viewing, self._film, self._course
         viewing.place()
         for array in (film.light, film.bright, film.square, film.color, film.normal, film.depth, film.covered):
@@ -114,7 +116,7 @@ class PathTracer:
         while done < samples and (done == 0 or seconds is None or time.perf_counter() - began < seconds):
             course.first, course.count = done, min(batch, samples - done)
             inputs = [viewing.view, placed.world, placed.looks, placed.lamps, self._energy, course, film]
-            launch(trace_paths, viewing.n_pixels, inputs, placed.device)
+            launch(self.kernel, viewing.n_pixels, inputs, placed.device, block=self.block)
             synchronise(placed.device)
             done += course.count
             batch = min(2 * batch, 16)

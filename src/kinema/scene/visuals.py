@@ -179,7 +179,7 @@ class _Dressing:
         left = unused_maps(look)
         if left and look.name not in self._noted:
             self._noted.add(look.name)
-            message = f'of the material "{look.name}" images do not show: {", ".join(left)}'
+            message = f'of the material "{look.name}" does not show: {", ".join(left)}'
             self.diagnostics.note("render.material", message)
 
     def _note(self, message: str, shape: Shape) -> None:

@@ -1,4 +1,4 @@
-"""How surfaces scatter light: a diffuse base under a clear rough coat, rough metal, and blends of the two.
+"""How surfaces scatter light: a diffuse base under a clear rough coat, rough metal, blends of both, varnish on top.
 
 Roughness squared is the width of the microfacets (GGX); Fresnel's law is Schlick's. What the coat of the base reflects
 does not reach the base, and what facets of metal throw at each other comes back out, so that energy is conserved: a
@@ -10,6 +10,9 @@ from __future__ import annotations
 import warp as wp
 
 from .records import Spot
+
+VARNISH = wp.constant(0.04)
+"""What varnish reflects straight on."""
 
 
 @wp.struct
@@ -117,8 +120,38 @@ def shine_share(spot: Spot, e: Energy, cosine: float) -> float:
 
 
 @wp.func
+def varnish_reflects(spot: Spot, e: Energy, cosine: float) -> float:
+    """What the varnish keeps from what is under it, in a direction."""
+    energy = reflected_energy(e, spot.coat_roughness, cosine)
+    return spot.coat * (VARNISH * energy[0] + energy[1])
+
+
+@wp.func
+def varnish_share(spot: Spot, e: Energy, cosine: float) -> float:
+    """How often the facets of the varnish are sampled."""
+    share = float(0.0)
+    if spot.coat > 0.0:
+        share = wp.clamp(varnish_reflects(spot, e, cosine), 0.1, 0.9)
+    return share
+
+
+@wp.func
 def scattered(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
     """What of the light from i goes to o, times the cosine; both in the frame of the normal and above it."""
+    result = scattered_below(spot, e, o, i)
+    if spot.coat > 0.0:
+        alpha = width_of(spot.coat_roughness)
+        h = wp.normalize(o + i)
+        reflects = VARNISH + (1.0 - VARNISH) * wp.pow(1.0 - wp.max(wp.dot(o, h), 0.0), 5.0)
+        mirror = facets(alpha, h) * unshadowed(alpha, o[2]) * unshadowed(alpha, i[2]) / (4.0 * o[2])
+        top = spot.coat * reflects * mirror
+        result = (1.0 - varnish_reflects(spot, e, o[2])) * result + wp.vec3(top, top, top)
+    return result
+
+
+@wp.func
+def scattered_below(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
+    """Likewise, without varnish."""
     alpha = width_of(spot.roughness)
     h = wp.normalize(o + i)
     both = wp.max(wp.dot(o, h), 0.0)
@@ -142,12 +175,17 @@ def scattered(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
 
 
 @wp.func
-def density(spot: Spot, share: float, o: wp.vec3, i: wp.vec3) -> float:
+def density(spot: Spot, share: float, varnish: float, o: wp.vec3, i: wp.vec3) -> float:
     """How likely `sample` takes i, by solid angle."""
     alpha = width_of(spot.roughness)
     h = wp.normalize(o + i)
     mirror = facets(alpha, h) * unshadowed(alpha, o[2]) / (4.0 * o[2])
-    return share * mirror + (1.0 - share) * i[2] / wp.pi
+    result = share * mirror + (1.0 - share) * i[2] / wp.pi
+    if varnish > 0.0:
+        alpha = width_of(spot.coat_roughness)
+        mirror = facets(alpha, h) * unshadowed(alpha, o[2]) / (4.0 * o[2])
+        result = varnish * mirror + (1.0 - varnish) * result
+    return result
 
 
 @wp.func
@@ -170,11 +208,14 @@ def seen_facet(alpha: float, o: wp.vec3, r1: float, r2: float) -> wp.vec3:
 
 
 @wp.func
-def sample(spot: Spot, e: Energy, share: float, o: wp.vec3, r0: float, r1: float, r2: float) -> Scatter:
+def sample(spot: Spot, e: Energy, share: float, varnish: float, o: wp.vec3, r0: float, r1: float, r2: float) -> Scatter:
     """A direction to take light from, in the frame of the normal."""
     i = wp.vec3(0.0, 0.0, 0.0)
-    if r0 < share:
-        h = seen_facet(width_of(spot.roughness), o, r1, r2)
+    if r0 < varnish + (1.0 - varnish) * share:
+        roughness = spot.roughness
+        if r0 < varnish:
+            roughness = spot.coat_roughness
+        h = seen_facet(width_of(roughness), o, r1, r2)
         i = 2.0 * wp.dot(o, h) * h - o
     else:
         radius = wp.sqrt(r1)
@@ -183,7 +224,7 @@ def sample(spot: Spot, e: Energy, share: float, o: wp.vec3, r0: float, r1: float
     result = Scatter()
     result.valid = 0
     if i[2] > 1.0e-6:
-        result.pdf = density(spot, share, o, i)
+        result.pdf = density(spot, share, varnish, o, i)
         if result.pdf > 1.0e-12:
             result.valid = 1
             result.direction = i

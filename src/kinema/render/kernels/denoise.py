@@ -7,9 +7,9 @@ import warp as wp
 from .bsdf import brightness
 
 
-@wp.kernel(enable_backward=False, module="kinema_paths")
-def smooth(
-    start: int,
+@wp.func
+def smooth_pixel(
+    i: int,
     width: int,
     height: int,
     step: int,
@@ -22,8 +22,6 @@ def smooth(
     new_light: wp.array[wp.vec3],
     new_variance: wp.array[float],
 ) -> None:
-    """One pass; images one after the other."""
-    i = start + wp.tid()
     x = i % width
     y = (i // width) % height
     corner = i - x - y * width
@@ -56,3 +54,26 @@ def smooth(
             spread += tap * tap * variance[j]
     new_light[i] = total / weights
     new_variance[i] = spread / (weights * weights)
+
+
+@wp.kernel(enable_backward=False, module="kinema_denoiser")
+def smooth(
+    first: int,
+    last: int,
+    each: int,
+    width: int,
+    height: int,
+    step: int,
+    strength: float,
+    light: wp.array[wp.vec3],
+    variance: wp.array[float],
+    color: wp.array[wp.vec3],
+    normal: wp.array[wp.vec3],
+    depth: wp.array[float],
+    new_light: wp.array[wp.vec3],
+    new_variance: wp.array[float],
+) -> None:
+    """One pass; images one after the other."""
+    start = first + each * wp.tid()
+    for i in range(start, wp.min(start + each, last)):
+        smooth_pixel(i, width, height, step, strength, light, variance, color, normal, depth, new_light, new_variance)

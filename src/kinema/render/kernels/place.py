@@ -52,39 +52,43 @@ def place_mounts(
     rotation[i, env] = q
 
 
+@wp.struct
+class Boxes:
+    """What bodies are within: in their own frames, and in the world."""
+
+    middle: wp.array[wp.vec3]
+    extent: wp.array[wp.vec3]
+    radius: wp.array[float]
+    lower: wp.array[wp.vec3]
+    """Of the boxes of the tree, all those of an environment after each other; empty where there is none."""
+    upper: wp.array[wp.vec3]
+
+
 @wp.kernel(enable_backward=False, module="kinema_images")
-def bound_instances(
-    w: World, middle: wp.array[wp.vec3], extent: wp.array[wp.vec3], lower: wp.array[wp.vec3], upper: wp.array[wp.vec3]
-) -> None:
-    """The boxes of instances that are in the tree, over all of their motion where the shutter is open."""
-    k, env = wp.tid()
-    i = w.boxed[k]
-    low = wp.vec3(1.0e30, 1.0e30, 1.0e30)
-    high = -low
-    for s in range(2):
-        p = w.position[i, env]
-        q = turn(w.rotation[i, env])
-        if s == 1 and w.moving == 1:
-            p = w.last_position[i, env]
-            q = turn(w.last_rotation[i, env])
-        m = wp.quat_to_matrix(q)
-        center = p + m * middle[i]
-        e = extent[i]
-        # a turned box is as wide as its sides together
-        half = wp.vec3(
-            wp.abs(m[0, 0]) * e[0] + wp.abs(m[0, 1]) * e[1] + wp.abs(m[0, 2]) * e[2],
-            wp.abs(m[1, 0]) * e[0] + wp.abs(m[1, 1]) * e[1] + wp.abs(m[1, 2]) * e[2],
-            wp.abs(m[2, 0]) * e[0] + wp.abs(m[2, 1]) * e[1] + wp.abs(m[2, 2]) * e[2],
-        )
-        if w.moving == 1 and wp.abs(wp.dot(w.rotation[i, env], w.last_rotation[i, env])) < 0.99999:
-            reach = wp.length(e) + wp.length(middle[i])  # wherever it turns in between
-            half = wp.vec3(reach, reach, reach)
-            center = p
-        low = wp.min(low, center - half)
-        high = wp.max(high, center + half)
-    margin = wp.vec3(1.0e-5, 1.0e-5, 1.0e-5)
-    lower[env * w.n_boxed + k] = low - margin
-    upper[env * w.n_boxed + k] = high + margin
+def bound_bodies(w: World, boxes: Boxes) -> None:
+    """The balls and boxes around bodies, over all of their motion where the shutter is open."""
+    b, env = wp.tid()
+    p = w.position[b, env]
+    m = wp.quat_to_matrix(turn(w.rotation[b, env]))
+    center = p + m * boxes.middle[b]
+    radius = boxes.radius[b]
+    e = boxes.extent[b]
+    # a turned box is as wide as its sides together
+    half = wp.vec3(
+        wp.abs(m[0, 0]) * e[0] + wp.abs(m[0, 1]) * e[1] + wp.abs(m[0, 2]) * e[2],
+        wp.abs(m[1, 0]) * e[0] + wp.abs(m[1, 1]) * e[1] + wp.abs(m[1, 2]) * e[2],
+        wp.abs(m[2, 0]) * e[0] + wp.abs(m[2, 1]) * e[1] + wp.abs(m[2, 2]) * e[2],
+    )
+    if w.moving == 1:  # wherever it is and however it turns in between
+        last = w.last_position[b, env]
+        center = 0.5 * (p + last)
+        radius = radius + wp.length(boxes.middle[b]) + 0.5 * wp.length(p - last)
+        half = wp.vec3(radius, radius, radius)
+    w.ball[env, b] = wp.vec4(center[0], center[1], center[2], radius)
+    if boxes.lower.shape[0] > 0:
+        margin = wp.vec3(1.0e-5, 1.0e-5, 1.0e-5)
+        boxes.lower[env * w.n_bounded + b] = center - half - margin
+        boxes.upper[env * w.n_bounded + b] = center + half + margin
 
 
 @wp.kernel(enable_backward=False, module="kinema_images")

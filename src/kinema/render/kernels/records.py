@@ -12,6 +12,7 @@ PLANE, SPHERE, BOX, CAPSULE, CYLINDER, ELLIPSOID, CONE, MESH = (wp.constant(i) f
 DIRECTIONAL, POINT, SPOT = (wp.constant(i) for i in range(3))
 PINHOLE, FISHEYE, ORTHOGRAPHIC = (wp.constant(i) for i in range(3))
 COLOR_MAP, OPACITY_MAP, METALLIC_MAP, ROUGHNESS_MAP, EMISSION_MAP, NORMAL_MAP = (wp.constant(i) for i in range(6))
+OCCLUSION_MAP, SPECULAR_MAP, COAT_MAP = (wp.constant(i) for i in range(6, 9))
 FAR = wp.constant(1.0e30)
 NEARBY = wp.constant(1.0e-4)
 """How far rays start from the surface that they leave, for each metre from the origin."""
@@ -19,26 +20,33 @@ NEARBY = wp.constant(1.0e-4)
 
 @wp.struct
 class World:
-    """What rays meet: instances of geometries in each environment."""
+    """What rays meet: bodies in each environment. A body is a primitive shape, or all meshes of a link together."""
 
     bvh: wp.uint64
-    n_boxed: int
-    """Instances with bounds, which are in the tree."""
-    boxed: wp.array[int]
-    """Their numbers."""
-    endless: wp.array[int]
-    """The numbers of infinite planes, which are not."""
+    """The tree of boxes around bodies, where there are many."""
+    n_bounded: int
+    """Bodies that have an end, which come first."""
+    n_bodies: int
     kind: wp.array[int]
     size: wp.array[wp.vec3]
     mesh: wp.array[wp.uint64]
-    face_start: wp.array[int]
-    """Where the faces of an instance's mesh start among all."""
+    instance: wp.array[int]
+    """Of a body that is one."""
+    part_start: wp.array[int]
+    """Where the faces of a body start in the next two."""
+    part_instance: wp.array[int]
+    part_face: wp.array[int]
+    """The number of a face among those of all meshes."""
+    instance_turn: wp.array[wp.vec4]
+    """How instances are turned in their bodies."""
     position: wp.array2d[wp.vec3]
-    """(n_instances, n_envs)"""
+    """(n_bodies, n_envs)"""
     rotation: wp.array2d[wp.vec4]
     last_position: wp.array2d[wp.vec3]
     """At the image before, or when the shutter opened."""
     last_rotation: wp.array2d[wp.vec4]
+    ball: wp.array2d[wp.vec4]
+    """(n_envs, n_bounded): centre and radius of the balls around bodies, over all of their motion."""
     moving: int
     """Whether rays have times between the two."""
 
@@ -60,6 +68,8 @@ class Looks:
     """(environments or 1, n_surfaces); the fourth number is the opacity."""
     finish: wp.array2d[wp.vec4]
     """Metallic, roughness, specular, and the index of refraction of glass (0 for what is none)."""
+    coat: wp.array[wp.vec2]
+    """How much of a surface is varnished, and how rough the varnish is."""
     emission: wp.array2d[wp.vec3]
     cutoff: wp.array[float]
     """Opacity below which there is nothing; negative where it blends."""
@@ -72,6 +82,10 @@ class Looks:
     pixels: wp.array[wp.uint32]
     light_of_byte: wp.array[float]
     """The amount of light of each of the 256 numbers that a display takes."""
+    taps: int
+    """Pixels of an image that a colour is made of: 4."""
+    layers: int
+    """How many surfaces a ray may see, one through the other."""
     linear: int
     """Whether colours are wanted in proportion to light, else as a display takes them."""
 
@@ -99,8 +113,8 @@ class Lamps:
     """How much of the sky's light reaches surfaces where it is not traced."""
     panorama: wp.array2d[wp.vec3]
     """The surroundings as an image over longitude and latitude, instead of the three colours; empty for none."""
-    glow_instance: wp.array[int]
-    """Triangles that give off light: the instance of each, a corner and two edges in its frame."""
+    glow_body: wp.array[int]
+    """Triangles that give off light: the body of each, a corner and two edges in its frame."""
     glow_corner: wp.array[wp.vec3]
     glow_first: wp.array[wp.vec3]
     glow_second: wp.array[wp.vec3]
@@ -141,13 +155,14 @@ class Hit:
     """Where a ray met something."""
 
     t: float
-    instance: int
+    body: int
     """-1 for nothing."""
     face: int
+    """Of the body's mesh; -1 where it has none."""
     u: float
     v: float
     normal: wp.vec3
-    """Of the geometry, in the instance's frame."""
+    """Of the geometry, in the body's frame."""
 
 
 @wp.struct
@@ -164,9 +179,14 @@ class Spot:
     metallic: float
     roughness: float
     specular: float
+    coat: float
+    coat_roughness: float
+    openness: float
+    """How much of the light from all around gets there, where it is not traced."""
     glass: float
     """Its index of refraction; 0 for what is no glass."""
     emission: wp.vec3
+    surface: int
 
 
 @wp.func

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import warp as wp
 
 from .primitives import uv_at
-from .rays import place_of, turn_of
+from .rays import instance_of, place_of, turn_of
 from .records import (
+    COAT_MAP,
     COLOR_MAP,
     EMISSION_MAP,
     METALLIC_MAP,
     NORMAL_MAP,
+    OCCLUSION_MAP,
     OPACITY_MAP,
     ROUGHNESS_MAP,
+    SPECULAR_MAP,
     Hit,
     Looks,
     Spot,
     World,
+    turn,
 )
 
 
@@ -85,7 +91,7 @@ def image_at(looks: Looks, slot: int, uv: wp.vec2, as_light: int) -> wp.vec4:
     column = int(wp.floor(x))
     row = int(wp.floor(y))
     result = wp.vec4(0.0, 0.0, 0.0, 0.0)
-    for k in range(4):
+    for k in range(looks.taps):
         a = k % 2
         b = k // 2
         share = (1.0 - wp.abs(x - float(column + a))) * (1.0 - wp.abs(y - float(row + b)))
@@ -94,96 +100,134 @@ def image_at(looks: Looks, slot: int, uv: wp.vec2, as_light: int) -> wp.vec4:
 
 
 @wp.func
-def number_at(looks: Looks, slot: int, uv: wp.vec2) -> float:
-    """The channel that a map is read from."""
-    value = image_at(looks, slot, uv, 0)
-    return value[looks.slot_image[slot, 5]]
-
-
-@wp.func
-def mapped_normal(w: World, looks: Looks, hit: Hit, slot: int, uv: wp.vec2, n: wp.vec3) -> wp.vec3:
-    """The normal that a normal map asks for, in the instance's frame."""
+def mapped_normal(
+    w: World, looks: Looks, env: int, time: float, hit: Hit, m: wp.vec4, strength: float, n: wp.vec3
+) -> wp.vec3:
+    """The normal that a normal map asks for, in the world."""
+    q = turn_of(w, hit.body, env, time)
+    mesh = w.mesh[hit.body]
+    face = w.part_face[w.part_start[hit.body] + hit.face]
+    a = wp.mesh_get_point(mesh, hit.face * 3)
+    e1 = wp.quat_rotate(q, wp.mesh_get_point(mesh, hit.face * 3 + 1) - a)
+    e2 = wp.quat_rotate(q, wp.mesh_get_point(mesh, hit.face * 3 + 2) - a)
+    t0 = looks.uvs[looks.faces[face, 0]]
+    d1 = looks.uvs[looks.faces[face, 1]] - t0
+    d2 = looks.uvs[looks.faces[face, 2]] - t0
+    area = d1[0] * d2[1] - d1[1] * d2[0]
     result = n
-    if hit.face >= 0:
-        mesh = w.mesh[hit.instance]
-        face = w.face_start[hit.instance] + hit.face
-        a = wp.mesh_get_point(mesh, hit.face * 3)
-        e1 = wp.mesh_get_point(mesh, hit.face * 3 + 1) - a
-        e2 = wp.mesh_get_point(mesh, hit.face * 3 + 2) - a
-        t0 = looks.uvs[looks.faces[face, 0]]
-        d1 = looks.uvs[looks.faces[face, 1]] - t0
-        d2 = looks.uvs[looks.faces[face, 2]] - t0
-        area = d1[0] * d2[1] - d1[1] * d2[0]
-        if wp.abs(area) > 1.0e-12:
-            tangent = (d2[1] * e1 - d1[1] * e2) / area
-            tangent = wp.normalize(tangent - wp.dot(tangent, n) * n)
-            bitangent = wp.cross(n, tangent) * wp.sign(area)
-            m = image_at(looks, slot, uv, 0)
-            strength = looks.slot_place[slot, 6]
-            x = strength * (2.0 * m[0] - 1.0)
-            y = strength * (2.0 * m[1] - 1.0)
-            result = wp.normalize(x * tangent + y * bitangent + wp.max(2.0 * m[2] - 1.0, 0.01) * n)
+    if wp.abs(area) > 1.0e-12:
+        tangent = (d2[1] * e1 - d1[1] * e2) / area
+        tangent = wp.normalize(tangent - wp.dot(tangent, n) * n)
+        bitangent = wp.cross(n, tangent) * wp.sign(area)
+        x = strength * (2.0 * m[0] - 1.0)
+        y = strength * (2.0 * m[1] - 1.0)
+        result = wp.normalize(x * tangent + y * bitangent + wp.max(2.0 * m[2] - 1.0, 0.01) * n)
     return result
 
 
 @wp.func
-def surface_of(w: World, looks: Looks, hit: Hit) -> int:
-    surface = looks.instance_surface[hit.instance]
-    if surface < 0:
-        surface = looks.face_surface[w.face_start[hit.instance] + hit.face]
-    return surface
-
-
-@wp.func
-def spot_at(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, direction: wp.vec3, hit: Hit) -> Spot:
-    """Everything about the place that a ray met."""
-    i = hit.instance
-    q = turn_of(w, i, env, time)
+def bare_spot(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, direction: wp.vec3, hit: Hit) -> Spot:
+    """Everything about the place that a ray met, but for what images say."""
+    q = turn_of(w, hit.body, env, time)
     spot = Spot()
     spot.point = origin + hit.t * direction
-    surface = surface_of(w, looks, hit)
-    own = looks.color[env % looks.color.shape[0], surface]
+    i = instance_of(w, hit)
+    spot.surface = looks.instance_surface[i]
     n = hit.normal
-    uv = wp.vec2(0.0, 0.0)
+    own = wp.vec4(1.0, 1.0, 1.0, 1.0)
     if hit.face >= 0:
-        face = w.face_start[i] + hit.face
+        face = w.part_face[w.part_start[hit.body] + hit.face]
+        if spot.surface < 0:
+            spot.surface = looks.face_surface[face]
         a = looks.faces[face, 0]
         b = looks.faces[face, 1]
         c = looks.faces[face, 2]
         rest = 1.0 - hit.u - hit.v
         n = wp.normalize(hit.u * looks.normals[a] + hit.v * looks.normals[b] + rest * looks.normals[c])
-        uv = hit.u * looks.uvs[a] + hit.v * looks.uvs[b] + rest * looks.uvs[c]
-        own = wp.cw_mul(own, hit.u * looks.colors[a] + hit.v * looks.colors[b] + rest * looks.colors[c])
-    else:
-        here = wp.quat_rotate_inv(q, spot.point - place_of(w, i, env, time))
-        uv = uv_at(w.kind[i], w.size[i], here)
+        n = wp.quat_rotate(turn(w.instance_turn[i]), n)
+        own = hit.u * looks.colors[a] + hit.v * looks.colors[b] + rest * looks.colors[c]
+    own = wp.cw_mul(own, looks.color[env % looks.color.shape[0], spot.surface])
     spot.opacity = own[3]
     spot.color = wp.vec3(own[0], own[1], own[2])
-    finish = looks.finish[env % looks.finish.shape[0], surface]
+    finish = looks.finish[env % looks.finish.shape[0], spot.surface]
     spot.metallic = finish[0]
     spot.roughness = finish[1]
     spot.specular = finish[2]
+    coat = looks.coat[spot.surface]
+    spot.coat = coat[0]
+    spot.coat_roughness = coat[1]
+    spot.openness = 1.0
     spot.glass = finish[3]
-    spot.emission = looks.emission[env % looks.emission.shape[0], surface]
+    spot.emission = looks.emission[env % looks.emission.shape[0], spot.surface]
     if looks.linear == 1:
         spot.color = light_of(spot.color)
-    if looks.maps[surface, COLOR_MAP] >= 0:
-        m = image_at(looks, looks.maps[surface, COLOR_MAP], uv, looks.linear)
-        spot.color = wp.cw_mul(spot.color, wp.vec3(m[0], m[1], m[2]))
-        spot.opacity = spot.opacity * m[3]
-    if looks.maps[surface, OPACITY_MAP] >= 0:
-        spot.opacity = spot.opacity * number_at(looks, looks.maps[surface, OPACITY_MAP], uv)
-    if looks.maps[surface, METALLIC_MAP] >= 0:
-        spot.metallic = spot.metallic * number_at(looks, looks.maps[surface, METALLIC_MAP], uv)
-    if looks.maps[surface, ROUGHNESS_MAP] >= 0:
-        spot.roughness = spot.roughness * number_at(looks, looks.maps[surface, ROUGHNESS_MAP], uv)
-    if looks.maps[surface, EMISSION_MAP] >= 0:
-        m = image_at(looks, looks.maps[surface, EMISSION_MAP], uv, 1)
-        spot.emission = wp.cw_mul(spot.emission, wp.vec3(m[0], m[1], m[2]))
-    if looks.maps[surface, NORMAL_MAP] >= 0:
-        n = mapped_normal(w, looks, hit, looks.maps[surface, NORMAL_MAP], uv, n)
-    if looks.cutoff[surface] >= 0.0:
-        spot.opacity = wp.where(spot.opacity >= looks.cutoff[surface], 1.0, 0.0)
     spot.normal = wp.quat_rotate(q, hit.normal)
     spot.shading = wp.quat_rotate(q, n)
     return spot
+
+
+@wp.func
+def coordinates_at(w: World, looks: Looks, env: int, time: float, spot: Spot, hit: Hit) -> wp.vec2:
+    """Texture coordinates of a place."""
+    b = hit.body
+    uv = wp.vec2(0.0, 0.0)
+    if hit.face >= 0:
+        face = w.part_face[w.part_start[b] + hit.face]
+        rest = 1.0 - hit.u - hit.v
+        uv = hit.u * looks.uvs[looks.faces[face, 0]] + hit.v * looks.uvs[looks.faces[face, 1]]
+        uv = uv + rest * looks.uvs[looks.faces[face, 2]]
+    else:
+        here = wp.quat_rotate_inv(turn_of(w, b, env, time), spot.point - place_of(w, b, env, time))
+        uv = uv_at(w.kind[b], w.size[b], here)
+    return uv
+
+
+@wp.func
+def dressed(w: World, looks: Looks, env: int, time: float, bare: Spot, hit: Hit) -> Spot:
+    """With what images say."""
+    spot = bare
+    uv = coordinates_at(w, looks, env, time, spot, hit)
+    for role in range(looks.maps.shape[1]):
+        slot = looks.maps[spot.surface, role]
+        if slot >= 0:
+            as_light = int(0)
+            if role == EMISSION_MAP or (role == COLOR_MAP and looks.linear == 1):
+                as_light = 1
+            m = image_at(looks, slot, uv, as_light)
+            number = m[looks.slot_image[slot, 5]]
+            if role == COLOR_MAP:
+                spot.color = wp.cw_mul(spot.color, wp.vec3(m[0], m[1], m[2]))
+                spot.opacity = spot.opacity * m[3]
+            elif role == OPACITY_MAP:
+                spot.opacity = spot.opacity * number
+            elif role == METALLIC_MAP:
+                spot.metallic = spot.metallic * number
+            elif role == ROUGHNESS_MAP:
+                spot.roughness = spot.roughness * number
+            elif role == SPECULAR_MAP:
+                spot.specular = spot.specular * number
+            elif role == COAT_MAP:
+                spot.coat = spot.coat * number
+            elif role == OCCLUSION_MAP:
+                spot.openness = number
+            elif role == EMISSION_MAP:
+                spot.emission = wp.cw_mul(spot.emission, wp.vec3(m[0], m[1], m[2]))
+            elif role == NORMAL_MAP and hit.face >= 0:
+                spot.shading = mapped_normal(w, looks, env, time, hit, m, looks.slot_place[slot, 6], spot.shading)
+    return spot
+
+
+@cache
+def spots(images: bool) -> wp.Function:
+    """The function that finds everything about the place that a ray met; without images it need not look for any."""
+
+    @wp.func
+    def spot_at(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, direction: wp.vec3, hit: Hit) -> Spot:
+        spot = bare_spot(w, looks, env, time, origin, direction, hit)
+        if wp.static(images):
+            spot = dressed(w, looks, env, time, spot, hit)
+        if looks.cutoff[spot.surface] >= 0.0:
+            spot.opacity = wp.where(spot.opacity >= looks.cutoff[spot.surface], 1.0, 0.0)
+        return spot
+
+    return spot_at

@@ -18,6 +18,39 @@ class Ray:
     """0 for pixels of a fisheye that see nothing."""
 
 
+@wp.struct
+class Pixel:
+    """Which pixel of which image."""
+
+    column: int
+    row: int
+    camera: int
+    env: int
+    index: int
+    """Among the pixels of all images."""
+
+
+@wp.func
+def pixel_of(view: View, i: int) -> Pixel:
+    """The pixel of thread i. Threads that run together get patches of 8 x 4, whose rays go nearly the same way."""
+    size = view.width * view.height
+    place = i % size
+    image = i // size
+    p = Pixel()
+    p.column = place % view.width
+    p.row = place // view.width
+    if view.width % 8 == 0 and view.height % 4 == 0:
+        patch = place // 32
+        lane = place % 32
+        across = view.width // 8
+        p.column = 8 * (patch % across) + lane % 8
+        p.row = 4 * (patch // across) + lane // 8
+    p.camera = image % view.n_cameras
+    p.env = view.first_env + image // view.n_cameras
+    p.index = image * size + p.row * view.width + p.column
+    return p
+
+
 @wp.func
 def pixel_ray(view: View, env: int, camera: int, x: float, y: float) -> Ray:
     """Through a point of the image [pixels], x to the right and y down; cameras look along -z with +y up."""
