@@ -26,6 +26,7 @@ _HERE = {
     "ptx_kernel ": "",
     " addrspace(1)": "",
     " addrspace(3)": "",
+    "addrspacecast": "bitcast",
     WIDE: "@test_wide",
     "@llvm.nvvm.barrier0": "@test_meet",
     "@llvm.nvvm.bar.warp.sync": "@test_wait",

@@ -8,6 +8,7 @@ import pytest
 from kinema.backend.gpu_code import ptx
 from kinema.trace import (
     SCRATCH,
+    Choose,
     Program,
     Recorder,
     Room,
@@ -15,9 +16,11 @@ from kinema.trace import (
     Solve,
     Target,
     Term,
+    Value,
     cut,
     emit_team,
     interpret_in,
+    select,
     whole,
 )
 
@@ -52,6 +55,41 @@ def test_threads_share_turns() -> None:
     found = on_host([scheduled(p) for p in cut(program, SIZE)], memory, memory.whole({"state": x}, N_ENVS))["state"]
     np.testing.assert_allclose(found, expected, rtol=1e-14)
     np.testing.assert_allclose(expected[-1], [np.sum(x[1:6, 1] ** 2) if e else np.sum(x[1:-1, 0] ** 2) for e in (0, 1)])
+
+
+def reversed_list(few: int) -> Program:
+    """As many numbers as the first says, in a list and back in another order; few of them may be near at hand."""
+    recorder, first = Recorder(), 8
+    with recorder.team("all"):
+        count, fits = recorder.read("x"), recorder.local(1)
+        recorder.write(fits, [select(count, few + 0.5, 1.0, 0.0)])
+        recorder.add(Choose("list", Slot(SCRATCH, first), N_SUMMED, few, Slot(fits, 0)), {})
+
+        def put(turn: Value) -> list[Value]:
+            recorder.write(SCRATCH, [recorder.read("x", 1, turn)], first, turn)
+            return []
+
+        def get(turn: Value) -> list[Value]:
+            recorder.write("x", [recorder.read(SCRATCH, first, count - 1.0 - turn)], 1, turn)
+            return []
+
+        recorder.share("into the list", count, put)
+        recorder.share("out of it", count, get)
+    return recorder.finish(n_scratch=first + N_SUMMED, taken=[0, first], distant=[first])
+
+
+def test_few_of_a_list_are_near() -> None:
+    program = reversed_list(5)
+    (part,) = cut(program, SIZE)
+    assert (part.n_far, part.program.n_scratch) >= (N_SUMMED, 5)
+    memory = Memory(state=[("x", N_SUMMED + 1)])
+    x = np.random.default_rng(0).normal(size=(N_SUMMED + 1, N_ENVS))
+    x[0] = [5, 9]
+    expected = x.copy()
+    interpret_in(program, {"state": expected}, memory.places())
+    np.testing.assert_array_equal(expected[1:6, 0], x[5:0:-1, 0])
+    found = on_host([scheduled(part)], memory, memory.whole({"state": x}, N_ENVS))["state"]
+    np.testing.assert_array_equal(found, expected)
 
 
 class System:

@@ -74,6 +74,22 @@ class Solve:
 
 
 @dataclass(frozen=True, slots=True)
+class Choose:
+    """From here on the beginning of a list is all that is used of it, where it says so: that may be near at hand."""
+
+    name: str
+    list: Slot
+    length: int
+    """Numbers of all of it."""
+    count: int
+    """Numbers of the beginning."""
+    fits: Slot
+    """Above a half where that is enough."""
+    near: int = -1
+    """Where the beginning is then, in a team's memory near at hand."""
+
+
+@dataclass(frozen=True, slots=True)
 class Next:
     """Take a number from a counter, which has one more from then on: no two take the same."""
 

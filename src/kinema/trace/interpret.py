@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Team
-from .equations import Next, Solve, Term, whole
+from .equations import Choose, Next, Solve, Term, whole
 from .program import Program
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
 
@@ -87,6 +87,8 @@ class _Run:
                     self.run(block.body)
                 case Solve():
                     self.solve(block)
+                case Choose():
+                    pass  # here there is but one memory
                 case Next():
                     number = np.array(self.get(block.counter))
                     self.put(block.to, number, {})

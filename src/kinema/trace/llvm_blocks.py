@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
-from .equations import Next, Solve
+from .equations import Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import uniform_values
 from .slots import FIRST, MANY, Operand, Slot
@@ -37,7 +37,7 @@ class LlvmBlocks(LlvmMemory):
                     self.blocks(block.body)
                 case Next():
                     self._next(block)
-                case Solve() | Spread():
+                case Solve() | Spread() | Choose():
                     raise TypeError("that is for many threads")
 
     def _loop(self, loop: Loop) -> None:

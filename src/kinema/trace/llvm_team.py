@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from .blocks import Blocks, Case, Count, Line, Loop
-from .equations import Solve
+from .equations import Choose, Solve
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
 from .llvm_solution import LlvmSolution
 from .llvm_threads import SHARED, LlvmThreads, Room
@@ -31,6 +31,8 @@ class LlvmTeam(LlvmThreads):
         self.in_line = False
         self.alone = False
         """Whether each thread is at a turn of its own."""
+        self.chosen: list[tuple[int, int, str]] = []
+        """Lists that are near or far, by where they are if far: first and last, and the pointer to where they are."""
         self.numbers: dict[int, str] = {}
         """Where the constants of the rows are that the text is in, by columns."""
         self.starts: dict[tuple[int, int], str] = {}
@@ -98,11 +100,16 @@ class LlvmTeam(LlvmThreads):
         if address.arena not in (SCRATCH, FAR):
             return super()._pointer(slot, index)
         kind, base = self._memory(address.arena)
+        row = address.row
         if address.column is not None:
             base = self.starts[address.column]
+        elif address.arena == FAR:
+            for first, end, pointer in self.chosen:
+                if first <= row < end:
+                    kind, base, row = "ptr", pointer, row - first
         if index is not None:
             base = self.set(f"getelementptr {self.n}, {kind} {base}, i32 {index}")
-        return self._at(kind, self.n, base, str(address.row))
+        return self._at(kind, self.n, base, str(row))
 
     # ------------------------------------------------------------------------------------------------------- blocks
 
@@ -111,8 +118,21 @@ class LlvmTeam(LlvmThreads):
         for block in blocks:
             if isinstance(block, Solve):
                 LlvmSolution(self, block).put()
+            elif isinstance(block, Choose):
+                self._choose_memory(block)
             else:
                 super().blocks((block,))
+
+    def _choose_memory(self, block: Choose) -> None:
+        """A pointer to where a list is."""
+        fits = self._above_half(block.fits)
+        both = []
+        for arena, row in ((SCRATCH, block.near), (FAR, block.list.item)):
+            kind, base = self._memory(arena)
+            there = self.set(f"getelementptr {self.n}, {kind} {base}, i32 {row}")
+            both.append(self.set(f"addrspacecast {kind} {there} to ptr") if " " in kind else there)
+        chosen = self.set(f"select i1 {fits}, ptr {both[0]}, ptr {both[1]}")
+        self.chosen.append((block.list.item, block.list.item + block.length, chosen))
 
     def _counted(self, block: Count) -> None:
         if not block.shared or self.addresses.rows or self.alone:

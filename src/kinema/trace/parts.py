@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Spread, Team, lines
-from .equations import Next, Solve
+from .equations import Choose, Next, Solve, whole
 from .lifetimes import Span, placed, spans
 from .program import Program, every_loop, outside_loops
 from .rounds import in_rounds
@@ -77,7 +77,8 @@ def cut(program: Program, size: int) -> list[Part]:
         packing = _Packing(shared, rows - distant | {shared.taken[nowhere]}, lasting)
         elsewhere = ((FAR, far), (COMMON, _Packing.some(common, lists & rows)))
         moved = _moved(shared.blocks, packing.row, elsewhere=elsewhere)
-        made = Program(moved, shared.locals, packing.count, packing.taken)
+        moved, n_near = _with_beginnings(moved, packing.count)
+        made = Program(moved, shared.locals, n_near, packing.taken)
         parts.append(
             Part(
                 made,
@@ -88,6 +89,20 @@ def cut(program: Program, size: int) -> list[Part]:
             )
         )
     return parts
+
+
+def _with_beginnings(blocks: Blocks, end: int) -> tuple[Blocks, int]:
+    """Room near at hand for the beginnings of lists, behind all else there."""
+    result: list[Block] = []
+    for block in blocks:
+        new = block
+        if isinstance(block, Choose):
+            new, end = replace(block, near=whole(end)), whole(end) + block.count
+        elif isinstance(block, Count | Repeat | If):
+            body, end = _with_beginnings(block.body, end)
+            new = replace(block, body=body)
+        result.append(new)
+    return tuple(result), end
 
 
 def _pieces(program: Program) -> list[tuple[Blocks, bool]]:
@@ -216,6 +231,8 @@ def _moved(
                 result.append(replace(block, flag=slot(block.flag), body=_moved(block.body, row, shared, elsewhere)))
             case Solve():
                 result.append(block.moved(slot))
+            case Choose():
+                result.append(replace(block, list=slot(block.list), fits=slot(block.fits)))
             case Next():
                 result.append(replace(block, counter=slot(block.counter), to=slot(block.to)))
             case Spread():

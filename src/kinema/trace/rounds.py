@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .blocks import Block, Blocks, Case, Count, Instruction, Line, Loop, Store, lines, map_lines
-from .equations import Solve
+from .equations import Choose, Solve
 from .program import Program
 from .slots import SCRATCH, Operand, Slot
 from .staying import Cell, Touched, loops_in, touched_by_row
@@ -39,7 +39,7 @@ def in_rounds(program: Program, size: int) -> Program:
         for block in blocks:
             if isinstance(block, Loop):
                 result.append(_scheduled(program, _with_sums(program, _merged(block), own_locals), size))
-            elif isinstance(block, Line | Solve) or (isinstance(block, Count) and block.shared):
+            elif isinstance(block, Line | Solve | Choose) or (isinstance(block, Count) and block.shared):
                 result.append(block)
             else:
                 result.append(replace(block, body=shared(block.body)))

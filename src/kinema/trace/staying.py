@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team, inner
-from .equations import Next, Solve
+from .equations import Choose, Next, Solve
 from .program import Program
 from .slots import COMMON, FAR, FIRST, MANY, NUMBER, SCRATCH, Place, Slot
 
@@ -79,6 +79,9 @@ def _slots(blocks: Blocks) -> Iterator[tuple[Slot, bool]]:
                 seen |= {(Slot(s.slot.array, s.slot.item, _any(s.slot)), True) for s in block.stores}
                 continue
             case Loop() | Spread():
+                continue
+            case Choose():
+                seen.add((block.fits, False))
                 continue
             case Next():
                 seen |= {(block.counter, False), (block.counter, True), (block.to, True)}

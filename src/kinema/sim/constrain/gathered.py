@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kinema import trace
-from kinema.trace import SCRATCH, Place, Row, Slot, Term, Value, whole
+from kinema.trace import SCRATCH, Choose, Place, Row, Slot, Term, Value, whole
 
 from ..collide.listing import MOST, ContactList, Lists, last_carried
 from ..sweeps.maths import dot
@@ -19,6 +19,8 @@ from .contacts import Axes
 from .taking import Group, InRecord, Kept, Taking
 
 OfDofs = Quantity[list[Value]]
+FEW_CONTACTS = 8
+"""Of which the records are near at hand."""
 FEW = 3
 """Rows of a contact that are not worth a loop."""
 
@@ -36,6 +38,8 @@ class Gathered:
         laws = ([in_cones] if cones else []) + [[x] for x in every if not (cones and x in in_cones)]
         self.groups = [self._group(law) for law in laws]
         s.recorder.new_line()
+        for group in self.groups:
+            self._keep_near(group)
         self._find_jacobian(s.start_of(axes))
 
     def _group(self, lists: Sequence[ContactList]) -> Group:
@@ -52,6 +56,14 @@ class Gathered:
         recorder.write(SCRATCH, [trace.minimum(total, float(capacity))], count.row)
         elliptic = any(x.kind.elliptic for x in lists)
         return Group(dimension, elliptic, sources, capacity, records, kept, count)
+
+    def _keep_near(self, group: Group) -> None:
+        """The records of few contacts are near at hand."""
+        fits, count = self.s.recorder.local(1), min(FEW_CONTACTS, group.capacity)
+        number = self.s.recorder.read(SCRATCH, group.count.row)
+        self.s.recorder.write(fits, [trace.select(number, count + 0.5, 1.0, 0.0)])
+        width, first = group.kept.width, Slot(SCRATCH, group.records.row)
+        self.s.recorder.add(Choose("contacts", first, group.capacity * width, count * width, Slot(fits, 0)), {})
 
     def each(self, name: str, body: Callable[[InRecord], Sequence[Value]], n_sums: int = 0) -> list[Value]:
         """Each contact by itself; the sums of what they give."""
