@@ -119,7 +119,25 @@ def machine_code(text: str, kind: str = "o") -> bytes:
     if code is None:
         code = WORKERS.compile(text)
         keep(file, hashlib.sha256(code).digest() + code)
+    _used[file.name] = code
     return code
+
+
+_used: dict[str, bytes] = {}
+"""What this process runs, by the names of the files that it is kept in."""
+
+
+def used_code() -> dict[str, bytes]:
+    """All code that this process has compiled or loaded so far, by content-keyed names: for others to start with."""
+    return dict(_used)
+
+
+def keep_code(code: dict[str, bytes]) -> None:
+    """Keep code that another process compiled, where this one looks for it; what is there already stays."""
+    for name, content in code.items():
+        file = cache_folder() / "code" / name
+        if not file.exists():
+            keep(file, hashlib.sha256(content).digest() + content)
 
 
 def _kept(file: Path) -> bytes | None:
