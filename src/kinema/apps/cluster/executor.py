@@ -21,6 +21,8 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 Work = Callable[[Task], Result]
 """What is done with one task."""
+WAIT = object()
+"""Among tasks: the next one depends on outcomes that are still to come."""
 LOG = 4000
 """How much of what a failing task printed is kept: the last characters."""
 
@@ -73,7 +75,8 @@ class Executor(ABC):
         Args:
             start: makes what does the work, once in every worker: `always(function)` where there is nothing to make.
                 It must be importable, and it, tasks and results picklable.
-            tasks: what to call it with, taken one by one as there is room.
+            tasks: what to call it with, taken one by one as there is room. `WAIT` among them says that there is none
+                at the moment; there has to be one, or an end, once all outcomes were taken.
             limits: what a task may cost.
 
         Raises:
@@ -106,6 +109,8 @@ class InProcess(Executor):
         """Do all tasks; see `Executor.run`. Nothing stops one that takes too long."""
         work = start()
         for task in tasks:
+            if task is WAIT:
+                continue
             result, failure, log = attempt(work, task)
             yield Outcome(task, result, failure, log)
 
@@ -154,6 +159,8 @@ class Queue:
         else:
             found = next((Try(task) for task in self._new), None)
         self.is_empty = found is None
+        if found is not None and found.task is WAIT:
+            return None
         if found is not None:
             found.count += 1
         return found

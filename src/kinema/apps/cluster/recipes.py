@@ -85,7 +85,8 @@ class Recipe:
         for shape in _shapes(copies):
             geometry: Any = shape.geometry
             if geometry.path in self.files:
-                geometry.path = str(_unpacked(geometry.path, self.files[geometry.path]))
+                place = str(_unpacked(geometry.path, self.files[geometry.path]))
+                shape.geometry = dataclasses.replace(geometry, path=place)
         return copies
 
 

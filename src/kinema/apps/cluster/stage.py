@@ -67,7 +67,7 @@ class Stage:
         self.recipe = recipe
         self.group = group
         changes = sort(recipe.changes)
-        self.controller = changes.controller
+        self.controller: dict[str, Any] = {}
         """Parameters of the policy."""
         descriptions = recipe.descriptions()
         apply_to_parts(changes.parts, descriptions)
@@ -78,8 +78,9 @@ class Stage:
         put = zip(descriptions, recipe.things, strict=True)
         self.entities: list[Entity] = [self.scene.add(what, **one.options) for what, one in put]
         self.scene.build(group, per_env=sorted({RANDOM_KINDS[name].asks for name in recipe.randomize}))
-        for name, joint, value in changes.gains:
-            getattr(self.robot, f"set_dofs_{name}")(value, joint or None)
+        self._tuned: set[str] = set()
+        self._as_built = {name: np.array(self.robot._built(name)) for name in ("kp", "kv")}
+        self.tune(recipe)
         self.episodes = np.arange(group)
         self.step = 0
         """How many actions the episodes have had."""
@@ -97,6 +98,18 @@ class Stage:
     def seconds(self) -> float:
         """Time of an action [s]."""
         return self.scene.dt * self.recipe.decimation
+
+    def tune(self, recipe: Recipe) -> None:
+        """Take over gains and the controller's parameters of a recipe that differs in nothing else."""
+        changes = sort(recipe.changes)
+        self.controller = changes.controller
+        for name, built in self._as_built.items():
+            wanted = [(joint, value) for gain, joint, value in changes.gains if gain == name]
+            if wanted or name in self._tuned:
+                getattr(self.robot, f"set_dofs_{name}")(built)
+                self._tuned.add(name)
+            for joint, value in wanted:
+                getattr(self.robot, f"set_dofs_{name}")(value, joint or None)
 
     def play(self, episodes: np.ndarray, policy: Policy, steps: int | None = None) -> Played:
         """Play some episodes, at most a group of them, by their numbers.
