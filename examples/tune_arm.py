@@ -75,7 +75,13 @@ def main() -> None:
     options = parser.parse_args()
     arm = km.cluster.thing(ARM, fixed=True)
     recipe = km.cluster.recipe(
-        arm, scene={"dt": 0.004, "contacts": False}, steps=STEPS, decimation=5, control="position", dofs=JOINTS, observe=seen
+        arm,
+        scene={"dt": 0.004, "contacts": False},
+        steps=STEPS,
+        decimation=5,
+        control="position",
+        dofs=JOINTS,
+        observe=seen,
     )
     begin = time.perf_counter()
     start = np.array([100.0] * len(JOINTS) + [10.0] * len(JOINTS))

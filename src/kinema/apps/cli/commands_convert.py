@@ -116,5 +116,7 @@ def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
     how = reading.settings(format, search_path, variant, arguments)
     showing = single.Showing(report, json)
     if is_library(source) or (to is not None and ("," in to or to.strip().lower() == single.ALL)):
-        raise typer.Exit(batch.run(source, target, batch.Options(to, Doing(jobs, cluster, resume), how, showing, written)))
+        raise typer.Exit(
+            batch.run(source, target, batch.Options(to, Doing(jobs, cluster, resume), how, showing, written))
+        )
     raise typer.Exit(single.run(source, target, how, settings=written, to=to, showing=showing))

@@ -137,7 +137,7 @@ def _print(console: Console, outcomes: Sequence[Outcome[Look, Seen]], library: L
 
 
 _CHECKED = ("errors", "warnings", "notes")
-_SHOWN = ("format", "links", "joints", "dof", "mass [kg]")
+_SHOWN = ("format", "links", "joints", "dof", "mass \\[kg]")
 
 
 def _problems(found: dict[str, Any]) -> list[str]:

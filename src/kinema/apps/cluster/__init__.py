@@ -1,4 +1,4 @@
-"""Beyond one process: files, rollouts and sweeps spread over processes of this machine or the nodes of a Ray cluster."""
+"""Beyond one process: files, rollouts and sweeps over processes of this machine or the nodes of a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters by path: `link[forearm].mass`, `joint[elbow].damping`, `scene.dt`, `gains.kp[elbow]`, `controller.speed`."""
+"""Parameters by path: `link[forearm].mass`, `joint[elbow].damping`, `scene.dt`, `gains.kp[elbow]`, ..."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kinema.foundation import KinemaError
 
-from .nodes import Needs, facts, places, refusal, short_of
+from .nodes import Needs, facts, own_version, places, refusal, short_of
 from .on_ray import connect, ray_library
 
 _PATIENCE = 60.0
@@ -38,8 +38,6 @@ def _node(node: dict[str, Any], needs: Needs) -> dict[str, Any]:
 
 def examined(address: str, needs: Needs) -> list[dict[str, Any]]:
     """The same with what each node says of itself, and in `problem` why it cannot be used, in one sentence."""
-    from kinema import __version__
-
     ray = ray_library()
     joined = connect(ray, address)
     try:
@@ -49,7 +47,7 @@ def examined(address: str, needs: Needs) -> list[dict[str, Any]]:
             problem = short_of(node["address"], resources, needs)
             said = {} if problem else _asked(ray, node["node"])
             if not problem:
-                problem = said.pop("silent", "") or refusal(said, needs, __version__)
+                problem = said.pop("silent", "") or refusal(said, needs, own_version())
             found.append({**node, **said, "problem": problem})
         return found
     finally:

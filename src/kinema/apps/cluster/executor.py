@@ -83,7 +83,7 @@ class Executor(ABC):
             KinemaError: a worker cannot be made, or there is nobody left to work.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  most hold nothing
         """Let go of what it holds."""
 
     def __enter__(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,15 +26,18 @@ class Needs:
     """Free space where compiled programs are kept [bytes]."""
 
 
+def own_version() -> str:
+    """Kinema's own."""
+    return sys.modules["kinema"].__version__
+
+
 def facts() -> dict[str, Any]:
     """What counts of the node that this runs on; nothing here raises."""
-    from kinema import __version__
-
     folder = cache_folder()
     standing = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
     return {
         "host": platform.node(),
-        "kinema": __version__,
+        "kinema": own_version(),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cache": str(folder),

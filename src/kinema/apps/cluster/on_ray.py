@@ -14,7 +14,7 @@ from kinema.foundation import KinemaError, require
 
 from .capturing import Log
 from .executor import LOG, Executor, Limits, Outcome, Queue, Result, Task, Try, Work, attempt
-from .nodes import Needs, facts, places, refusal, short_of
+from .nodes import Needs, facts, own_version, places, refusal, short_of
 
 AUTO = "auto"
 """The cluster that runs here, or that `RAY_ADDRESS` names; else one of this machine alone, made for the occasion."""
@@ -200,9 +200,7 @@ class OnRay(Executor):
         return Outcome(one.task, result, failure, log, one.count)
 
     def _judge(self, actor: _Actor, crew: list[_Actor], found: dict[str, Any]) -> None:
-        from kinema import __version__
-
-        problem = refusal(found, self._needs, __version__)
+        problem = refusal(found, self._needs, own_version())
         if problem:
             self.refused[actor.node] = problem
             self._dismiss(actor, crew)

@@ -18,7 +18,7 @@ from .bar import progress_bar
 from .dataset import DataSet, Draft, part_name
 from .executor import InProcess, Limits
 from .ledger import key_of
-from .nodes import Needs
+from .nodes import Needs, own_version
 from .opening import On, opened
 from .policies import Policy
 from .recipes import Recipe, function_name
@@ -80,7 +80,7 @@ def make_player(recipe: Recipe, group: int, keeping: Keeping, code: Mapping[str,
     return Player(Stage(recipe, group), keeping)
 
 
-def rollouts(
+def rollouts(  # noqa: PLR0913  one for each choice there is
     recipe: Recipe,
     policy: Policy,
     episodes: int,
@@ -166,11 +166,9 @@ def _groups(episodes: int, size: int) -> Iterator[Group]:
 
 def _head(stage: Stage, policy: Policy, episodes: int, keep: str, every: int) -> dict[str, Any]:
     """What a data set is of: the content of the model, and everything that is done with it."""
-    from kinema import __version__
-
     recipe = stage.recipe
     return {
-        "kinema": __version__,
+        "kinema": own_version(),
         "recipe": key_of(stage.scene.running.key, recipe.about(), function_name(policy)),
         "seed": recipe.seed,
         "episodes": episodes,

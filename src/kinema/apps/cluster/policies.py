@@ -29,11 +29,8 @@ def found(function: Callable[..., Any] | str, what: str) -> Callable[..., Any]:
     return function
 
 
-def of_numpy(policy: Policy) -> Callable[..., Any] | None:
-    """A policy as a function of NumPy arrays; None for nobody who does anything."""
-    if policy is None:
-        return None
-    function = found(policy, "policy")
+def of_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A policy as a function of NumPy arrays."""
     torch: Any = sys.modules.get("torch")  # a policy of PyTorch's has brought it along
     if torch is None or not isinstance(function, torch.nn.Module):
         return function

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import kinema
 from kinema.description import HeightField, Mesh, Robot, Shape, World
 from kinema.foundation import KinemaError, ReadError, cache_folder, keep
+from kinema.read import read
 from kinema.scene import RANDOM_KINDS, Draw, Mesh as MeshBody, Morph
 
 CONTROLS = ("actuators", "position", "velocity", "force")
@@ -40,7 +40,7 @@ def thing(what: Any, **options: Any) -> Thing:
         **options: likewise: `fixed`, `pos` [m], `name`, ...
     """
     if isinstance(what, str | os.PathLike):
-        what = kinema.read(what)
+        what = read(Path(what))
     if not isinstance(what, Robot | World | Morph):
         raise KinemaError(f"thing: expected a file, a robot, a world or a body, not {what!r}")
     return Thing(what, options)

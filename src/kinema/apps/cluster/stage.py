@@ -124,10 +124,13 @@ class Stage:
             raise KinemaError(f"play: expected 1 to {self.group} episodes, not {wanted}")
         # a group is always full: no result depends on how many there are
         self.episodes = np.concatenate([episodes, np.full(self.group - wanted, episodes[-1])])
-        act = of_numpy(policy)
-        self._begin(policy)
+        chosen = None if policy is None else found(policy, "policy")
+        act = None if chosen is None else of_numpy(chosen)
+        self._begin(getattr(chosen, "begin", None))
         limit = self.recipe.steps if steps is None else steps
-        taken: dict[str, list[np.ndarray]] = {name: [] for name in ("obs", "action", "reward", "done", "broken", "going")}
+        taken: dict[str, list[np.ndarray]] = {
+            name: [] for name in ("obs", "action", "reward", "done", "broken", "going")
+        }
         going = np.ones(self.group, np.bool_)
         for step in range(limit):
             self.step = step
@@ -147,7 +150,7 @@ class Stage:
 
     # ------------------------------------------------------------------------------------------- parts of an episode
 
-    def _begin(self, policy: Policy) -> None:
+    def _begin(self, tell: Callable[..., Any] | None) -> None:
         recipe = self.recipe
         self.scene.reset(keyframe=recipe.keyframe)
         draws = {
@@ -157,9 +160,8 @@ class Stage:
             self.scene.randomize(seed=recipe.seed, **draws)
         self._scatter(*recipe.start)
         self.action = np.zeros((self.group, 0), np.float32)
-        begin = getattr(policy, "begin", None)
-        if begin is not None:
-            begin(self.episodes, recipe.seed)
+        if tell is not None:
+            tell(self.episodes, recipe.seed)
 
     def _scatter(self, position: float, velocity: float) -> None:
         """Move joints from where they start; bases and balls stay as they are, but for their velocity."""

@@ -21,7 +21,10 @@ def url_of(place: str | os.PathLike[str]) -> str:
 
     A `Path` swallows one of the two slashes, which comes back here.
     """
-    found = _URL.match(os.fspath(place))
+    text = os.fspath(place)
+    found = _URL.match(text)
+    if found and "://" in text and found[1] != "file":
+        return text
     return f"{found[1]}://{found[2]}" if found and found[1] != "file" else ""
 
 
@@ -65,7 +68,7 @@ class Store:
         """Write a file, whole or not at all."""
         try:
             if self._fs:
-                self._fs.pipe_file(self._path(name), content)  # an object store shows what is whole
+                _pipe(self._fs, self._path(name), content)
             else:
                 _write_whole(Path(self._path(name)), content)
         except OSError as error:
@@ -98,6 +101,15 @@ class Store:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+
+def _pipe(files: Any, path: str, content: bytes) -> None:
+    """Object stores show what is whole, and have no folders; others want theirs made first."""
+    try:
+        files.pipe_file(path, content)
+    except FileNotFoundError:
+        files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        files.pipe_file(path, content)
 
 
 def _write_whole(file: Path, content: bytes) -> None:
@@ -133,7 +145,9 @@ def mirrored(url: str) -> Path:
         raise ReadError(f"{url}: {error}") from None
     if not listed:
         raise ReadError(f"{url}: there is nothing there")
-    marks = [(name, f.get("size"), str(f.get("ETag") or f.get("mtime") or f.get("created"))) for name, f in listed.items()]
+    marks = [
+        (name, f.get("size"), str(f.get("ETag") or f.get("mtime") or f.get("created"))) for name, f in listed.items()
+    ]
     key = hashlib.sha256(repr((url, sorted(marks))).encode()).hexdigest()[:24]
     place = cache_folder() / "mirror" / key
     if place.is_dir():

@@ -142,6 +142,8 @@ def _panel(k: int, name: str, x: np.ndarray, y: np.ndarray) -> str:
         (left - 4, top + 8, "end", f"{y.max():.4g}"),
         ((left + right) / 2, bottom + 34, "middle", label),
     ]
-    words = "".join(f'<text x="{a:.0f}" y="{b:.0f}" text-anchor="{c}" font-size="11">{t}</text>' for a, b, c, t in texts)
+    words = "".join(
+        f'<text x="{a:.0f}" y="{b:.0f}" text-anchor="{c}" font-size="11">{t}</text>' for a, b, c, t in texts
+    )
     box = f'<rect x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" fill="none" stroke="#888"/>'
     return f'{box}<g fill="#2a6fbb" fill-opacity="0.6">{dots}</g>{words}'

@@ -43,7 +43,7 @@ def halving(*budgets: int, keep: float = 0.5) -> Halving:
     return Halving(budgets, keep)
 
 
-def sweep(
+def sweep(  # noqa: PLR0913  one for each choice there is
     objective: Function,
     space: Mapping[str, Values] | Proposals,
     *,
@@ -102,9 +102,7 @@ Plan = Generator[list[Asked], list[Row], None]
 """Trials, round by round; what came of a round is known before the next."""
 
 
-def _tried(
-    executor: Executor, start: Any, limits: Limits, plan: Plan, advance: Callable[[int], None]
-) -> Iterator[Row]:
+def _tried(executor: Executor, start: Any, limits: Limits, plan: Plan, advance: Callable[[int], None]) -> Iterator[Row]:
     """What came of trials; workers stay from round to round."""
     back: list[Row] = []
     due: list[Asked] = next(plan, [])
