@@ -67,7 +67,7 @@ def test_tasks_are_taken_as_there_is_room(executor: Executor) -> None:
     for count in range(1, 6):
         next(running)
         assert taken <= count + 2 * executor.workers
-    running.close()
+    running.close()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("executor", [InProcess(), LocalProcesses(2)], ids=lambda e: e.name)
@@ -81,7 +81,7 @@ def test_tasks_may_depend_on_outcomes(executor: Executor) -> None:
             yield WAIT
         yield "+".join(sorted(back))
 
-    for outcome in executor.run(always(misbehave), rounds()):
+    for outcome in executor.run(always(misbehave), rounds()):  # type: ignore[arg-type]
         back.append(outcome.result)  # type: ignore[arg-type]  # noqa: PERF401  rounds look at it meanwhile
     assert sorted(back) == ["a", "a+b", "b"]
 

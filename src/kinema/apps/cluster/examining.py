@@ -7,18 +7,18 @@ from typing import Any
 from kinema.foundation import KinemaError
 
 from .nodes import Needs, facts, own_version, places, refusal, short_of
-from .on_ray import connect, ray_library
+from .on_ray import connect, on_node, ray_library, workplaces
 
 _PATIENCE = 60.0
 """How long a node may take to answer [s]."""
 
 
 def nodes_of(address: str, needs: Needs | None = None) -> list[dict[str, Any]]:
-    """All nodes that are up: number, address, CPUs, GPUs, memory [bytes], and for how many workers there is room."""
+    """All nodes that are up and offer something: number, address, CPUs, GPUs, memory [bytes], and for how many workers there is room."""
     ray = ray_library()
     joined = connect(ray, address)
     try:
-        return [_node(n, needs or Needs()) for n in ray.nodes() if n["Alive"]]
+        return [_node(n, needs or Needs()) for n in workplaces(ray)]
     finally:
         if joined:
             ray.shutdown()
@@ -57,10 +57,7 @@ def examined(address: str, needs: Needs) -> list[dict[str, Any]]:
 
 def _asked(ray: Any, node: str) -> dict[str, Any]:
     """What a node says of itself, or why it says nothing."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    strategy = NodeAffinitySchedulingStrategy(node, soft=False)
-    answer = ray.remote(num_cpus=0)(facts).options(scheduling_strategy=strategy).remote()
+    answer = ray.remote(num_cpus=0)(facts).options(scheduling_strategy=on_node(node)).remote()
     try:
         return ray.get(answer, timeout=_PATIENCE)
     except ray.exceptions.GetTimeoutError:

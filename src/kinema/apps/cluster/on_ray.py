@@ -29,6 +29,17 @@ def ray_library() -> Any:
     return require("ray", purpose="working on a cluster", extra="cluster")
 
 
+def on_node(number: str) -> Any:
+    """Ray's word for: there and nowhere else."""
+    strategies: Any = require("ray.util.scheduling_strategies", purpose="working on a cluster", extra="cluster")
+    return strategies.NodeAffinitySchedulingStrategy(number, soft=False)
+
+
+def workplaces(ray: Any) -> list[dict[str, Any]]:
+    """The nodes that are up and offer something: a head without CPUs is there for others."""
+    return [n for n in ray.nodes() if n["Alive"] and (n["Resources"].get("CPU") or n["Resources"].get("GPU"))]
+
+
 class RemoteWorker:
     """What runs on a node: it says what the node is like, then works on tasks."""
 
@@ -125,12 +136,10 @@ class OnRay(Executor):
     # ------------------------------------------------------------------------------------------------ who works
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return [n for n in self._ray.nodes() if n["Alive"] and n["NodeID"] not in self.refused]
+        return [n for n in workplaces(self._ray) if n["NodeID"] not in self.refused]
 
     def _hire(self, crew: list[_Actor], start: Any) -> None:
         """Fill every node that can be used."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         for node in self._nodes():
             number, resources = node["NodeID"], node["Resources"]
             problem = short_of(node.get("NodeManagerHostname", number), resources, self._needs)
@@ -140,8 +149,7 @@ class OnRay(Executor):
             there = sum(a.node == number for a in crew)
             for _ in range(places(resources, self._needs) - there):
                 kind = self._ray.remote(num_cpus=self._needs.cpus, num_gpus=self._needs.gpus)(RemoteWorker)
-                strategy = NodeAffinitySchedulingStrategy(number, soft=False)
-                handle = kind.options(scheduling_strategy=strategy).remote(start)
+                handle = kind.options(scheduling_strategy=on_node(number)).remote(start)
                 crew.append(_Actor(number, handle, handle.hello.remote()))
 
     def _despair(self, seconds: float) -> None:

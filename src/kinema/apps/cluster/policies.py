@@ -34,7 +34,8 @@ def of_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     torch: Any = sys.modules.get("torch")  # a policy of PyTorch's has brought it along
     if torch is None or not isinstance(function, torch.nn.Module):
         return function
-    net: Any = function.eval()
+    net: Any = function
+    net.eval()
 
     def act(obs: np.ndarray, **controller: Any) -> np.ndarray:
         with torch.no_grad():

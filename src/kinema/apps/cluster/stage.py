@@ -153,7 +153,7 @@ class Stage:
     def _begin(self, tell: Callable[..., Any] | None) -> None:
         recipe = self.recipe
         self.scene.reset(keyframe=recipe.keyframe)
-        draws = {
+        draws: dict[str, Any] = {
             name: OfEpisodes(d.kind, d.a, d.b, d.how, d.each, self.episodes) for name, d in recipe.randomize.items()
         }
         if draws:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from .samples import Point, Values, points
 from .sweep_table import Row, Table
 from .trials import Trier
 
-Proposals = Iterable[Point] | Generator[Sequence[Point], Sequence[float], Any]
+Proposals = Sequence[Point] | Generator[Any, Any, Any]
 """Parameters one by one; or a generator that yields lists of them and is sent what each is worth."""
 
 

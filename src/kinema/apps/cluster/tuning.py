@@ -11,6 +11,11 @@ from .recipes import Function, Recipe
 from .trials import Trier
 
 
+def tune_library() -> Any:
+    """Ray Tune, which wants more packages than Ray itself: `pip install 'ray[tune]'`."""
+    return require("ray.tune", purpose="searching with Ray Tune (pip install 'ray[tune]')", extra="cluster")
+
+
 def trainable(objective: Function, recipe: Recipe | None = None) -> Callable[[dict[str, Any]], None]:
     """A function for `ray.tune.Tuner`, whose `config` is parameters by path, and which reports `objective`.
 
@@ -18,12 +23,10 @@ def trainable(objective: Function, recipe: Recipe | None = None) -> Callable[[di
         objective: as for `sweep`.
         recipe: likewise.
     """
-    require("ray.tune", purpose="searching with Ray Tune ('ray[tune]')")
+    tune_library()
 
     def train(config: dict[str, Any]) -> None:
-        from ray import tune
-
         budget = int(config.pop("budget", 1))
-        tune.report(Trier(objective, recipe)((0, config, budget)))
+        tune_library().report(Trier(objective, recipe)((0, config, budget)))
 
     return train
