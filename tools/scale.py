@@ -37,7 +37,7 @@ def recipe() -> Any:
         robot_file("quadruped/scene.xml"),
         scene={"dt": 0.005},
         keyframe="home",
-        randomize={"mass": km.uniform(0.8, 1.2), "friction": km.uniform(0.6, 1.2)},
+        randomize={"mass": km.uniform(0.8, 1.2), "friction": km.uniform(0.6, 1.2), "kp": km.uniform(0.9, 1.1)},
         start=(0.1, 0.1),
         steps=50,
         decimation=4,

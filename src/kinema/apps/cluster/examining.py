@@ -14,7 +14,7 @@ _PATIENCE = 60.0
 
 
 def nodes_of(address: str, needs: Needs | None = None) -> list[dict[str, Any]]:
-    """All nodes that are up and offer something: number, address, CPUs, GPUs, memory [bytes], and for how many workers there is room."""
+    """All nodes that are up and offer something: number, address, CPUs, GPUs, memory [bytes], room for workers."""
     ray = ray_library()
     joined = connect(ray, address)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ AUTO = "auto"
 """The cluster that runs here, or that `RAY_ADDRESS` names; else one of this machine alone, made for the occasion."""
 _LOOK = 1.0
 """How often the list of nodes is looked at [s]."""
+_CHANCES = 3
+"""How many workers may die on a node before they have said a word."""
 _PATIENCE = 60.0
 """How long to wait for a node where there is none [s]."""
 
@@ -97,6 +100,7 @@ class OnRay(Executor):
         self._ray = ray_library()
         self._needs = needs or Needs()
         self._began = connect(self._ray, address)
+        self._stillborn: Counter[str] = Counter()
         self.refused: dict[str, str] = {}
         """Nodes that cannot be used, by their number, and why in one sentence."""
 
@@ -191,9 +195,10 @@ class OnRay(Executor):
             answer = self._ray.get(actor.waits_for)
         except self._ray.exceptions.RayError as error:
             one = self._dismiss(actor, crew)
-            text = str(error)
-            why = f"its worker died ({type(error).__name__})"
-            return queue.lost(one, why, text[-LOG:]) if one is not None else None
+            if one is None:
+                self._note_stillborn(actor, str(error))
+                return None
+            return queue.lost(one, f"its worker died ({type(error).__name__})", str(error)[-LOG:])
         actor.waits_for = None
         if not actor.is_known:
             self._judge(actor, crew, answer)
@@ -206,6 +211,13 @@ class OnRay(Executor):
             self._dismiss(actor, crew)
         assert one is not None
         return Outcome(one.task, result, failure, log, one.count)
+
+    def _note_stillborn(self, actor: _Actor, story: str) -> None:
+        """An actor died before it said a word: a node on which that happens again and again cannot be used."""
+        self._stillborn[actor.node] += 1
+        if self._stillborn[actor.node] >= _CHANCES and actor.node in {n["NodeID"] for n in self._nodes()}:
+            lines = [line for line in story.strip().splitlines() if line.strip()] or ["no reason is given"]
+            self.refused[actor.node] = f"node {actor.node[:8]} cannot start a worker: {lines[-1].strip():.200}"
 
     def _judge(self, actor: _Actor, crew: list[_Actor], found: dict[str, Any]) -> None:
         problem = refusal(found, self._needs, own_version())
