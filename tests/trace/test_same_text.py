@@ -17,7 +17,6 @@ host_code.machine_code = note
 scene = km.Scene(quiet=True)
 scene.add(km.Plane())
 scene.add(km.Sphere(0.1), pos=(0, 0, 0.2))
-scene.add(km.Sphere(0.1), pos=(0, 0, 0.5))
 scene.build(4)
 scene.prepare()
 """

@@ -68,7 +68,7 @@ class LocalProcesses(Executor):
         self._jobs = jobs or default_jobs()
         forks = "forkserver" in multiprocessing.get_all_start_methods()
         self._context: Any = multiprocessing.get_context("forkserver" if forks else "spawn")
-        if forks:
+        if forks and preload:
             self._context.set_forkserver_preload(list(preload))
 
     @property
