@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,17 +119,23 @@ def machine_code(text: str, kind: str = "o") -> bytes:
     if code is None:
         code = WORKERS.compile(text)
         keep(file, hashlib.sha256(code).digest() + code)
-    _used[file.name] = code
+    for noted in _noting:
+        noted[file.name] = code
     return code
 
 
-_used: dict[str, bytes] = {}
-"""What this process runs, by the names of the files that it is kept in."""
+_noting: list[dict[str, bytes]] = []
 
 
-def used_code() -> dict[str, bytes]:
-    """All code that this process has compiled or loaded so far, by content-keyed names: for others to start with."""
-    return dict(_used)
+@contextlib.contextmanager
+def noting_code() -> Iterator[dict[str, bytes]]:
+    """What is compiled or loaded meanwhile, by content-keyed names: for others to start with."""
+    noted: dict[str, bytes] = {}
+    _noting.append(noted)
+    try:
+        yield noted
+    finally:
+        _noting[:] = [other for other in _noting if other is not noted]
 
 
 def keep_code(code: dict[str, bytes]) -> None:

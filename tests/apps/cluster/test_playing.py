@@ -15,7 +15,7 @@ import kinema as km
 from kinema.apps.cluster import InProcess, LocalProcesses, Stage, playing
 from kinema.apps.cluster.playing import Group, Keeping, make_player
 from kinema.apps.cluster.shards import columns, digest
-from kinema.backend import used_code
+from kinema.backend import noting_code
 from kinema.description import Mesh
 from kinema.foundation import KinemaError
 from kit.assets import EXAMPLES
@@ -121,8 +121,8 @@ def test_processes_play_the_same(tmp_path: Path) -> None:
 def test_a_worker_starts_with_what_others_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On another machine, that is with an empty cache, nothing is compiled."""
     stage = Stage(swinging(steps=3), 4)
-    found = digest(columns(stage.play(np.arange(4), Push()), "steps"))
-    code = used_code()
+    with noting_code() as code:
+        found = digest(columns(stage.play(np.arange(4), Push()), "steps"))
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "empty"))
     monkeypatch.setattr("kinema.backend.host_code.WORKERS", None)  # nobody compiles
     monkeypatch.setattr(playing, "parquet", lambda _: b"")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.backend import keep_code, used_code
+from kinema.backend import keep_code, noting_code
 from kinema.foundation import KinemaError
 
 from .bar import progress_bar
@@ -188,7 +188,6 @@ def _compiled(stage: Stage, policy: Policy) -> dict[str, bytes]:
     """
     if stage.scene.device != "cpu":
         return {}
-    before = set(used_code())
-    stage.play(np.arange(1), policy, steps=1)
-    made = used_code()
-    return {name: made[name] for name in made if name not in before}
+    with noting_code() as made:
+        stage.play(np.arange(1), policy, steps=1)
+    return made
