@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all
+from kinema.apps.cluster import Outcome, default_jobs, work_on_all
 from kinema.description import Robot, World
 from kinema.foundation import WriteError, collect
 from kinema.read import detect_format, read

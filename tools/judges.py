@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all
+from kinema.apps.cluster import Outcome, default_jobs, work_on_all
 from kinema.write import FORMATS
 from kit.judges import JUDGES, Judged, NewtonCase, Verdict, judge, judge_newton
 

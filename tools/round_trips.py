@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 
 from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cli.processes import Outcome, default_jobs, work_on_all
+from kinema.apps.cluster import Outcome, default_jobs, work_on_all
 from kinema.foundation import WriteError
 from kinema.read import detect_format
 from kinema.write import FORMATS

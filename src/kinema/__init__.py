@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from kinema import plan as plan
+    from kinema.apps import cluster as cluster
     from kinema.check import check as check
     from kinema.description import Robot as Robot, World as World
     from kinema.foundation import (
@@ -75,6 +76,7 @@ _VERBS = ("check", "read", "write")
 SHOWN_BY = "kinema.apps.viewer"
 """What `Scene.show` opens."""
 _PACKAGES = ("plan",)
+_APPS = ("cluster",)
 
 __all__ = [
     "Box",
@@ -100,6 +102,7 @@ __all__ = [
     "World",
     "WriteError",
     "check",
+    "cluster",
     "ik",
     "loguniform",
     "normal",
@@ -115,6 +118,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _VERBS or name in _PACKAGES:
         return importlib.import_module(f"kinema.{name}")
+    if name in _APPS:
+        return importlib.import_module(f"kinema.apps.{name}")
     raise AttributeError(f"module 'kinema' has no attribute {name!r}")
 
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
+
 import pytest
+
+PRELOADED = ["kinema.apps.cli.convert_batch", "kinema.apps.cli.inspect_batch", "kinema.apps.cluster.trials"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def preloaded() -> None:
+    """What processes of tests need is loaded once for all of them: whoever starts the first process decides."""
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        multiprocessing.get_context("forkserver").set_forkserver_preload([*PRELOADED, "mujoco", "pxr.UsdPhysics"])
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 from kinema.apps.cli.convert import format_named
 from kinema.apps.cli.convert_batch import target_names
 from kinema.apps.cli.find_robots import find_robots
-from kinema.apps.cli.processes import work_on_all
+from kinema.apps.cluster.processes import work_on_all
 from kinema.description import Mesh
 from kinema.foundation import WriteError, collect
 from kinema.read import read

@@ -1,1 +1,1 @@
-"""L6: what people start: the command line, tasks to be learnt, and later the web viewer and the cluster."""
+"""L6: what people start: the command line, benchmarks, the viewer, tasks to be learnt, work on a cluster."""

@@ -14,5 +14,6 @@ from .devices import (
     torch_module as torch_module,
     warp as warp,
 )
+from .host_code import keep_code as keep_code, noting_code as noting_code
 from .kernels import Arguments as Arguments, Kernel as Kernel, Roles as Roles, captured as captured
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,31 @@ def machine_code(text: str, kind: str = "o") -> bytes:
     if code is None:
         code = WORKERS.compile(text)
         keep(file, hashlib.sha256(code).digest() + code)
+    for noted in _noting:
+        noted[file.name] = code
     return code
+
+
+_noting: list[dict[str, bytes]] = []
+
+
+@contextlib.contextmanager
+def noting_code() -> Iterator[dict[str, bytes]]:
+    """What is compiled or loaded meanwhile, by content-keyed names: for others to start with."""
+    noted: dict[str, bytes] = {}
+    _noting.append(noted)
+    try:
+        yield noted
+    finally:
+        _noting[:] = [other for other in _noting if other is not noted]
+
+
+def keep_code(code: dict[str, bytes]) -> None:
+    """Keep code that another process compiled, where this one looks for it; what is there already stays."""
+    for name, content in code.items():
+        file = cache_folder() / "code" / name
+        if not file.exists():
+            keep(file, hashlib.sha256(content).digest() + content)
 
 
 def _kept(file: Path) -> bytes | None:

@@ -15,6 +15,7 @@ from .morphs import (
 )
 from .parts import EntityJoint as EntityJoint, EntityLink as EntityLink
 from .pictures import Portrait as Portrait, Style as Style
+from .randomizing import RANDOM_KINDS as RANDOM_KINDS
 from .scene import Scene as Scene
 from .seen import SceneCameras as SceneCameras, link_rows as link_rows
 from .states import SceneState as SceneState

@@ -113,7 +113,7 @@ class Kind:
     change: Setter
 
 
-KINDS = {
+RANDOM_KINDS = {
     "mass": Kind("mass_shift", _mass),
     "com": Kind("com_shift", _com),
     "friction": Kind("geom_friction", _friction),
@@ -167,13 +167,13 @@ class Randomizing:
         A parameter that `build(per_env=...)` did not foresee costs one compilation (`allow_per_env`).
         """
         for name, draw in draws.items():
-            if name not in KINDS:
-                raise KinemaError(f"randomize: {name!r} cannot be drawn; these can: {', '.join(KINDS)}")
+            if name not in RANDOM_KINDS:
+                raise KinemaError(f"randomize: {name!r} cannot be drawn; these can: {', '.join(RANDOM_KINDS)}")
             if not isinstance(draw, Draw):
                 raise KinemaError(f"randomize: {name}: expected km.uniform(low, high) or its like, not {draw!r}")
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise KinemaError(f"randomize: seed: expected a whole number that is not negative, not {seed!r}")
-        self.allow_per_env(*(KINDS[name].asks for name in draws))
+        self.allow_per_env(*(RANDOM_KINDS[name].asks for name in draws))
         chosen = environments(envs_idx, self.running.n_envs)
         envs = np.arange(self.running.n_envs) if chosen is None else chosen
         for one in self.entities if entity is None else [entity]:
@@ -181,7 +181,7 @@ class Randomizing:
             for name, draw in draws.items():
                 if name == "gravity" and one is not self.entities[0] and entity is None:
                     continue  # there is one for all
-                KINDS[name].change(
+                RANDOM_KINDS[name].change(
                     target, draw, lambda shape, d=draw, n=name, e=one.name: d.numbers(envs, shape, seed, f"{e} {n}")
                 )
 

@@ -237,7 +237,7 @@ class _Unrolling:
         wanted = {cell: self.get(cell) for cell in sorted(reads - self.shared) if cell in self.memory}
         self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
         if not self.dry:
-            self.recorder.add(block, {name: self.program.locals[name] for name in own.locals})
+            self.recorder.add(block, {name: self.program.locals[name] for name in sorted(own.locals)})
 
     def settle(self, more: Mapping[Cell, Value] | None = None) -> None:
         """Store what loops that stay may read, and forget what they may write."""
@@ -323,7 +323,7 @@ class _Unrolling:
         before, outside = dict(self.memory), self.written
         self.written = set()
         self.body(block.body)
-        lost = {c: _Lost(unknown, carried) for c in self.written - self.shared}
+        lost = {c: _Lost(unknown, carried) for c in sorted(self.written - self.shared)}
         self.memory = {**before, **lost}
         self.body(block.body)  # as if not for the first time
         if isinstance(block, Repeat):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from . import commands_render as commands_render, view_command as view_command
+from . import (
+    cluster_command as cluster_command,
+    commands_convert as commands_convert,
+    commands_render as commands_render,
+    view_command as view_command,
+)
 from .commands import app
 
 

@@ -25,9 +25,9 @@ def run(file: Path, how: ReadSettings, *, json: bool, openusd: bool = False) -> 
         with named_input(file, how) as (name, reading), Status("reading", console=Console(stderr=True)) as progress:
             described = read_file(name, reading)
             progress.update("checking")
-            found = _all_problems(described)
+            found = all_problems(described)
             if openusd:
-                found += _openusd_problems(name, described, reading)
+                found += openusd_problems(name, described, reading)
     except KinemaError as error:
         return report_error(error, json)
     if json:
@@ -48,7 +48,7 @@ _SAID_BY_RULE = {"usd.joint-frames-apart": "frames.disagree"}
 """What the reader of a format says -> the rule that says the same of the same place, of every format alike."""
 
 
-def _all_problems(described: Robot | World) -> list[Diagnostic]:
+def all_problems(described: Robot | World) -> list[Diagnostic]:
     """What the reader said and what the rules find, each fault once."""
     said, found = list(described.diagnostics), check(described)
     reader_missed_meshes = any(d.code.endswith(".missing-mesh") for d in said)
@@ -57,7 +57,7 @@ def _all_problems(described: Robot | World) -> list[Diagnostic]:
     return said + [d for d in found if not (reader_missed_meshes and d.code == "meshes.missing")]
 
 
-def _openusd_problems(file: Path, described: Robot | World, how: ReadSettings) -> list[Diagnostic]:
+def openusd_problems(file: Path, described: Robot | World, how: ReadSettings) -> list[Diagnostic]:
     """What OpenUSD's validators say; of a file that is no stage, that they have nothing to say."""
     if described.format == "usd":
         paths, variants = list(how.search_paths), chosen_variants(how.variants)

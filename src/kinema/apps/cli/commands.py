@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from .choices import BaseName, Driving, IntegratorName, Layout, Meshes, Precision
+from .choices import BaseName, Driving, IntegratorName, Precision
 from .options import (
+    Cluster,
     Command,
     File,
+    FileOrFolder,
     Format,
     Group,
+    Jobs,
     Json,
-    OfActuators,
     OfBase,
-    OfLayout,
-    OfMeshes,
-    OfMeshFormat,
+    OfReport,
+    Resume,
     SearchPath,
-    To,
     Variant,
     XacroArguments,
 )
@@ -45,28 +45,36 @@ def _some_time(value: float) -> float:
 
 
 @app.command(cls=Command)
-def info(
-    file: File,
+def info(  # noqa: PLR0913, PLR0917  one for each option of the command
+    file: FileOrFolder,
     arguments: XacroArguments = None,
     json: Json = False,
     format: Format = None,
     search_path: SearchPath = None,
     variant: Variant = None,
     base: OfBase = None,
+    report: OfReport = None,
+    jobs: Jobs = None,
+    cluster: Cluster = None,
+    resume: Resume = None,
 ) -> None:
-    """Show what is in a robot file: a tree of links and joints with masses, limits and shapes.
+    """Show what is in a robot file: a tree of links and joints with masses, limits and shapes; of a folder, a table.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
-    from .info import run
+    from . import info as single, inspect_batch as batch
+    from .library import Doing, is_library
     from .reading import settings
 
-    raise typer.Exit(run(file, settings(format, search_path, variant, arguments, base), json=json))
+    how = settings(format, search_path, variant, arguments, base)
+    if is_library(file):
+        raise typer.Exit(batch.run(file, batch.Asked("info", how, json, report), Doing(jobs, cluster, resume)))
+    raise typer.Exit(single.run(file, how, json=json))
 
 
 @app.command(cls=Command)
-def check(
-    file: File,
+def check(  # noqa: PLR0913, PLR0917  one for each option of the command
+    file: FileOrFolder,
     arguments: XacroArguments = None,
     json: Json = False,
     format: Format = None,
@@ -76,118 +84,24 @@ def check(
     ] = False,
     variant: Variant = None,
     base: OfBase = None,
+    report: OfReport = None,
+    jobs: Jobs = None,
+    cluster: Cluster = None,
+    resume: Resume = None,
 ) -> None:
-    """Check a robot file and list every problem with its place and how to repair it.
+    """Check a robot file and list every problem with its place and how to repair it; of a folder, count them.
 
     Exit status: 0 fine, 1 the file has errors (all listed), 2 it could not be read at all.
     """
-    from .check import run
+    from . import check as single, inspect_batch as batch
+    from .library import Doing, is_library
     from .reading import settings
 
     how = settings(format, search_path, variant, arguments, base)
-    raise typer.Exit(run(file, how, json=json, openusd=openusd))
-
-
-@app.command(cls=Command)
-def convert(  # noqa: PLR0913, PLR0917  one for each option of the command
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="IN", help="The robot to read, in any format; - for the standard input; or a folder of robots."
-        ),
-    ],
-    target: Annotated[
-        Path,
-        typer.Argument(
-            metavar="OUT",
-            help="The file to write: .usda, .usdc, .usd, .usdz, .urdf, .sdf or MJCF .xml; - for the standard output. "
-            "Or a folder, with --to.",
-        ),
-    ],
-    arguments: XacroArguments = None,
-    to: To = None,
-    layout: OfLayout = Layout.NESTED,
-    meshes: OfMeshes = Meshes.EMBED,
-    mesh_format: OfMeshFormat = None,
-    layered: Annotated[
-        bool, typer.Option("--layered", help="Of USD: a small file that loads geometry and physics from others.")
-    ] = False,
-    exact: Annotated[
-        bool, typer.Option("--exact/--no-exact", help="Of USD: keep in full what single precision would cut off.")
-    ] = True,
-    base: OfBase = None,
-    actuators: OfActuators = None,
-    frames: Annotated[bool, typer.Option("--frames", help="Of URDF: frames become links without mass.")] = False,
-    package: Annotated[
-        str,
-        typer.Option(
-            "--package",
-            metavar="NAME",
-            help="Of URDF: the ROS package that meshes are referred to in; relative to the file when not given.",
-        ),
-    ] = "",
-    format_version: Annotated[
-        str,
-        typer.Option("--format-version", metavar="VERSION", help="Of URDF: 1.0 to 1.2; of SDFormat: 1.9 to 1.12."),
-    ] = "",
-    robot: Annotated[
-        str,
-        typer.Option("--robot", metavar="NAME", help="Of URDF, which holds one robot: the one of several to write."),
-    ] = "",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace even the file that is read, or one that it is made of.")
-    ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report", metavar="FILE", help="Write all that was lost to this file, as JSON.", show_default=False
-        ),
-    ] = None,
-    json: Json = False,
-    format: Format = None,
-    search_path: SearchPath = None,
-    variant: Variant = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            min=1,
-            metavar="N",
-            help="How many files of a folder to convert at once; else one per CPU.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """Convert a robot file to another format or layout, and list what could not be carried over.
-
-    Of a folder, every robot in it and below is converted; a failure does not stop the others, and one table at the end
-    has them all. Several formats go to folders of their names in OUT. Files appear whole or not at all.
-
-    Exit status: 0 fine, also where something was lost, 1 the input has errors (all listed; the output was written), 2
-    it could not be read or the output not be written.
-    """
-    from . import convert as single, convert_batch as batch, reading
-
-    written = single.WriteSettings(
-        layout=layout.value,
-        meshes=meshes.value,
-        mesh_format="" if mesh_format is None else mesh_format.value,
-        layered=layered,
-        robot=robot,
-        exact=exact,
-        version=format_version,
-        base="auto" if base is None else base.value,
-        frames=frames,
-        package=package,
-        actuators="" if actuators is None else actuators.value,
-        force=force,
-    )
-    how = reading.settings(format, search_path, variant, arguments)
-    showing = single.Showing(report, json)
-    if source.is_dir() or (to is not None and ("," in to or to.strip().lower() == single.ALL)):
-        raise typer.Exit(batch.run(source, target, batch.Options(to, jobs, how, showing, written)))
-    raise typer.Exit(single.run(source, target, how, settings=written, to=to, showing=showing))
+    if is_library(file):
+        asked = batch.Asked("check", how, json, report, openusd=openusd)
+        raise typer.Exit(batch.run(file, asked, Doing(jobs, cluster, resume)))
+    raise typer.Exit(single.run(file, how, json=json, openusd=openusd))
 
 
 @app.command(cls=Command)

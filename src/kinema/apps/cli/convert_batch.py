@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -9,26 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from kinema.apps.cluster import Outcome, Store, url_of
 from kinema.description import Robot, World
-from kinema.foundation import KinemaError, Severity, WriteError, clean_name, unique_name
+from kinema.foundation import KinemaError, ReadError, Severity, WriteError, clean_name, unique_name
 from kinema.write import LossReport
 
 from .convert import Showing, WriteSettings, formats_named, save
 from .diagnostics_table import output_console
-from .find_robots import find_robots
-from .processes import Outcome, default_jobs, work_on_all
+from .library import Doing, Library, book_of, do_all, file_of, is_library, print_logs, stamps
 from .reading import FINE, HAS_ERRORS, UNREADABLE, ReadSettings, print_json, read_file, report_error
-
-MOST_SECONDS = 600.0
-"""How long one file may take."""
-_PRELOAD = ("kinema.apps.cli.convert_batch",)
-_HEAVY = ("mujoco", "pxr.UsdPhysics", "pxr.UsdShade", "scipy.spatial")
-_FEW = 4
-"""So many conversions are done before the libraries that others may need are loaded for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +29,18 @@ class Job:
     """One file to convert to one format."""
 
     source: Path
+    """In a library elsewhere, its place in there."""
     target: Path
+    """Likewise."""
     to: str
     """The format as it was asked for: `usda`, say."""
     format: str
     reading: ReadSettings
     settings: WriteSettings
+    home: str = ""
+    """The address of the library that it is read from, if that is elsewhere."""
+    out: str = ""
+    """That of the folder that it is written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,10 @@ class Converted:
     losses: dict[str, object]
     """The loss report, as JSON values."""
     seconds: float
-    written: tuple[Path, ...] = ()
+    written: Sequence[str] = ()
     """Several files where the format holds one robot only, and the input has more."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """The files that it was made of, and their digests."""
 
     @property
     def n_losses(self) -> dict[str, int]:
@@ -69,7 +70,7 @@ class Options:
 
     to: str | None = None
     """What to write, as formats or suffixes with commas between."""
-    jobs: int | None = None
+    doing: Doing = field(default_factory=Doing)
     reading: ReadSettings = field(default_factory=ReadSettings)
     showing: Showing = field(default_factory=Showing)
     settings: WriteSettings = field(default_factory=WriteSettings)
@@ -77,52 +78,68 @@ class Options:
 
 def run(source: Path, out: Path, options: Options) -> int:
     """Convert every robot of a folder, or a single one to several formats; the exit status is the worst of all."""
-    folder = source if source.is_dir() else source.parent
+    source, out = options.doing.placed(source), options.doing.placed(out)
     try:
-        outcomes = _convert_all(plan(source, out, options), options.jobs or default_jobs())
-        entries = _entries(outcomes, folder)
+        library = Library.at(source) if is_library(source) else Library(source.parent)
+        work = plan(source, out, options, library)
+        book = book_of(options.doing, Converted, url_of(out) or out, _is_there)
+        outcomes = do_all("converting", convert_one, work, options.doing, book)
+        entries = _entries(outcomes, library)
         if options.showing.report is not None:
             save(entries, options.showing.report)
     except KinemaError as error:
         return report_error(error, options.showing.json)
     if options.showing.json:
-        print_json({"file": str(source), "output": str(out), "conversions": entries})
+        print_json({"file": library.home or str(source), "output": url_of(out) or str(out), "conversions": entries})
     else:
-        print_outcomes(output_console(), outcomes, folder, out)
+        print_outcomes(output_console(), outcomes, library, url_of(out) or str(out))
+        print_logs(outcomes)
     return max(map(_status, outcomes), default=FINE)
 
 
-def plan(source: Path, out: Path, options: Options) -> list[Job]:
+def _is_there(job: Job, result: Converted) -> bool:
+    """Whether what was written is still there."""
+    if not job.out:
+        return all(Path(name).is_file() for name in result.written)
+    store = Store(job.out)
+    return all(store.size(name.removeprefix(f"{job.out.rstrip('/')}/")) >= 0 for name in result.written)
+
+
+def plan(source: Path, out: Path, options: Options, library: Library) -> list[Job]:
     """What to convert, and where to: the folders are kept, the suffix is the new one.
 
     Of several formats, each has a folder of its name.
     """
     if options.to is None:
         raise WriteError(f"{source}: this is a folder; say what its robots are to become, as in --to usda or --to all")
-    formats = formats_named(options.to)
-    if out.exists() and not out.is_dir():
+    formats, url = formats_named(options.to), url_of(out)
+    if not url and out.exists() and not out.is_dir():
         raise WriteError(f"{out}: this is a file; several files need a folder to go to")
-    folder, files = (source, _robots(source, out)) if source.is_dir() else (source.parent, [source])
+    folder = Path() if library.home else library.folder
+    files = _robots(library, out) if is_library(source) else [source]
     sources = {f.resolve() for f in files}
     work: list[Job] = []
+    home = Path() if url else out
     for to, (format, suffix) in formats.items():
-        place = out if len(formats) == 1 else out / to
+        place = home if len(formats) == 1 else home / to
         targets = target_names([f.relative_to(folder) for f in files], suffix, apart=format != "usd")
         for file, target in zip(files, targets, strict=True):
-            if (place / target).resolve() in sources and not options.settings.force:
+            if not url and (place / target).resolve() in sources and not options.settings.force:
                 raise WriteError(
                     f"{place / target}: this would be written over a file that is to be read; --force does so"
                 )
-            work.append(Job(file, place / target, to, format, options.reading, options.settings))
+            job = Job(file, place / target, to, format, options.reading, options.settings, library.home, url)
+            work.append(job)
     work.sort(key=lambda job: files.index(job.source))
     return work
 
 
-def _robots(folder: Path, out: Path) -> list[Path]:
-    inside = out.resolve() if out.resolve() != folder.resolve() else None
-    files = [f for f in find_robots(folder) if inside is None or inside not in f.resolve().parents]
+def _robots(library: Library, out: Path) -> list[Path]:
+    """The robots of a library; of those in the folder to write to, none."""
+    inside = out.resolve() if not url_of(out) and out.resolve() != library.folder.resolve() else None
+    files = [f for f in library.robots() if inside is None or inside not in f.resolve().parents]
     if not files:
-        raise WriteError(f"{folder}: there are no robot files in this folder")
+        raise ReadError(f"{library.folder}: there are no robot files in this folder")
     return files
 
 
@@ -145,15 +162,28 @@ def target_names(files: Sequence[Path], suffix: str, *, apart: bool) -> list[Pat
 def convert_one(job: Job) -> Converted:
     """Convert one file, in a process of its own."""
     begin = time.perf_counter()
-    described = read_file(job.source, job.reading)
-    job.target.parent.mkdir(parents=True, exist_ok=True)
-    reports = [
-        (target, job.settings.write(described, target, job.format, robot)) for target, robot in _outputs(job, described)
-    ]
-    losses = LossReport(job.format, str(job.target), [loss for _, report in reports for loss in report])
+    described = read_file(file_of(job), job.reading)
     n_errors = sum(d.severity is Severity.ERROR for d in described.diagnostics)
-    written = tuple(target for target, _ in reports)
-    return Converted(n_errors, losses.to_json(), time.perf_counter() - begin, written)
+    if job.out:
+        with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
+            reports = _write(job, described, Path(folder))
+            Store(job.out).put(Path(folder), last=reports[-1][0])
+            written = [f"{job.out.rstrip('/')}/{target.relative_to(folder).as_posix()}" for target, _ in reports]
+    else:
+        reports = _write(job, described, Path())
+        written = [str(target) for target, _ in reports]
+    losses = LossReport(job.format, str(job.target), [loss for _, report in reports for loss in report])
+    sources = stamps(job, described)
+    return Converted(n_errors, losses.to_json(), time.perf_counter() - begin, written, sources)
+
+
+def _write(job: Job, described: Robot | World, folder: Path) -> list[tuple[Path, LossReport]]:
+    """What is written to a folder, and what was lost."""
+    (folder / job.target).parent.mkdir(parents=True, exist_ok=True)
+    return [
+        (folder / target, job.settings.write(described, folder / target, job.format, robot))
+        for target, robot in _outputs(job, described)
+    ]
 
 
 def _outputs(job: Job, described: Robot | World) -> list[tuple[Path, str]]:
@@ -166,35 +196,22 @@ def _outputs(job: Job, described: Robot | World) -> list[tuple[Path, str]]:
     return [(job.target.with_name(f"{stem}_{unique_name(clean_name(name), taken)}{suffix}"), name) for name in moving]
 
 
-def _convert_all(work: Sequence[Job], jobs: int) -> list[Outcome[Job, Converted]]:
-    columns = (TextColumn("converting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    outcomes: list[Outcome[Job, Converted]] = []
-    preload = (*_PRELOAD, *_HEAVY) if len(work) > _FEW else _PRELOAD
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("converting", total=len(work))
-        for outcome in work_on_all(convert_one, work, jobs=jobs, seconds=MOST_SECONDS, preload=preload):
-            outcomes.append(outcome)
-            progress.advance(bar)
-    place = {job: i for i, job in enumerate(work)}
-    return sorted(outcomes, key=lambda o: place[o.task])
-
-
 def _status(outcome: Outcome[Job, Converted]) -> int:
     if outcome.result is None:
         return UNREADABLE
     return HAS_ERRORS if outcome.result.n_errors else FINE
 
 
-def print_outcomes(console: Console, outcomes: Sequence[Outcome[Job, Converted]], folder: Path, out: Path) -> None:
+def print_outcomes(console: Console, outcomes: Sequence[Outcome[Job, Converted]], library: Library, out: str) -> None:
     """One table of all files, and the sum."""
     formats = list(dict.fromkeys(o.task.to for o in outcomes))
     if len(formats) == 1:
-        console.print(_table_of_files(outcomes, folder))
+        console.print(_table_of_files(outcomes, library))
     else:
-        console.print(_table_of_formats(outcomes, folder, formats))
+        console.print(_table_of_formats(outcomes, library, formats))
         for outcome in outcomes:
             if outcome.result is None:
-                name = f"{_name(outcome, folder)} to {outcome.task.to}: "
+                name = f"{_name(outcome, library)} to {outcome.task.to}: "
                 console.print(Text.assemble(("✗ ", "bold red"), name, _why(outcome)), soft_wrap=True)
     tally = Counter(map(_status, outcomes))
     done = tally[FINE] + tally[HAS_ERRORS]
@@ -207,24 +224,24 @@ def print_outcomes(console: Console, outcomes: Sequence[Outcome[Job, Converted]]
     console.print(Text.assemble(sign, ", ".join(words)))
 
 
-def _table_of_files(outcomes: Sequence[Outcome[Job, Converted]], folder: Path) -> Table:
+def _table_of_files(outcomes: Sequence[Outcome[Job, Converted]], library: Library) -> Table:
     """A line for each file."""
     table = Table("file", "status", "losses", "seconds", box=None, padding=(0, 2, 0, 0))
     table.columns[3].justify = "right"
     for outcome in outcomes:
         result = outcome.result
         if result is None:
-            table.add_row(Text(_name(outcome, folder)), Text.assemble(("✗ ", "bold red"), _why(outcome)), "", "")
+            table.add_row(Text(_name(outcome, library)), Text.assemble(("✗ ", "bold red"), _why(outcome)), "", "")
             continue
         counts = ", ".join(f"{n} {action}" for action, n in result.n_losses.items() if n)
         status = Text("✓ written", style="green")
         if result.n_errors:
             status = Text(f"! written; the input has {result.n_errors} errors", style="yellow")
-        table.add_row(Text(_name(outcome, folder)), status, counts or "none", f"{result.seconds:.2f}")
+        table.add_row(Text(_name(outcome, library)), status, counts or "none", f"{result.seconds:.2f}")
     return table
 
 
-def _table_of_formats(outcomes: Sequence[Outcome[Job, Converted]], folder: Path, formats: Sequence[str]) -> Table:
+def _table_of_formats(outcomes: Sequence[Outcome[Job, Converted]], library: Library, formats: Sequence[str]) -> Table:
     """A line for each file, a column for each format with the numbers of losses."""
     table = Table("file", *formats, "seconds", box=None, padding=(0, 2, 0, 0))
     table.columns[-1].justify = "right"
@@ -232,7 +249,7 @@ def _table_of_formats(outcomes: Sequence[Outcome[Job, Converted]], folder: Path,
     table.caption_justify = "left"
     rows: dict[str, dict[str, Outcome[Job, Converted]]] = {}
     for outcome in outcomes:
-        rows.setdefault(_name(outcome, folder), {})[outcome.task.to] = outcome
+        rows.setdefault(_name(outcome, library), {})[outcome.task.to] = outcome
     for name, by_format in rows.items():
         seconds = sum(o.result.seconds for o in by_format.values() if o.result is not None)
         table.add_row(Text(name), *(_cell(by_format[to]) for to in formats), f"{seconds:.2f}")
@@ -247,8 +264,8 @@ def _cell(outcome: Outcome[Job, Converted]) -> Text:
     return Text(f"! {counts}", style="yellow") if result.n_errors else Text(f"✓ {counts}", style="green")
 
 
-def _name(outcome: Outcome[Job, Converted], folder: Path) -> str:
-    return str(outcome.task.source.relative_to(folder))
+def _name(outcome: Outcome[Job, Converted], library: Library) -> str:
+    return str(outcome.task.source if library.home else outcome.task.source.relative_to(library.folder))
 
 
 def _why(outcome: Outcome[Job, Converted]) -> str:
@@ -258,13 +275,13 @@ def _why(outcome: Outcome[Job, Converted]) -> str:
     return why
 
 
-def _entries(outcomes: Sequence[Outcome[Job, Converted]], folder: Path) -> list[dict[str, object]]:
+def _entries(outcomes: Sequence[Outcome[Job, Converted]], library: Library) -> list[dict[str, object]]:
     """All that is known of each conversion, as JSON values."""
     return [
         {
-            "file": _name(o, folder),
+            "file": _name(o, library),
             "to": o.task.to,
-            "output": [str(p) for p in o.result.written] if o.result else None,
+            "output": list(o.result.written) if o.result else None,
             "failure": o.failure or None,
             "errors": o.result.n_errors if o.result else None,
             "report": o.result.losses if o.result else None,

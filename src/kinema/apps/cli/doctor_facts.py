@@ -28,9 +28,10 @@ PACKAGES = (
     ("torch", "torch", "to_torch(), tensors as commands", "pip install torch"),
     ("xacro", "xacro", ".xacro files", "pip install 'kinema[xacro]'"),
     ("build123d", "build123d", "CAD files", "pip install 'kinema[cad]'"),
+    ("ray", "ray", "work on a cluster", "pip install 'kinema[cluster]'"),
     ("mujoco-warp", "mujoco_warp", "benchmarks against it", "pip install mujoco-warp"),
 )
-OPTIONAL = {"torch", "xacro", "build123d", "mujoco-warp"}
+OPTIONAL = {"torch", "xacro", "build123d", "ray", "mujoco-warp"}
 ENOUGH_DISK = 2**30
 
 

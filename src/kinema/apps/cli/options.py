@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +11,23 @@ from typer.core import TyperCommand, TyperGroup
 
 from .choices import BaseName, Drives, Layout, Meshes, MeshFormat
 
+CLUSTER = "--cluster"
+_ADDRESS = re.compile(r"^(auto|local|ray://.+|[\w.-]+:\d+)$")
+
 File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
         help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd, .usdz, a CAD snapshot or .step; - "
         "for the standard input.",
+    ),
+]
+FileOrFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="The robot: .urdf, .xacro, .sdf, .world, MJCF .xml, .usda, .usdc, .usd, .usdz, a CAD snapshot or .step; - "
+        "for the standard input; or a folder of robots, which may be the address of an object store.",
     ),
 ]
 XacroArguments = Annotated[
@@ -110,6 +122,53 @@ OfActuators = Annotated[
     ),
 ]
 
+OfReport = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="FILE", help="Write all that was found or lost to this file, as JSON.", show_default=False
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=1,
+        metavar="N",
+        help="Of a folder: how many files to work on at once; else one per CPU.",
+        show_default=False,
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        CLUSTER,
+        metavar="[ADDRESS]",
+        help="Of a folder: let a Ray cluster do it, at host:port or ray://host:port; without an address the one that "
+        "runs here, or a new one on this machine.",
+        show_default=False,
+    ),
+]
+Resume = Annotated[
+    bool | None,
+    typer.Option(
+        "--resume/--no-resume",
+        help="Of a folder: whether what is done already, by content, is not done again; on a cluster so when not "
+        "given.",
+        show_default=False,
+    ),
+]
+
+
+def with_address(arguments: list[str]) -> list[str]:
+    """Arguments in which `--cluster` has a value, also where nothing that looks like an address follows it."""
+    result: list[str] = []
+    for i, word in enumerate(arguments):
+        result.append(word)
+        if word == CLUSTER and not _ADDRESS.match("".join(arguments[i + 1 : i + 2])):
+            result.append("auto")
+    return result
+
 
 def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
     """A flag takes no value, so that the help is to name no type of one."""
@@ -120,7 +179,11 @@ def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
 
 
 class Command(TyperCommand):
-    """A command whose help names no types of flags."""
+    """A command whose help names no types of flags, and whose `--cluster` need not have a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the arguments apart."""
+        return super().parse_args(ctx, with_address(args))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options and arguments."""

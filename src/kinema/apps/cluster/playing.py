@@ -1,0 +1,193 @@
+"""Episodes by the thousand: played in groups by whoever there is, the same bits whoever it was."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kinema.backend import keep_code, noting_code
+from kinema.foundation import KinemaError
+
+from .bar import progress_bar
+from .dataset import DataSet, Draft, part_name
+from .executor import InProcess, Limits
+from .ledger import key_of
+from .nodes import Needs, own_version
+from .opening import On, opened
+from .policies import Policy
+from .recipes import Recipe, function_name
+from .shards import KEEP, arrow, columns, digest, parquet
+from .stage import Stage
+from .stores import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Episodes that are played together, and go to one file."""
+
+    number: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What becomes of them."""
+
+    policy: Policy
+    keep: str
+    every: int
+    store: str
+    """The address that workers write to; empty where they hand over what they have."""
+
+
+class Player:
+    """What plays groups, in whatever process it is."""
+
+    def __init__(self, stage: Stage, keeping: Keeping) -> None:
+        self._stage, self._keeping = stage, keeping
+
+    def __call__(self, group: Group) -> tuple[dict[str, Any], bytes]:
+        """Play a group: its record, and its file where it was not written already."""
+        begin, how = time.perf_counter(), self._keeping
+        played = self._stage.play(np.arange(group.first, group.first + group.count), how.policy)
+        found = columns(played, how.keep, how.every)
+        content, name = parquet(found), f"{part_name(group.number)}.parquet"
+        record = {
+            "file": name,
+            "first": group.first,
+            "episodes": group.count,
+            "rows": len(found["episode"]),
+            "digest": digest(found),
+            "bytes": len(content),
+            "seconds": round(time.perf_counter() - begin, 4),
+        }
+        if how.store:
+            Store(how.store).write(name, content)
+            content = b""
+        return record, content
+
+
+def make_player(recipe: Recipe, group: int, keeping: Keeping, code: Mapping[str, bytes]) -> Player:
+    """A worker's own stage, with the programs that others compiled."""
+    keep_code(dict(code))
+    return Player(Stage(recipe, group), keeping)
+
+
+def rollouts(  # noqa: PLR0913  one for each choice there is
+    recipe: Recipe,
+    policy: Policy,
+    episodes: int,
+    *,
+    out: str | os.PathLike[str],
+    on: On = None,
+    group: int = 256,
+    keep: str = "steps",
+    every: int = 1,
+    limits: Limits | None = None,
+    needs: Needs | None = None,
+    quiet: bool = False,
+) -> DataSet:
+    """Play episodes and write them as Parquet files with a manifest; what is there already is not played again.
+
+    Episode k is the same bits whoever plays it, in whichever order, and whoever dies on the way: all that is drawn
+    depends on the recipe's seed and on k, and a group is always played in as many environments.
+
+    Args:
+        recipe: the scene, and what an episode is.
+        policy: from what is seen, (group, k), to actions, (group, n): a function of NumPy arrays, a `torch.nn.Module`,
+            the name of one (`package.module:name`), or None for robots that nobody moves. One that has a method
+            `begin(episodes, seed)` is told when a group begins. Parameters `controller.*` of the recipe are given by
+            name.
+        episodes: how many, numbered from 0.
+        out: the folder for them, or its address (`s3://...`): to an address workers write themselves.
+        on: who plays: a number of processes, the address of a Ray cluster (`auto` for the one that runs here), or None
+            for this process.
+        group: how many episodes are played at once, and written to one file.
+        keep: a row for each of the `steps`, or one for each of the `episodes` with what it earned.
+        every: of steps, only every so many.
+        limits: what a group may cost: an hour, and five tries where workers die, when not given.
+        needs: what a worker takes of its node: a GPU, so many cores.
+        quiet: no bar.
+
+    Raises:
+        KinemaError: a group failed (its log says why), or the folder holds something else.
+    """
+    _refuse_nonsense(episodes, group, keep, every)
+    arrow()  # say at once that it is missing
+    executor, own = opened(on, needs)
+    try:
+        stage = Stage(recipe, group)
+        head = _head(stage, policy, episodes, keep, every)
+        draft = Draft(out, head, -(-episodes // group))
+        keeping = Keeping(policy, keep, every, draft.store.url)
+        left = (g for g in _groups(episodes, group) if not draft.has(g.number))
+        done = episodes - sum(g.count for g in _groups(episodes, group) if not draft.has(g.number))
+        if isinstance(executor, InProcess):
+            start: Any = functools.partial(Player, stage, keeping)
+        else:
+            code = _compiled(stage, policy) if done < episodes else {}
+            start = functools.partial(make_player, recipe, group, keeping, code)
+            del stage
+        limits = limits or Limits(seconds=3600.0, retries=5)
+        with progress_bar(f"playing, {executor.name} of {executor.workers}", episodes, done, quiet) as advance:
+            for outcome in executor.run(start, left, limits):
+                if outcome.result is None:
+                    raise KinemaError(f"{part_name(outcome.task.number)}: {outcome.failure}\n{outcome.log}".strip())
+                record, content = outcome.result
+                if content:
+                    draft.store.write(record["file"], content)
+                draft.note(outcome.task.number, record)
+                advance(outcome.task.count)
+        return draft.finish()
+    finally:
+        if own:
+            executor.close()
+
+
+def _refuse_nonsense(episodes: int, group: int, keep: str, every: int) -> None:
+    for name, value in (("episodes", episodes), ("group", group), ("every", every)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise KinemaError(f"rollouts: {name}: expected a whole number of at least 1, not {value!r}")
+    if keep not in KEEP:
+        raise KinemaError(f"rollouts: keep: {keep!r} is none of {', '.join(KEEP)}")
+
+
+def _groups(episodes: int, size: int) -> Iterator[Group]:
+    for number, first in enumerate(range(0, episodes, size)):
+        yield Group(number, first, min(size, episodes - first))
+
+
+def _head(stage: Stage, policy: Policy, episodes: int, keep: str, every: int) -> dict[str, Any]:
+    """What a data set is of: the content of the model, and everything that is done with it."""
+    recipe = stage.recipe
+    return {
+        "kinema": own_version(),
+        "recipe": key_of(stage.scene.running.key, recipe.about(), function_name(policy)),
+        "seed": recipe.seed,
+        "episodes": episodes,
+        "group": stage.group,
+        "keep": keep,
+        "every": every,
+        "seconds_per_step": stage.seconds,
+        "links": list(stage.scene.running.model.links.names),
+        "joints": list(stage.scene.running.model.joints.names),
+    }
+
+
+def _compiled(stage: Stage, policy: Policy) -> dict[str, bytes]:
+    """The programs of a stage, compiled here once, so that no worker of this kind of machine has to.
+
+    Those of a GPU are made where there is one.
+    """
+    if stage.scene.device != "cpu":
+        return {}
+    with noting_code() as made:
+        stage.play(np.arange(1), policy, steps=1)
+    return made

@@ -1,0 +1,128 @@
+"""Whole folders: tables of `info` and `check`, what is done already, libraries elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from kinema.apps.cli.convert_batch import Options, run as convert_all
+from kinema.apps.cli.library import Doing
+from kinema.apps.cli.options import with_address
+from kinema.apps.cluster import Store, url_of
+from kinema.foundation import collect
+from kinema.read import read
+from kit.assets import EXAMPLES
+from kit.command_line import run
+
+GOOD = """<robot name="a"><link name="a"/><link name="b"/>
+<joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>"""
+WITH_ERRORS = GOOD.replace('<link name="b"/>', '<link name="b"/><link name="b"/>')
+needs_fsspec = pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="needs fsspec: kinema[cluster]")
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A good, a faulty and a broken file."""
+    folder = tmp_path / "in"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "good.urdf").write_text(GOOD)
+    (folder / "faulty.urdf").write_text(WITH_ERRORS)
+    (folder / "broken.urdf").write_text(GOOD[:40])
+    return folder
+
+
+@pytest.mark.parametrize(("command", "words"), [("check", "errors"), ("info", "mass [kg]")])
+def test_a_folder_is_one_table(library: Path, tmp_path: Path, command: str, words: str) -> None:
+    """A line for each file, and the worst exit status of all; the report has what each would say alone."""
+    report = tmp_path / "report.json"
+    code, printed, _ = run(command, library, "--jobs", 2, "--report", report)
+    assert code == 2
+    assert words in printed.splitlines()[0]
+    assert "✓" in next(line for line in printed.splitlines() if "good.urdf" in line)
+    assert "!" in next(line for line in printed.splitlines() if "faulty.urdf" in line)
+    assert "✗" in next(line for line in printed.splitlines() if "broken.urdf" in line)
+    assert "3 files, 1 without errors, 1 with errors, 1 cannot be read" in printed
+    entries = {e["file"]: e for e in json.loads(report.read_text())}
+    code, alone, _ = run(command, library / "deep" / "good.urdf", "--json")
+    known = json.loads(alone)
+    known.pop("file", None)
+    assert {k: v for k, v in entries["deep/good.urdf"].items() if k in known} == known
+    assert entries["broken.urdf"]["failure"]
+
+
+def test_what_is_done_is_not_done_again(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the content of a file and of all that it is made of, by options, and as long as the output is there."""
+    monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
+    (library / "broken.urdf").unlink()
+    shutil.copytree(EXAMPLES / "arm", library / "arm")
+    out = tmp_path / "out"
+    arguments = ("convert", library, out, "--to", "usda", "--resume", "--jobs", 2)
+    assert "done already" not in run(*arguments)[2]
+    times = {p: p.stat().st_mtime_ns for p in out.rglob("*.usda")}
+    assert len(times) == 3
+    _, printed, said = run(*arguments)
+    assert "3 of 3 files are done already" in said
+    assert "3 of 3 files are in" in printed
+    assert {p: p.stat().st_mtime_ns for p in out.rglob("*.usda")} == times
+    mesh = next((library / "arm" / "meshes").rglob("*.stl"))
+    mesh.write_bytes(mesh.read_bytes() + b"\n")
+    (out / "faulty.usda").unlink()
+    assert "1 of 3 files are done already" in run(*arguments)[2]
+    assert "done already" not in run(*arguments[:-1], 1, "--layout", "flat")[2]
+
+
+def test_without_ray_one_is_told_what_to_install(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for arguments in (("check", library, "--cluster"), ("cluster", "status"), ("cluster", "doctor")):
+        code, _, said = run(*arguments)
+        assert code == 2
+        assert "pip install 'kinema[cluster]'" in said
+        assert len(said.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (["in", "out", "--cluster"], ["in", "out", "--cluster", "auto"]),
+        (["--cluster", "in", "out"], ["--cluster", "auto", "in", "out"]),
+        (["--cluster", "ray://head:10001", "in"], ["--cluster", "ray://head:10001", "in"]),
+        (["--cluster", "10.0.0.1:6379", "in"], ["--cluster", "10.0.0.1:6379", "in"]),
+        (["in", "--jobs", "2"], ["in", "--jobs", "2"]),
+    ],
+)
+def test_the_address_of_a_cluster_may_be_left_out(given: list[str], taken: list[str]) -> None:
+    assert with_address(given) == taken
+
+
+def test_a_store_shows_whole_files_only(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a")
+    assert store.read("x") is None
+    assert store.size("x") == -1
+    assert store.names() == []
+    store.write("b/x", b"123")
+    assert (store.read("b/x"), store.size("b/x"), store.names("b")) == (b"123", 3, ["x"])
+    assert url_of(Path("s3://bucket/robots")) == "s3://bucket/robots"
+    assert url_of("C:/robots") == ""
+    assert url_of(tmp_path) == ""
+
+
+@needs_fsspec
+def test_a_library_may_be_elsewhere(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Read from an address and written to one: a folder of this machine that goes by an address stands for a store."""
+    monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(EXAMPLES / "arm", library / "arm")
+    source, out = f"local://{library}", f"local://{tmp_path}/out"
+    options = Options("urdf", Doing(jobs=1, resume=True))
+    assert convert_all(source, out, options) == 2  # type: ignore[arg-type]
+    assert "3 of 4 files are in local://" in capsys.readouterr().out
+    robot = read(tmp_path / "out" / "arm" / "arm.urdf", policy=collect)
+    assert len(robot.links) == len(read(EXAMPLES / "arm" / "arm.urdf", policy=collect).links)
+    assert convert_all(source, out, options) == 2  # type: ignore[arg-type]
+    assert "3 of 4 files are done already" in capsys.readouterr().err

@@ -1,0 +1,256 @@
+"""On Ray nodes of this machine, some of which die: `make cluster`. Everything is as it is without them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kinema as km
+from kinema.apps.cluster import Limits, Needs, OnRay, always
+from kinema.apps.learn import robot_file
+from kinema.foundation import KinemaError
+from kit.assets import EXAMPLES
+from kit.command_line import run
+from kit.misbehaviour import cannot_start, crash_once, misbehave, talk
+from kit.played import Push, parabola, swinging
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.filterwarnings("ignore"),  # of Ray's own
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray: kinema[cluster]"),
+]
+EPISODES = int(os.environ.get("KINEMA_CLUSTER_EPISODES", "10000"))
+STANCE = np.array([0.0, 0.8, -1.6] * 4, np.float32)
+
+
+@contextmanager
+def nodes(count: int, **resources: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """A cluster of so many nodes with one CPU each, beside a head that works on nothing."""
+    ray, utilities = (importlib.import_module(name) for name in ("ray", "ray.cluster_utils"))
+    cluster = utilities.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        added = [cluster.add_node(**{"num_cpus": 1, **resources}) for _ in range(count)]
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=40)
+        yield cluster, added
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@contextmanager
+def meanwhile(is_time: Callable[[], bool], act: Callable[[], Any]) -> Iterator[list[bool]]:
+    """Do something once it is time, while something else goes on; whether it was done."""
+    done: list[bool] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            if is_time():
+                act()
+                done.append(True)
+                return
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield done
+    finally:
+        over.set()
+        thread.join()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files but the records."""
+    files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
+    return {str(name): p.read_bytes() for name, p in files.items() if not str(name).startswith(".kinema")}
+
+
+# ------------------------------------------------------------------------------------------------------------- tasks
+
+
+def test_tasks_on_nodes(tmp_path: Path) -> None:
+    """Results, failures, workers that die and hang, starts that fail; a node that dies, and one that comes."""
+    with nodes(2) as (cluster, added), OnRay() as executor:
+        assert executor.workers == 2
+        outcomes = {o.task: o for o in executor.run(always(misbehave), ["a", "crash", "hang", "raise"], Limits(10, 1))}
+        assert outcomes["a"].result == "a"
+        assert outcomes["crash"].failure == "its worker died (ActorDiedError) (2 times)"
+        assert outcomes["hang"].failure == "it took more than 10 s"
+        assert outcomes["raise"].failure == "ValueError: no"
+        (said,) = executor.run(always(talk), ["raise"])
+        assert said.log.startswith("first words\nlast words\n")
+        (again,) = executor.run(always(crash_once), [str(tmp_path / "x")], Limits(retries=2))
+        assert (again.failure, again.attempts) == ("", 2)
+        with pytest.raises(KinemaError, match="nothing to work with"):
+            list(executor.run(cannot_start, range(3)))  # type: ignore[arg-type]
+        running = executor.run(always(time.sleep), [0.2] * 20, Limits(retries=3))
+        first = [next(running) for _ in range(4)]
+        cluster.remove_node(added[0])
+        cluster.add_node(num_cpus=2)
+        rest = list(running)
+        assert len(first + rest) == 20
+        assert not [o for o in rest if o.failure]
+
+
+def test_nodes_that_cannot_be_used_are_refused() -> None:
+    """One sentence each; where none is left, that is the error."""
+    with nodes(1):
+        code, printed, _ = run("cluster", "status")
+        assert code == 0
+        assert "room for 1 workers" in printed
+        code, printed, _ = run("cluster", "doctor")
+        assert code == 0
+        assert "1 of 1 nodes can be used" in printed  # the head offers nothing
+        for needs, words in ((Needs(gpus=1.0), "has no GPU"), (Needs(disk=2**60), "has a full disk")):
+            with OnRay(needs=needs) as executor, pytest.raises(KinemaError, match=words):
+                list(executor.run(always(misbehave), ["a"]))
+
+
+# ------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All example robots, several times, and a file that cannot be read."""
+    folder = tmp_path_factory.mktemp("library")
+    for i in range(6):
+        shutil.copytree(EXAMPLES, folder / str(i))
+    (folder / "broken.urdf").write_text("<robot")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What conversion without a cluster gives."""
+    out = tmp_path_factory.mktemp("local")
+    assert run("convert", library, out, "--to", "usda")[0] == 2
+    return contents(out)
+
+
+@pytest.mark.parametrize(("count", "kill"), [(2, False), (4, False), (2, True)])
+def test_conversion_is_the_same(library: Path, local: dict[str, bytes], tmp_path: Path, count: int, kill: bool) -> None:
+    """File by file, with two or four nodes, and when one is killed in the middle."""
+    out = tmp_path / "out"
+    with (
+        nodes(count) as (cluster, added),
+        meanwhile(
+            lambda: kill and len(list(out.rglob("*.usda"))) >= len(local) // 3,
+            lambda: cluster.remove_node(added[0], allow_graceful=False),
+        ) as killed,
+    ):
+        code, printed, _ = run("convert", library, out, "--to", "usda", "--cluster")
+    assert code == 2
+    assert bool(killed) == kill
+    assert "1 failed" in printed
+    assert contents(out) == local
+
+
+def test_a_driver_that_is_killed_does_not_begin_anew(library: Path, local: dict[str, bytes], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with nodes(2) as (cluster, _):
+        program = "from kinema.apps.cli import main; main()"
+        words = ["convert", str(library), str(out), "--to", "usda", "--cluster", cluster.address]
+        driver = subprocess.Popen(
+            [sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        records = out / ".kinema" / "ledger"
+        while driver.poll() is None and len(list(records.glob("*.json"))) < 5:
+            time.sleep(0.05)
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+        done = len(list(records.glob("*.json")))
+        _, _, said = run(*words[:5], "--cluster")
+    assert done >= 5
+    assert f"{done} of " in said
+    assert contents(out) == local
+
+
+# ---------------------------------------------------------------------------------------------------------- episodes
+
+
+class Stand:
+    """Legs are told to stay, with noise of each episode's own."""
+
+    def begin(self, episodes: np.ndarray, seed: int) -> None:
+        generators = km.cluster.episode_generators(seed, episodes, purpose=1)
+        self.offset = np.array([g.uniform(-0.2, 0.2, 12) for g in generators], np.float32)
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        return STANCE + self.offset
+
+
+def quadrupeds() -> Any:
+    return km.cluster.recipe(
+        robot_file("quadruped/scene.xml"),
+        scene={"dt": 0.005},
+        keyframe="home",
+        randomize={"mass": km.uniform(0.8, 1.2), "friction": km.uniform(0.6, 1.2), "kp": km.uniform(0.9, 1.1)},
+        start=(0.1, 0.1),
+        steps=10,
+        decimation=4,
+    )
+
+
+def test_episodes_are_the_same_bits(tmp_path: Path) -> None:
+    """In one process, on two nodes, on four, and with one killed half-way; the driver's memory stays as it is."""
+    pytest.importorskip("pyarrow")
+    groups = -(-EPISODES // 250)
+    found = {"one": km.cluster.rollouts(quadrupeds(), Stand(), EPISODES, out=tmp_path / "one", group=250)}
+    for name, count in (("two", 2), ("four", 4), ("killed", 2)):
+        out = tmp_path / name
+        half = lambda out=out, name=name: name == "killed" and len(list(out.glob("part-*"))) >= groups // 2  # noqa: E731
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with (
+            nodes(count) as (cluster, added),
+            meanwhile(half, lambda c=cluster, a=added: c.remove_node(a[0], allow_graceful=False)) as killed,
+        ):
+            found[name] = km.cluster.rollouts(quadrupeds(), Stand(), EPISODES, out=out, group=250, on="auto")
+        assert bool(killed) == (name == "killed")
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # [KiB]
+    assert len({data.content for data in found.values()}) == 1
+    for data in found.values():
+        episodes = np.concatenate([t.column("episode").to_numpy() for t in data.tables()])
+        counted = np.bincount(episodes)
+        assert len(counted) == EPISODES
+        assert (counted == 10).all()
+
+
+def test_sweeps_are_the_same(tmp_path: Path) -> None:
+    """And so is a small data set, with processes of this machine as well."""
+    pytest.importorskip("pyarrow")
+    space = {"controller.x": km.uniform(-10.0, 10.0)}
+    here = km.cluster.sweep(parabola, space, method="sobol", samples=16)
+    with nodes(2):
+        there = km.cluster.sweep(parabola, space, method="sobol", samples=16, on="auto")
+        a = km.cluster.rollouts(swinging(), Push(), 50, out=tmp_path / "a", group=8, on="auto")
+    b = km.cluster.rollouts(swinging(), Push(), 50, out=tmp_path / "b", group=8, on=2)
+    assert [r.values for r in there.rows] == [r.values for r in here.rows]
+    assert a.content == b.content
+
+
+def test_ray_tune_searches_with_the_same_objective(tmp_path: Path) -> None:
+    tune = pytest.importorskip("ray.tune", reason="needs ray[tune]", exc_type=ImportError)
+    with nodes(2):
+        found = tune.Tuner(
+            km.cluster.trainable(parabola),
+            param_space={"controller.x": tune.grid_search([0.0, 3.0, 5.0])},
+            tune_config=tune.TuneConfig(metric="objective", mode="min"),
+            run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+        ).fit()
+        assert found.get_best_result().config["controller.x"] == 3.0
