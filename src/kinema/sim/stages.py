@@ -16,14 +16,11 @@ from .force.activation import advance_activations
 from .force.delay import remember_controls
 from .force.plastic import give_way, give_way_in_tendons
 from .rigid.calm import hold_energy, in_part, slowed
-from .rigid.freeze import Kept
+from .rigid.freeze import LARGEST, Kept, before_step, or_stay
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
 from .step import Step
 from .sweeps.tree import Node
-
-LARGEST = 3.0e38
-"""Beyond this a number is no longer one."""
 
 
 def position(step: Step) -> None:
@@ -73,15 +70,17 @@ def integrate(step: Step) -> None:
     kept = Kept(s) if s.settings.freezes else None
 
     def body(node: Node) -> None:
+        old = before_step(s, node)
         q, v = advance(s, node, in_part(s, step.slowing, qacc[node.here]))
         v = slowed(s, step.slowing, v)
+        health.note(node, q, v)
         if kept is None:
+            q, v = or_stay(health.flagged(), old, q, v)
             s.write("qpos", node, q)
             s.write("vel", node, v)
         else:
             kept.note(node, q, v)
         give_way(s, node, q)
-        health.note(node, q, v)
 
     s.each_frame("the next state", body)
     give_way_in_tendons(step)

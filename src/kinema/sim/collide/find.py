@@ -294,7 +294,7 @@ def _record(
     weight = _weight(code, kind, friction[0], bound)
     off = distance - code.number("force margin")
     hard = impedance(solimp, kind.power, off)
-    spring, damper = reference(_own(code, "solref", 2), solimp[1], code.read("dt"), safe=kind.safe)
+    spring, damper = reference(sound(_own(code, "solref", 2)), solimp[1], code.read("dt"), safe=kind.safe)
     sliding = damper
     if kind.own_sliding:
         _, sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"), safe=kind.safe)

@@ -46,10 +46,11 @@ def hardest(weight: Value) -> Value:
     return MOST / ((1.0 - MOST) * weight)
 
 
-def sound(solref: Sequence[float]) -> Sequence[float]:
+def sound(solref: Sequence[Value]) -> list[Value]:
     """Both numbers positive, or neither: what mixes the two forms is MuJoCo's default instead, as it is there."""
-    first, second = solref
-    return solref if (first > 0.0) == (second > 0.0) else DEFAULT_SOLREF
+    first, second = (trace.select(0.0, x, 1.0, 0.0) for x in solref)
+    mixed = trace.absolute(first - second)
+    return [trace.select(mixed, 0.5, x, usual) for x, usual in zip(solref, DEFAULT_SOLREF, strict=True)]
 
 
 def reference(solref: Sequence[Value], end: Value, dt: Value, *, safe: bool = True) -> tuple[Value, Value]:

@@ -170,7 +170,7 @@ class Rows:
             )
             numbers = {
                 "weights": list(block.weights),
-                "solref": list(sound(block.solref)),
+                "solref": sound(block.solref),
                 "solimp": list(block.solimp),
                 "margin": [block.margin],
                 "bound": [block.bound],
@@ -221,7 +221,7 @@ class Rows:
             off = positions[0] if n == 1 else trace.sqrt(dot(positions, positions))
             hard = impedance(solimp, kind.power, off)
             safe = kind.patient or self.s.model.options.refsafe
-            spring, damper = reference(_numbers(code, "solref", 2), solimp[1], code.read("dt"), safe=safe)
+            spring, damper = reference(sound(_numbers(code, "solref", 2)), solimp[1], code.read("dt"), safe=safe)
             stiff = [hard / ((1.0 - hard) * weight) for weight in code.numbers("weights")]
             if kind.law is Law.LIMIT:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
