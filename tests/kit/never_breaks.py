@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -205,10 +206,11 @@ def _put(engine: Engine, q: Array, v: Array) -> None:
     engine.field("vel").assign(v)
 
 
-def outcomes(seeds: Iterable[int], workers: int = 1) -> Iterator[Outcome]:
+def outcomes(seeds: Iterable[int], workers: int = 1, *, calm: bool = True) -> Iterator[Outcome]:
     """Of many structures, in this process or in some beside it."""
+    one = partial(outcome_of, calm=calm)
     if workers == 1:
-        yield from map(outcome_of, seeds)
+        yield from map(one, seeds)
         return
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(outcome_of, seeds, chunksize=4)
+        yield from pool.map(one, seeds, chunksize=4)

@@ -27,8 +27,8 @@ from .impedance import MOST, impedance, reference, sound, whole_power
 FASTEST = 2.0
 """How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
 metre would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
-NO_TIME = 1e-6
-"""A time constant [s] that means as hard as can be."""
+NO_TIME, FAR = 1e-6, 1e30
+"""A time constant [s] that means as hard as can be; and a bound that is none."""
 
 
 class Law(enum.StrEnum):
@@ -231,8 +231,12 @@ class Rows:
                 stiff = [trace.select(code.read("broken"), 0.5, x, 0.0) for x in stiff]
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
             back = [spring * hard * x for x in positions]
-            if kind.patient:
-                back = [trace.clamp(x, -(damper * FASTEST), damper * FASTEST) for x in back]
+            if kind.patient or "solref" in kind.own:
+                most = damper * FASTEST
+                if not kind.patient:
+                    time = code.read("solref")
+                    most = trace.select(0.0, time, trace.select(time, NO_TIME, most, FAR), FAR)
+                back = [trace.clamp(x, -most, most) for x in back]
             rows_ = zip(code.array("speed", n), back, drifts, strict=True)
             code.write("stiffness", stiff)
             code.write("wanted", [-(damper * v) - x - drift for v, x, drift in rows_])
