@@ -22,13 +22,7 @@ from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
-from .impedance import MOST, impedance, reference, sound, whole_power
-
-FASTEST = 2.0
-"""How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
-metre would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
-NO_TIME, FAR = 1e-6, 1e30
-"""A time constant [s] that means as hard as can be; and a bound that is none."""
+from .impedance import FASTEST, MOST, NO_TIME, bound_of_return, impedance, reference, sound, whole_power
 
 
 class Law(enum.StrEnum):
@@ -232,10 +226,7 @@ class Rows:
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
             back = [spring * hard * x for x in positions]
             if kind.patient or "solref" in kind.own:
-                most = damper * FASTEST
-                if not kind.patient:
-                    time = code.read("solref")
-                    most = trace.select(0.0, time, trace.select(time, NO_TIME, most, FAR), FAR)
+                most = damper * FASTEST if kind.patient else bound_of_return(code.read("solref"), damper)
                 back = [trace.clamp(x, -most, most) for x in back]
             rows_ = zip(code.array("speed", n), back, drifts, strict=True)
             code.write("stiffness", stiff)
