@@ -3,7 +3,7 @@
     python tools/never_breaks.py [--count 10000] [--seed 0] [--workers 2]
 
 Joints of all kinds, random loops, contradictory equalities, absurd limits and masses; 200 steps from six states each,
-without work, and single steps from wild states. One program serves a structure, in which twenty robots differ by all
+without work, and single steps from wild states. One program serves a structure, in which fifty robots differ by all
 that environments can differ in: masses, limits, dry friction, softness, and which equalities hold. Every tenth structure
 is stepped once more without `calm`, where what runs away has to be flagged and held. What breaks is printed.
 """

@@ -23,7 +23,7 @@ from .robots.configurations import model_coordinates
 from .robots.each_joint import model_of
 from .robots.tied_robots import SOFT, tied_robot
 
-N_VARIANTS = 20
+N_VARIANTS = 50
 """Robots of the same structure."""
 N_STATES = 6
 """That each of them starts from."""
@@ -173,7 +173,7 @@ def outcome_of(seed: int, *, calm: bool = True) -> Outcome:
 def _growth(kinetic_energy: Array, energy: Array, aside: Array) -> Array:
     """The most kinetic energy of the second half over the most energy of the first, of each environment."""
     half = len(energy) // 2 + 1
-    before, after = energy[:half].max(axis=0), kinetic_energy[half:].max(axis=0)
+    before, after = np.nanmax(energy[:half], axis=0), np.nanmax(kinetic_energy[half:], axis=0)
     return np.where(aside | (after < TINY), 0.0, after / np.maximum(before, TINY))
 
 

@@ -7,6 +7,7 @@ these stay loops, or are unrolled into a straight line, is decided in `lower/`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from kinema import trace
 from kinema.trace import Recorder
@@ -65,14 +66,15 @@ def integrate(step: Step) -> None:
     """The next state, and a flag where it is no longer made of numbers."""
     s, qacc = step.s, step.qacc
     assert qacc is not None
-    advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
+    stages = s.settings.integrator is Integrator.RK4
     health = s.health(step.limbs)
     kept = Kept(s) if s.settings.freezes else None
 
     def body(node: Node) -> None:
         old = before_step(s, node)
-        q, v = advance(s, node, in_part(s, step.slowing, qacc[node.here]))
-        v = slowed(s, step.slowing, v)
+        own = in_part(s, step.slowing, qacc[node.here])
+        held = partial(slowed, s, step.slowing)
+        q, v = runge_kutta_stage(s, node, own) if stages else euler_step(s, node, own, held)
         health.note(node, q, v)
         if kept is None:
             q, v = or_stay(health.flagged(), old, q, v)

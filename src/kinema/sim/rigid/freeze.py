@@ -18,8 +18,8 @@ from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
 
-LARGEST = 1e10
-"""A speed [m/s, rad/s] beyond this is no longer one: what is made of its square is to be a number in single precision."""
+LARGEST = 1e8
+"""A speed or a place [SI units] beyond this is no longer one: what is made of their squares is to be a number still."""
 
 
 def before_step(s: Sweeps, node: Node) -> tuple[list[Value], list[Value]]:
