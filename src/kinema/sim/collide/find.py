@@ -28,7 +28,7 @@ from .touches import Layout, PlannedSet, Touches
 
 COARSE_FROM = 1e-7
 """A solver of this tolerance, or a larger one, is one of single precision."""
-HARDEST = 1e3
+HARDEST = 3e2
 """How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
 
 
