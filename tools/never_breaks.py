@@ -4,8 +4,8 @@
 
 Joints of all kinds, random loops, contradictory equalities, absurd limits and masses; 200 steps from six states each,
 without work, and single steps from wild states. One program serves a structure, in which fifty robots differ by all
-that environments can differ in: masses, limits, dry friction, softness, and which equalities hold. Every tenth structure
-is stepped once more without `calm`, where what runs away has to be flagged and held. What breaks is printed.
+that environments can differ in: masses, limits, dry friction, softness, and which equalities hold. Every tenth
+structure is stepped once more without `calm`, where what runs away has to be flagged and held. What breaks is printed.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ def _run(found: Iterable[Outcome], name: str) -> list[Outcome]:
 
 def _summary(done: list[Outcome]) -> str:
     moving = [f for f in done if f.n_dofs]
+    broken, flagged = (sum(len(getattr(f, name)) for f in moving) for name in ("broken", "flagged"))
     return (
-        f"{len(moving)} structures, {N_VARIANTS * len(moving)} robots; not finite: {sum(len(f.broken) for f in moving)} "
-        f"runs, {sum(f.wild for f in moving)} wild steps; run away and held: {sum(len(f.flagged) for f in moving)} runs; "
+        f"{len(moving)} structures, {N_VARIANTS * len(moving)} robots; not finite: {broken} runs, "
+        f"{sum(f.wild for f in moving)} wild steps; run away and held: {flagged} runs; "
         f"energy from nowhere: {sum(f.from_nowhere > GROWTH for f in moving)} structures (at most "
         f"{max((f.from_nowhere for f in moving), default=0.0):.3g} times; kinetic energy alone "
         f"{max((f.growth for f in moving), default=0.0):.3g} times)"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.backend import find_device
 from kinema.description import Robot
@@ -23,6 +24,7 @@ from .robots.configurations import model_coordinates
 from .robots.each_joint import model_of
 from .robots.tied_robots import SOFT, tied_robot
 
+Mask = npt.NDArray[np.bool_]
 N_VARIANTS = 50
 """Robots of the same structure."""
 N_STATES = 6
@@ -107,7 +109,12 @@ def vary(engine: Engine, seed: int) -> None:
     for name, values in zip(("lower", "upper"), ends, strict=True):
         put(name, values)
     put("frictionloss", 10.0 ** rng.uniform(-1.0, 5.0, (model.n_dofs, N_VARIANTS)))
-    for kind, count in (("limit", model.n_dofs), ("friction", model.n_dofs), ("tie", n_ties), ("coupling", n_couplings)):
+    for kind, count in (
+        ("limit", model.n_dofs),
+        ("friction", model.n_dofs),
+        ("tie", n_ties),
+        ("coupling", n_couplings),
+    ):
         soft(kind, count)
     for name, count in (("tie_on", n_ties), ("coupling_on", n_couplings)):
         put(name, (rng.random((count, N_VARIANTS)) < 0.7).astype(float))
@@ -153,8 +160,8 @@ def outcome_of(seed: int, *, calm: bool = True) -> Outcome:
     for _ in range(N_STEPS // EVERY):
         engine.step(EVERY)
         energies.append(kinetic(engine))
-    flagged = engine.field("error").numpy().any(axis=0)
-    broken = ~np.isfinite(energies).all(axis=0)
+    flagged: Mask = np.asarray(engine.field("error").numpy().any(axis=0))
+    broken: Mask = np.asarray(~np.isfinite(energies).all(axis=0))
     for name in ("qpos", "vel"):
         broken |= ~np.isfinite(engine.field(name).numpy()).all(axis=0)
     growth = _growth(np.array(energies), np.array(energies), flagged | broken)
@@ -170,14 +177,14 @@ def outcome_of(seed: int, *, calm: bool = True) -> Outcome:
     )
 
 
-def _growth(kinetic_energy: Array, energy: Array, aside: Array) -> Array:
+def _growth(kinetic_energy: Array, energy: Array, aside: Mask) -> Array:
     """The most kinetic energy of the second half over the most energy of the first, of each environment."""
     half = len(energy) // 2 + 1
     before, after = np.nanmax(energy[:half], axis=0), np.nanmax(kinetic_energy[half:], axis=0)
     return np.where(aside | (after < TINY), 0.0, after / np.maximum(before, TINY))
 
 
-def _from_nowhere(engine: Engine, seed: int, growing: Array) -> float:
+def _from_nowhere(engine: Engine, seed: int, growing: Mask) -> float:
     """Once more, with what constraints store."""
     engine.field("error").assign(np.zeros((1, 1)))
     _put(engine, *starts(engine.model, seed))

@@ -10,9 +10,7 @@ import pytest
 
 import kinema as km
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(mujoco.mjtTrn, "mjTRN_SO3"), reason="this MuJoCo has no orientation servos"
-)
+pytestmark = pytest.mark.skipif(not hasattr(mujoco.mjtTrn, "mjTRN_SO3"), reason="this MuJoCo has no orientation servos")
 N_STEPS = 150
 ROBOT = """<mujoco><option timestep="0.002" integrator="{}"><flag contact="disable"/></option><worldbody>
 <site name="fixed" euler="40 -20 10"/>

@@ -76,7 +76,9 @@ def _row(
             row.ctrl[numbers[name]] = value
     several: dict[str, tuple[float, ...]] = keyframe.attributes.get(mjcf.key(mjcf.CONTROLS), {})
     unknown = [name for name, value in keyframe.controls.items() if name not in numbers and value]
-    unknown += [name for name, values in several.items() if not _spread(row.ctrl, name, values, numbers) and any(values)]
+    unknown += [
+        name for name, values in several.items() if not _spread(row.ctrl, name, values, numbers) and any(values)
+    ]
     if unknown:
         row.left_out.append("controls of actuators that are not simulated")
     if _activate(row, keyframe, {name: i for name, i in numbers.items() if actuators.dynamics[i] != "none"}):

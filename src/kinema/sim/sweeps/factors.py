@@ -45,7 +45,7 @@ class Factors:
             rows += [self._inversion(dof)] if self.divided else []
             for mover in reversed(matrix.paths[dof][:-1]):
                 rows += self._elimination(dof, mover)
-        rows += [] if self.divided else [self._inversion(dof) for dof in matrix.paths]
+        rows += [] if self.divided else [self._inversion(dof, "plain") for dof in matrix.paths]
         self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
 
     def _inversion(self, dof: int, kind: str = "invert", share: float = 0.0) -> Row:
@@ -131,8 +131,8 @@ def _eliminate(code: RowCode) -> None:
     if code.kind == "invert":
         code.write("inverse", [1.0 / trace.maximum(code.read("diagonal"), code.read("inverse"))])
         return
-    if code.kind == "invert and bound":
-        code.write("inverse", [_inverse(code, bound=True)])
+    if code.kind in ("plain", "invert and bound"):
+        code.write("inverse", [_inverse(code, bound=code.kind != "plain")])
         return
     if code.kind in ("one entry, divided", "one entry, bound"):
         factor = code.read("entry") * _inverse(code, bound=code.kind != "one entry, divided")
