@@ -7,8 +7,8 @@ import pytest
 from kit.never_breaks import outcome_of
 
 N_SEEDS, N_QUICK = 200, 4
-ONCE_BROKE = (55, 62)
-"""Motion that was too fast for the step fed itself in these, or turned a ball so far that its quaternion was none."""
+ONCE_BROKE = (62,)
+"""Three hinges in a gimbal's lock, and coordinates that followed speeds which were held back."""
 SEEDS = [
     pytest.param(seed, marks=() if seed < N_QUICK or seed in ONCE_BROKE else pytest.mark.benchmark)
     for seed in range(N_SEEDS)
