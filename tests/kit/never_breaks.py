@@ -1,12 +1,18 @@
-"""Random robots that are held by more than can be held, stepped in single precision: what became of their numbers."""
+"""Random robots that are held by more than can be held, stepped in single precision: what became of their numbers.
+
+One program serves many robots: what can differ between environments (masses, limits, dry friction, how soft everything
+is, which equalities hold) does, so that a robot is a random structure with random numbers in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.backend import find_device
 from kinema.description import Robot
@@ -16,31 +22,46 @@ from kinema.sim import Control, Engine, Settings
 
 from .robots.configurations import model_coordinates
 from .robots.each_joint import model_of
-from .robots.tied_robots import tied_robot
+from .robots.tied_robots import SOFT, tied_robot
 
+Mask = npt.NDArray[np.bool_]
+N_VARIANTS = 50
+"""Robots of the same structure."""
 N_STATES = 6
+"""That each of them starts from."""
+N_ENVS = N_VARIANTS * N_STATES
+N_STEPS, EVERY = 200, 10
 GROWTH = 10.0
-"""How much more kinetic energy the second half of a run may see than the first: poses beyond limits are wound springs,
-which let go when they do."""
+"""How much more kinetic energy the second half of a run may see than there was in the first, with what constraints had
+stored: that is not exact, as how much they store depends on how easily they are moved just then."""
+TINY = 1e-3
+"""Energies [J] that are not worth a word."""
+USUAL = {"solref": (0.02, 1.0), "solimp": (0.9, 0.95, 0.001, 0.5, 2.0)}
+"""How soft things are where nobody says it."""
+PER_ENV = frozenset({"mass_shift", "limit", "frictionloss", "equality", "sol_params"})
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What 200 steps from several states, and single steps from wild ones, did to a robot."""
+    """What 200 steps from several states, and single steps from wild ones, did to the robots of one structure."""
 
     seed: int
     n_dofs: int
-    broken: tuple[int, ...]
-    """States whose run came to contain something that is no finite number."""
-    growth: float
+    broken: tuple[int, ...] = ()
+    """Environments that came to contain something that is no finite number."""
+    flagged: tuple[int, ...] = ()
+    """Those that were flagged, and held where they were."""
+    growth: float = 0.0
     """Of kinetic energy, the most of the second half of a run over that of the first; 0 where both are tiny."""
-    wild: int
+    from_nowhere: float = 0.0
+    """Likewise, with what constraints had stored in the first half; only where growth is large."""
+    wild: int = 0
     """Single steps from wild states whose velocities are no finite numbers."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether all stayed numbers, and no energy came from nowhere."""
-        return not self.broken and not self.wild and self.growth <= GROWTH
+        """Whether all stayed numbers, nothing ran away, and no energy came from nowhere."""
+        return not (self.broken or self.flagged or self.wild) and self.from_nowhere <= GROWTH
 
 
 def idle(robot: Robot) -> Robot:
@@ -56,9 +77,47 @@ def idle(robot: Robot) -> Robot:
 def starts(model: Model, seed: int) -> tuple[Array, Array]:
     """Where the file says, near zero, and anywhere up to three beyond; at rest and in motion."""
     rng = np.random.default_rng(seed)
-    there = np.repeat(model.qpos0[:, None], 2, axis=1)
-    q = np.concatenate([there, *(model_coordinates(model, rng, 2, reach) for reach in (0.6, 3.0))], axis=1)
-    return q, rng.normal(size=(model.n_dofs, N_STATES)) * ([0.0, 3.0] * 3)
+    q, v = [], []
+    for _ in range(N_VARIANTS):
+        there = np.repeat(model.qpos0[:, None], 2, axis=1)
+        q += [there, *(model_coordinates(model, rng, 2, reach) for reach in (0.6, 3.0))]
+        v.append(rng.normal(size=(model.n_dofs, N_STATES)) * ([0.0, 3.0] * 3))
+    return np.concatenate(q, axis=1), np.concatenate(v, axis=1)
+
+
+def vary(engine: Engine, seed: int) -> None:
+    """Give every robot but the first numbers of its own, often absurd ones."""
+    rng, model = np.random.default_rng(seed), engine.model
+
+    def put(name: str, values: Array) -> None:
+        field = engine.field(name)
+        if len(field.numpy()):
+            values[:, 0] = field.numpy()[:, 0]
+            field.assign(np.repeat(values, N_STATES, axis=1))
+
+    def soft(kind: str, count: int) -> None:
+        chosen = rng.integers(len(SOFT), size=(count, N_VARIANTS))
+        for name, usual in USUAL.items():
+            numbers = np.array([getattr(s, name) or usual for s in SOFT])[chosen].transpose(0, 2, 1)
+            put(f"{kind}_{name}", numbers.reshape(count * len(usual), N_VARIANTS))
+
+    n_ties, n_couplings = len(model.ties.names), len(model.couplings.names)
+    put("mass_shift", model.links.inertial_mass[:, None] * rng.uniform(-0.5, 2.0, (model.n_links, N_VARIANTS)))
+    ends = rng.normal(size=(2, model.n_dofs, N_VARIANTS))
+    ends = np.where(rng.random(ends[0].shape) < 0.3, ends, np.sort(ends, axis=0))  # some the wrong way round
+    ends[1] = np.where(rng.random(ends[0].shape) < 0.2, ends[0], ends[1])
+    for name, values in zip(("lower", "upper"), ends, strict=True):
+        put(name, values)
+    put("frictionloss", 10.0 ** rng.uniform(-1.0, 5.0, (model.n_dofs, N_VARIANTS)))
+    for kind, count in (
+        ("limit", model.n_dofs),
+        ("friction", model.n_dofs),
+        ("tie", n_ties),
+        ("coupling", n_couplings),
+    ):
+        soft(kind, count)
+    for name, count in (("tie_on", n_ties), ("coupling_on", n_couplings)):
+        put(name, (rng.random((count, N_VARIANTS)) < 0.7).astype(float))
 
 
 def kinetic(engine: Engine) -> Array:
@@ -66,38 +125,86 @@ def kinetic(engine: Engine) -> Array:
     return np.array(engine.fields.system.kinetic_energy.numpy(), dtype=float).reshape(-1, engine.n_envs).sum(axis=0)
 
 
-def outcome_of(seed: int) -> Outcome:
-    """Step one robot, that nothing does work on."""
+def stored(engine: Engine) -> Array:
+    """What constraints hold as springs, of each environment [J]: their forces at rest along how far they are off.
+
+    A spring holds half of that, and what pulls back at a bounded speed all of it.
+    """
+    moving = np.array(engine.field("vel").numpy())
+    engine.field("vel").assign(np.zeros_like(moving))
+    rows = engine.fields.constraints
+    found = np.abs(np.array(rows.efc_force.numpy(), float) * np.array(rows.efc_pos.numpy(), float)).sum(axis=0)
+    engine.field("vel").assign(moving)
+    return found
+
+
+def engine_of(seed: int, *, calm: bool = True) -> Engine | None:
+    """A structure with all its robots, in their first states; None where nothing moves."""
     model = model_of(idle(tied_robot(seed)), gravity=(0.0, 0.0, 0.0))
     if model.n_dofs == 0:
-        return Outcome(seed, 0, (), 0.0, 0)
-    settings = Settings(dt=0.002, limits=True, constraints=True, calm=True)
+        return None
+    settings = Settings(dt=0.002, limits=True, constraints=True, calm=calm, per_env=PER_ENV)
     told = [Control.FORCE] * model.n_dofs
-    engine = Engine(model, settings, N_STATES, find_device("cpu"), emission="rolled", control=told)
+    engine = Engine(model, settings, N_ENVS, find_device("cpu"), emission="rolled", control=told)
+    vary(engine, seed)
     _put(engine, *starts(model, seed))
+    return engine
+
+
+def outcome_of(seed: int, *, calm: bool = True) -> Outcome:
+    """Step the robots of one structure, that nothing does work on."""
+    engine = engine_of(seed, calm=calm)
+    if engine is None:
+        return Outcome(seed, 0)
     energies = [kinetic(engine)]
-    for _ in range(20):
-        engine.step(10)
+    for _ in range(N_STEPS // EVERY):
+        engine.step(EVERY)
         energies.append(kinetic(engine))
-    flagged = engine.field("error").numpy().any(axis=0)
+    flagged: Mask = np.asarray(engine.field("error").numpy().any(axis=0))
+    broken: Mask = np.asarray(~np.isfinite(energies).all(axis=0))
     for name in ("qpos", "vel"):
-        flagged = flagged | ~np.isfinite(engine.field(name).numpy()).all(axis=0)
-    before, after = np.max(energies[:11], axis=0), np.max(energies[11:], axis=0)
-    growth = np.where(flagged | (after < 1e-3), 0.0, after / np.maximum(before, 1e-3))
+        broken |= ~np.isfinite(engine.field(name).numpy()).all(axis=0)
+    growth = _growth(np.array(energies), np.array(energies), flagged | broken)
+    growing = bool(growth.max() > GROWTH)
     return Outcome(
-        seed, model.n_dofs, tuple(np.flatnonzero(flagged).tolist()), float(growth.max()), _wild(engine, seed)
+        seed,
+        engine.model.n_dofs,
+        tuple(np.flatnonzero(broken).tolist()),
+        tuple(np.flatnonzero(flagged).tolist()),
+        float(growth.max()),
+        _from_nowhere(engine, seed, growth > GROWTH) if growing else 0.0,
+        _wild(engine, seed),
     )
+
+
+def _growth(kinetic_energy: Array, energy: Array, aside: Mask) -> Array:
+    """The most kinetic energy of the second half over the most energy of the first, of each environment."""
+    half = len(energy) // 2 + 1
+    before, after = np.nanmax(energy[:half], axis=0), np.nanmax(kinetic_energy[half:], axis=0)
+    return np.where(aside | (after < TINY), 0.0, after / np.maximum(before, TINY))
+
+
+def _from_nowhere(engine: Engine, seed: int, growing: Mask) -> float:
+    """Once more, with what constraints store."""
+    engine.field("error").assign(np.zeros((1, 1)))
+    _put(engine, *starts(engine.model, seed))
+    moving, held = [kinetic(engine)], [stored(engine)]
+    for _ in range(N_STEPS // EVERY):
+        engine.step(EVERY)
+        moving.append(kinetic(engine))
+        held.append(stored(engine))
+    return float(_growth(np.array(moving), np.array(moving) + np.array(held), ~growing).max())
 
 
 def _wild(engine: Engine, seed: int) -> int:
     """One step from anywhere, at speeds up to 100: how often that leaves no finite velocities."""
-    engine.reset()
     rng, failures = np.random.default_rng(seed), 0
-    for _ in range(10):
-        q = model_coordinates(engine.model, rng, N_STATES, 3.0)
-        _put(engine, q, rng.uniform(-100.0, 100.0, (engine.model.n_dofs, N_STATES)))
+    for _ in range(2):
+        engine.field("error").assign(np.zeros((1, 1)))
+        q = model_coordinates(engine.model, rng, N_ENVS, 3.0)
+        _put(engine, q, rng.uniform(-100.0, 100.0, (engine.model.n_dofs, N_ENVS)))
         engine.step()
-        failures += int((~np.isfinite(engine.field("vel").numpy()).all(axis=0)).sum())
+        failures += int(engine.field("error").numpy().any(axis=0).sum())
     return failures
 
 
@@ -106,10 +213,11 @@ def _put(engine: Engine, q: Array, v: Array) -> None:
     engine.field("vel").assign(v)
 
 
-def outcomes(seeds: Iterable[int], workers: int = 1) -> Iterator[Outcome]:
-    """Of many robots, in this process or in some beside it."""
+def outcomes(seeds: Iterable[int], workers: int = 1, *, calm: bool = True) -> Iterator[Outcome]:
+    """Of many structures, in this process or in some beside it."""
+    one = partial(outcome_of, calm=calm)
     if workers == 1:
-        yield from map(outcome_of, seeds)
+        yield from map(one, seeds)
         return
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(outcome_of, seeds, chunksize=4)
+        yield from pool.map(one, seeds, chunksize=4)

@@ -6,10 +6,9 @@ import pytest
 
 from kit.never_breaks import outcome_of
 
-N_SEEDS, N_QUICK = 300, 12
-ONCE_BROKE = (49, 55)
-"""Motion that was too fast for the step fed itself in these: joints started far beyond their limits, and springs at
-their hardest beside ties that contradict each other."""
+N_SEEDS, N_QUICK = 200, 4
+ONCE_BROKE = (62,)
+"""Three hinges in a gimbal's lock, and coordinates that followed speeds which were held back."""
 SEEDS = [
     pytest.param(seed, marks=() if seed < N_QUICK or seed in ONCE_BROKE else pytest.mark.benchmark)
     for seed in range(N_SEEDS)
@@ -18,7 +17,7 @@ SEEDS = [
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_robots(seed: int) -> None:
-    """200 steps without work: finite, no error, and energy is of the size that the first steps gave it.
+    """Fifty robots of one structure, 200 steps without work: finite, no error, and no energy from nowhere.
 
     And one step from anywhere, at speeds up to 100: the forces of constraints are numbers whatever the state is.
     """
@@ -27,3 +26,10 @@ def test_random_robots(seed: int) -> None:
         pytest.skip("nothing moves")
     print(found)
     assert found.is_sound
+
+
+def test_what_runs_away_is_held() -> None:
+    """Without `calm`: flags, and no number that is none."""
+    found = outcome_of(3, calm=False)
+    assert found.flagged
+    assert not found.broken

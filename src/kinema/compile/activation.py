@@ -12,11 +12,12 @@ TINY = 1e-15
 """What MuJoCo divides by instead of anything smaller."""
 DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
 """How an activation may follow a control."""
-GAINS = ("fixed", "affine", "muscle")
-BIASES = ("none", "affine", "muscle")
+GAINS = ("fixed", "affine", "muscle", "so3")
+BIASES = ("none", "affine", "muscle", "so3")
 INTERPOLATIONS = ("zoh", "linear", "cubic")
 MOST_SAMPLES = 100
 """Of earlier controls that an actuator may remember: they all move on in each step."""
+N_AXES = 3
 N_MUSCLE = 9
 """Numbers of a muscle: range (2), force, scale, lmin, lmax, vmax, fpmax, fvmax."""
 
@@ -29,7 +30,9 @@ def unsupported(actuator: Actuator) -> str:
         return f"activation dynamics ({actuator.dynamics_type})"
     if actuator.gain_type not in GAINS:
         return f"gain of type {actuator.gain_type}"
-    return "" if actuator.bias_type in BIASES else f"bias of type {actuator.bias_type}"
+    if actuator.bias_type not in BIASES:
+        return f"bias of type {actuator.bias_type}"
+    return "a quaternion that is heard late" if _samples(actuator)[0] and n_controls(actuator) > N_AXES else ""
 
 
 def ignored(actuator: Actuator) -> list[str]:
@@ -48,8 +51,21 @@ def _samples(actuator: Actuator) -> tuple[int, int]:
     return (int(count), int(way)) if actuator.settings.get(mjcf.DELAY, 0.0) > 0.0 else (0, 0)
 
 
+def n_controls(actuator: Actuator) -> int:
+    """How many numbers it is told: one, or where something is to turn to, as a rotation vector or a quaternion."""
+    return max(int(actuator.settings.get(mjcf.N_CONTROLS, 0)), 1)
+
+
+def control_range(actuator: Actuator, number: int) -> tuple[float, float]:
+    """The bounds of one of them."""
+    ranges = actuator.settings.get(mjcf.CONTROL_RANGES, ())
+    return ranges[number] if number < len(ranges) else actuator.control_range
+
+
 def kind_of(actuator: Actuator) -> str:
     """How force follows from what drives it."""
+    if actuator.gain_type == "so3":
+        return "orientation"
     gain, bias = actuator.gain_type == "muscle", actuator.bias_type == "muscle"
     return {(True, True): "muscle", (True, False): "muscle gain", (False, True): "muscle bias"}.get(
         (gain, bias), "affine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,7 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
     unclamped = {e for e, part in enumerate(draft.parts) if not switches_of(part.description).clampctrl}
     for entity in range(len(draft.parts)):
         for actuator in working_actuators(draft, entity):
-            row = _row(draft, entity, actuator)
-            if row is not None:
-                rows.append(row)
+            rows += _rows(draft, entity, actuator)
     n = len(rows)
 
     def table(name: str, width: int) -> Array:
@@ -58,6 +57,7 @@ def pack_actuators(draft: Draft) -> tuple[ActuatorsInfo, list[int]]:
         force_lower=bounds("force_range", 0),
         force_upper=bounds("force_range", 1),
         shared_idx=_shared(rows),
+        servo_idx=_servos(rows),
         shared_lower=table("bounds", 2)[:, 0],
         shared_upper=table("bounds", 2)[:, 1],
         turn=np.array([r.turn for r in rows], dtype=np.float64),
@@ -92,13 +92,14 @@ class _Row:
         self.moment = np.zeros(n_dofs)
         self.path = -1
         self.turn = 0.0
+        self.servo: Actuator | None = None
         self.bounds = (-np.inf, np.inf)
         self.frame = -1
         self.link = -1
         self.torque = np.zeros(3)
         self.force = np.zeros(3)
-        self.gain = _terms(actuator.gain, {"affine": 3, "fixed": 1}.get(actuator.gain_type, 0))
-        self.bias = _terms(actuator.bias, 3 if actuator.bias_type == "affine" else 0)
+        self.gain = _terms(actuator.gain, {"affine": 3, "fixed": 1, "so3": 1}.get(actuator.gain_type, 0))
+        self.bias = _terms(actuator.bias, 3 if actuator.bias_type in ("affine", "so3") else 0)
         self.feels_length = activation.feels_length(actuator)
 
 
@@ -106,37 +107,65 @@ def _terms(values: tuple[float, ...], count: int) -> Array:
     return activation.padded(values[:count], 3)
 
 
-def _row(draft: Draft, entity: int, actuator: Actuator) -> _Row | None:
-    row = _Row(actuator, entity, draft.n_dofs)
+def _rows(draft: Draft, entity: int, actuator: Actuator) -> list[_Row]:
+    """A row for each number that it is told; none, and a warning, where it cannot be simulated."""
+    rows = [_Row(actuator, entity, draft.n_dofs)]
+    if actuator.transmission is Transmission.ORIENTATION:
+        rows = _parts(draft, entity, actuator)
     reason = activation.unsupported(actuator)
-    if not reason:
-        match actuator.transmission:
-            case Transmission.JOINT | Transmission.JOINT_IN_PARENT:
-                reason = _on_joint(draft, entity, actuator, row)
-            case Transmission.TENDON:
-                reason = _on_tendon(draft, entity, actuator, row)
-            case Transmission.SITE:
-                reason = _on_site(draft, entity, actuator, row)
-            case Transmission.SLIDER_CRANK:
-                reason = _on_crank(draft, entity, actuator, row)
-            case Transmission.BODY:
-                reason = _on_body(draft, entity, actuator, row)
-            case _:
-                reason = f"transmission {actuator.transmission.value}"
+    for row in rows:
+        reason = reason or _transmit(draft, entity, actuator, row)
     if reason:
         draft.diagnostics.warning(
             "sim.actuator",
             f'actuator "{actuator.name}" is left out: {reason} is not simulated yet',
             origin=actuator.origin,
         )
-        return None
+        return []
     for name in activation.ignored(actuator):
         draft.diagnostics.warning(
             "sim.actuator-part",
             f'the {name} of actuator "{actuator.name}" is not simulated: it remembers more than anybody keeps',
             origin=actuator.origin,
         )
-    return row
+    return rows
+
+
+def _parts(draft: Draft, entity: int, actuator: Actuator) -> list[_Row]:
+    """Of an orientation servo a row for each axis of what it turns, and one before them for a quaternion's first."""
+    n = activation.n_controls(actuator)
+    names = ("w", "x", "y", "z")[-n:]
+    rows = []
+    for number, name in enumerate(names):
+        axis = tuple(float(name == x) for x in "xyz")
+        bounds = activation.control_range(actuator, number)
+        part = replace(actuator, name=f"{actuator.name} {name}", gear=axis, control_range=bounds)
+        rows.append(_Row(part, entity, draft.n_dofs))
+        rows[-1].servo = actuator
+    return rows
+
+
+def _servos(rows: list[_Row]) -> npt.NDArray[np.int32]:
+    """A number for each orientation servo, the same for all rows of it."""
+    known = {id(s): i for i, s in enumerate({id(r.servo): r.servo for r in rows if r.servo is not None}.values())}
+    return np.array([-1 if r.servo is None else known[id(r.servo)] for r in rows], dtype=np.int32)
+
+
+def _transmit(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
+    """Find what a row pulls on; what stands in the way, in words."""
+    match actuator.transmission:
+        case Transmission.JOINT | Transmission.JOINT_IN_PARENT:
+            return _on_joint(draft, entity, actuator, row)
+        case Transmission.TENDON:
+            return _on_tendon(draft, entity, actuator, row)
+        case Transmission.SITE:
+            return _on_site(draft, entity, actuator, row)
+        case Transmission.SLIDER_CRANK:
+            return _on_crank(draft, entity, actuator, row)
+        case Transmission.BODY:
+            return _on_body(draft, entity, actuator, row)
+        case Transmission.ORIENTATION:
+            return _on_orientation(draft, entity, actuator, row)
 
 
 def _turn(row: _Row, gear: tuple[float, ...]) -> float:
@@ -213,6 +242,25 @@ def _on_site(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
         row.frame = at.frame
         row.force = at.pose.rotation @ np.array(gear[:3])
         row.torque = at.pose.rotation @ np.array(gear[3:]) + np.cross(at.pose.position, row.force)
+    return ""
+
+
+def _on_orientation(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:
+    """How far something is turned about one of its own axes, and how fast."""
+    axis = row.actuator.gear
+    if not any(axis):
+        return ""
+    if actuator.reference:
+        ends = [find_spot(draft, entity, name) for name in (actuator.target, actuator.reference)]
+        if ends[0] is None or ends[1] is None:
+            return f'the frame "{actuator.target}" against "{actuator.reference}"'
+        _along(draft, row, new_path(draft, [("turn", [ends[0], ends[1]], 1.0, (0.0, 0.0, 0.0, *axis))]))
+        return "" if row.moment.any() else f'the frame "{actuator.target}", which does not turn,'
+    joint = find_joint(draft, entity, actuator.target)
+    path = None if joint is None else joint_path(draft, joint, axis, in_parent=False)
+    if path is None:
+        return f'the ball joint "{actuator.target}"'
+    _along(draft, row, path)
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -74,8 +74,12 @@ def _row(
     for name, value in keyframe.controls.items():
         if name in numbers:
             row.ctrl[numbers[name]] = value
+    several: dict[str, tuple[float, ...]] = keyframe.attributes.get(mjcf.key(mjcf.CONTROLS), {})
     unknown = [name for name, value in keyframe.controls.items() if name not in numbers and value]
-    if unknown or any(any(v) for v in keyframe.attributes.get(mjcf.key(mjcf.CONTROLS), {}).values()):
+    unknown += [
+        name for name, values in several.items() if not _spread(row.ctrl, name, values, numbers) and any(values)
+    ]
+    if unknown:
         row.left_out.append("controls of actuators that are not simulated")
     if _activate(row, keyframe, {name: i for name, i in numbers.items() if actuators.dynamics[i] != "none"}):
         row.left_out.append("activations of actuators that are not simulated (act)")
@@ -92,9 +96,18 @@ def _activate(row: _Row, keyframe: Keyframe, numbers: Mapping[str, int]) -> bool
     for name, values in keyframe.activations.items():
         if name in numbers:
             row.act[numbers[name]] = np.atleast_1d(values)[-1]  # the last is what pulls
-        else:
+        elif not _spread(row.act, name, np.atleast_1d(values).tolist(), numbers):
             left_out = left_out or bool(np.any(values))
     return left_out
+
+
+def _spread(to: Array, name: str, values: Sequence[float], numbers: Mapping[str, int]) -> bool:
+    """Give an orientation servo, whose rows are called after its axes, its numbers; whether there is such a one."""
+    rows = [numbers.get(f"{name} {axis}", -1) for axis in "wxyz"[-len(values) :]]
+    if len(values) < len("xyz") or min(rows) < 0:
+        return False
+    to[rows] = values
+    return True
 
 
 def _of_robot(robot: Robot, values: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:

@@ -25,7 +25,7 @@ class ActuatorsInfo:
     names: list[str]
     kinds: list[str]
     """How force follows from what drives it: `affine`, `muscle`; `muscle gain`, `muscle bias` where only one of the two
-    is a muscle's."""
+    is a muscle's; `orientation` where several rows find it together."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     frame_idx: Ints
@@ -48,6 +48,8 @@ class ActuatorsInfo:
     shared_lower: Array
     shared_upper: Array
     """The bounds of the sum of these."""
+    servo_idx: Ints
+    """Equal for rows that turn something together to where they say (an orientation servo); -1 for others."""
     path_idx: Ints
     """The path that its length comes from; -1 for none. Then `moment` is what the path's own length and moment are
     multiplied by, for each degree of freedom that changes it."""

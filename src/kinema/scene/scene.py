@@ -54,8 +54,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Gi
         noslip_iterations: how many sweeps at most let friction hold without slip.
         calm: whether motion that is too fast for the step is held to the energy that there is (docs/constraints.md).
         max_contacts: for how many contacts between any two bodies there is room; of more the deepest are kept.
-        on_error: what is done with an environment once it would no longer be made of finite numbers: `flag` it,
-            `freeze` it in its last good state, or `reset` it before the next step.
+        on_error: what is done with an environment once it would no longer be made of finite numbers: `flag` it (it
+            stays where it is, in numbers), `freeze` it in its last good state, or `reset` it before the next step.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
         density: of the medium that everything moves in [kg/m3]; None, as for the next two, for what the files say.

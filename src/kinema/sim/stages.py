@@ -7,6 +7,7 @@ these stay loops, or are unrolled into a straight line, is decided in `lower/`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from kinema import trace
 from kinema.trace import Recorder
@@ -16,14 +17,11 @@ from .force.activation import advance_activations
 from .force.delay import remember_controls
 from .force.plastic import give_way, give_way_in_tendons
 from .rigid.calm import hold_energy, in_part, slowed
-from .rigid.freeze import Kept
+from .rigid.freeze import LARGEST, Kept, before_step, or_stay
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
 from .step import Step
 from .sweeps.tree import Node
-
-LARGEST = 3.0e38
-"""Beyond this a number is no longer one."""
 
 
 def position(step: Step) -> None:
@@ -68,20 +66,23 @@ def integrate(step: Step) -> None:
     """The next state, and a flag where it is no longer made of numbers."""
     s, qacc = step.s, step.qacc
     assert qacc is not None
-    advance = runge_kutta_stage if s.settings.integrator is Integrator.RK4 else euler_step
+    stages = s.settings.integrator is Integrator.RK4
     health = s.health(step.limbs)
     kept = Kept(s) if s.settings.freezes else None
 
     def body(node: Node) -> None:
-        q, v = advance(s, node, in_part(s, step.slowing, qacc[node.here]))
-        v = slowed(s, step.slowing, v)
+        old = before_step(s, node)
+        own = in_part(s, step.slowing, qacc[node.here])
+        held = partial(slowed, s, step.slowing)
+        q, v = runge_kutta_stage(s, node, own) if stages else euler_step(s, node, own, held)
+        health.note(node, q, v)
         if kept is None:
+            q, v = or_stay(health.flagged(), old, q, v)
             s.write("qpos", node, q)
             s.write("vel", node, v)
         else:
             kept.note(node, q, v)
         give_way(s, node, q)
-        health.note(node, q, v)
 
     s.each_frame("the next state", body)
     give_way_in_tendons(step)

@@ -28,7 +28,7 @@ from .touches import Layout, PlannedSet, Touches
 
 COARSE_FROM = 1e-7
 """A solver of this tolerance, or a larger one, is one of single precision."""
-HARDEST = 1e3
+HARDEST = 3e2
 """How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
 
 
@@ -294,7 +294,7 @@ def _record(
     weight = _weight(code, kind, friction[0], bound)
     off = distance - code.number("force margin")
     hard = impedance(solimp, kind.power, off)
-    spring, damper = reference(_own(code, "solref", 2), solimp[1], code.read("dt"), safe=kind.safe)
+    spring, damper = reference(sound(_own(code, "solref", 2)), solimp[1], code.read("dt"), safe=kind.safe)
     sliding = damper
     if kind.own_sliding:
         _, sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"), safe=kind.safe)

@@ -13,6 +13,11 @@ LEAST, MOST = 1e-4, 0.9999
 """Between these an impedance is kept, so that neither it nor its complement vanishes."""
 LEAST_WIDTH = SMALLEST = 1e-15
 DEFAULT_SOLREF = (0.02, 1.0)
+FASTEST = 2.0
+"""How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
+metre would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
+NO_TIME, UNBOUNDED = 1e-6, 1e30
+"""A time constant [s] that means as hard as can be; and a bound that is none."""
 
 
 def whole_power(solimp: Sequence[float]) -> int:
@@ -46,10 +51,11 @@ def hardest(weight: Value) -> Value:
     return MOST / ((1.0 - MOST) * weight)
 
 
-def sound(solref: Sequence[float]) -> Sequence[float]:
+def sound(solref: Sequence[Value]) -> list[Value]:
     """Both numbers positive, or neither: what mixes the two forms is MuJoCo's default instead, as it is there."""
-    first, second = solref
-    return solref if (first > 0.0) == (second > 0.0) else DEFAULT_SOLREF
+    first, second = (trace.select(0.0, x, 1.0, 0.0) for x in solref)
+    mixed = trace.absolute(first - second)
+    return [trace.select(mixed, 0.5, x, usual) for x, usual in zip(solref, DEFAULT_SOLREF, strict=True)]
 
 
 def reference(solref: Sequence[Value], end: Value, dt: Value, *, safe: bool = True) -> tuple[Value, Value]:
@@ -64,3 +70,9 @@ def reference(solref: Sequence[Value], end: Value, dt: Value, *, safe: bool = Tr
     direct = -first / (end * end), -second / end
     pairs = zip(by_time, direct, strict=True)
     return tuple(trace.select(0.0, first, a, b) for a, b in pairs)  # type: ignore[return-value]
+
+
+def bound_of_return(time: Value, damper: Value) -> Value:
+    """What a row may want at most, so that it comes back slowly where its time constant means as hard as can be."""
+    is_hard = trace.select(0.0, time, trace.select(time, NO_TIME, 1.0, 0.0), 0.0)
+    return trace.select(0.5, is_hard, damper * FASTEST, UNBOUNDED)

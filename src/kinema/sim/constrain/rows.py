@@ -22,13 +22,7 @@ from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
-from .impedance import MOST, impedance, reference, sound, whole_power
-
-FASTEST = 2.0
-"""How fast [m/s or rad/s] what is as hard as can be comes back from afar: a loop that a file leaves open by half a
-metre would be closed within a few steps, and nothing survives that. Softer rows, which files ask for, are MuJoCo's."""
-NO_TIME = 1e-6
-"""A time constant [s] that means as hard as can be."""
+from .impedance import FASTEST, MOST, NO_TIME, bound_of_return, impedance, reference, sound, whole_power
 
 
 class Law(enum.StrEnum):
@@ -170,7 +164,7 @@ class Rows:
             )
             numbers = {
                 "weights": list(block.weights),
-                "solref": list(sound(block.solref)),
+                "solref": sound(block.solref),
                 "solimp": list(block.solimp),
                 "margin": [block.margin],
                 "bound": [block.bound],
@@ -221,7 +215,7 @@ class Rows:
             off = positions[0] if n == 1 else trace.sqrt(dot(positions, positions))
             hard = impedance(solimp, kind.power, off)
             safe = kind.patient or self.s.model.options.refsafe
-            spring, damper = reference(_numbers(code, "solref", 2), solimp[1], code.read("dt"), safe=safe)
+            spring, damper = reference(sound(_numbers(code, "solref", 2)), solimp[1], code.read("dt"), safe=safe)
             stiff = [hard / ((1.0 - hard) * weight) for weight in code.numbers("weights")]
             if kind.law is Law.LIMIT:
                 stiff = [trace.select(x, 0.0, y, 0.0) for x, y in zip(positions, stiff, strict=True)]
@@ -231,8 +225,9 @@ class Rows:
                 stiff = [trace.select(code.read("broken"), 0.5, x, 0.0) for x in stiff]
             drifts: list[Value] = code.array("drift", n) if kind.drifts else [0.0] * n
             back = [spring * hard * x for x in positions]
-            if kind.patient:
-                back = [trace.clamp(x, -(damper * FASTEST), damper * FASTEST) for x in back]
+            if kind.patient or "solref" in kind.own:
+                most = damper * FASTEST if kind.patient else bound_of_return(code.read("solref"), damper)
+                back = [trace.clamp(x, -most, most) for x in back]
             rows_ = zip(code.array("speed", n), back, drifts, strict=True)
             code.write("stiffness", stiff)
             code.write("wanted", [-(damper * v) - x - drift for v, x, drift in rows_])

@@ -16,6 +16,7 @@ from ..sweeps.quantities import Quantity
 from . import muscle
 from .activation import drive_of
 from .joints import bent, bounded, damper, stored
+from .orientation import ORIENTATION, turn_together
 from .paths import HasFrames, lengths_of
 from .shared_bounds import bound_together
 from .wrap import angle_of
@@ -121,6 +122,8 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
 
     def body(cord: Cord) -> Pull:
         drive = drive_of(s, cord)
+        if cord.kind == ORIENTATION:
+            return Pull(drive, cord.speed)  # for what is found together
         pull = ACTUATORS[cord.kind](_nearest(cord, drive) if cord.turns else cord, drive)
         (lower,), (upper,) = cord.of("force_lower"), cord.of("force_upper")
         pull = bounded(pull, lower, upper)
@@ -136,4 +139,9 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
     which = range(s.model.n_actuators)
     if s.settings.drive is Drive.MIXED:  # environments cannot differ in what actuators pull on
         which = [a for a in which if not info.moment[a].any()]
-    return s.cords("actuators", which, body, lengths_of(step), together=bound_together)
+
+    def together(cords: Cords) -> None:
+        turn_together(s, cords)
+        bound_together(cords)
+
+    return s.cords("actuators", which, body, lengths_of(step), together=together)

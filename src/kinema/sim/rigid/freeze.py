@@ -1,4 +1,9 @@
-"""Environments that stay where they were last made of numbers."""
+"""Environments that stay where they were last made of numbers.
+
+Whoever asks for nothing gets the cheap way: a frame whose next velocity is no number stays where it is, and from the
+next step on so does all of its environment, which is flagged by then. What had to be exact waits for the sum over all
+frames instead, and leaves the whole state as it was (`Kept`).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,38 @@ from kinema import trace
 from kinema.trace import SCRATCH, RowCode, Value
 
 from ..settings import Integrator
+from ..sweeps.maths import sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
+
+LARGEST = 1e8
+"""A speed or a place [SI units] beyond this is no longer one: what is made of their squares is to be a number still."""
+
+
+def before_step(s: Sweeps, node: Node) -> tuple[list[Value], list[Value]]:
+    """Coordinates and velocities of a frame that the step started from."""
+    q, v = s.of("qpos", node), s.of("vel", node)
+    if s.settings.integrator is not Integrator.RK4:
+        return q, v
+    phase = s.read("phase")
+
+    def first(now: list[Value], kept: str) -> list[Value]:
+        return [trace.select(phase, 0.5, x, y) for x, y in zip(now, s.of(kept, node), strict=True)]
+
+    return first(q, "stage_qpos"), first(v, "stage_vel")
+
+
+def or_stay(
+    flagged: Value, old: tuple[list[Value], list[Value]], q: Sequence[Value], v: Sequence[Value]
+) -> tuple[list[Value], list[Value]]:
+    """The next state of a frame, or the old one where that is no number or the environment is flagged already."""
+    wrong = trace.select(trace.absolute(sum_of(list(v))), LARGEST, flagged, 1.0)
+
+    def kept(new: Sequence[Value], before: list[Value]) -> list[Value]:
+        return [trace.select(wrong, 0.5, x, y) for x, y in zip(new, before, strict=True)]
+
+    return kept(q, old[0]), kept(v, old[1])
 
 
 class Kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kinema import trace
 from kinema.model import Motion
@@ -27,10 +27,12 @@ def advance(node: Node, q: Sequence[Value], shift: Sequence[Value]) -> list[Valu
     return MOTIONS[node.motion].advance(q, shift)
 
 
-def euler_step(s: Sweeps, node: Node, acceleration: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """The next velocities by the accelerations, and the next coordinates by these."""
+def euler_step(
+    s: Sweeps, node: Node, acceleration: Sequence[Value], held: Callable[[list[Value]], list[Value]]
+) -> tuple[list[Value], list[Value]]:
+    """The next velocities by the accelerations, held back where they have to be, and the next coordinates by these."""
     dt = s.dt
-    v = [speed + dt * a for speed, a in zip(s.of("vel", node), acceleration, strict=True)]
+    v = held([speed + dt * a for speed, a in zip(s.of("vel", node), acceleration, strict=True)])
     return advance(node, s.of("qpos", node), [dt * x for x in v]), v
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kinema import trace
 from kinema.model import Motion
 from kinema.trace import Value
 
@@ -106,8 +107,13 @@ def _ball_twists(node: Node, at: Pose) -> list[Twist]:
     return [Twist(scale(-1.0, unrotate(at.rotation, start)), ZERO) for start in starts]
 
 
+FURTHEST = 8.0
+"""Half the angle [rad] about an axis that a ball turns at most in a step: beyond it a quaternion would be no number."""
+
+
 def _ball_advance(q: Sequence[Value], shift: Sequence[Value]) -> list[Value]:
-    return list(normalised(quaternion_product(q, quaternion_of(scale(0.5, shift)))))
+    half = [trace.clamp(x, -FURTHEST, FURTHEST) for x in scale(0.5, shift)]
+    return list(normalised(quaternion_product(q, quaternion_of(half))))
 
 
 def _shifted(q: Sequence[Value], shift: Sequence[Value]) -> list[Value]:

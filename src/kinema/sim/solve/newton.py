@@ -27,6 +27,9 @@ from .noslip import TRIALS, may_slip, stop_slipping
 
 NEAR = 1e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
+ROUGH = 1e-2
+"""A step that leaves all rows as they were has arrived, unless so much of the slope is left against the forces: where
+friction is low, pyramids are so steep that single precision loses most of a step, and the next one makes up for it."""
 LARGE, SMALLEST = 1e30, 1e-30
 OfDofs = Quantity[list[Value]]
 
@@ -158,12 +161,13 @@ class Newton:
         self._look_downhill()
         recorder = self.s.recorder
         recorder.write(SCRATCH, [recorder.read(SCRATCH, self.taken.row) + 1.0], self.taken.row)
-        return 0.5, self._far_off() if changed is None else trace.select(0.5, changed, self._far_off(), 0.0)
+        return 0.5, self._far_off() if changed is None else self._far_off(0.0, trace.select(0.5, changed, 0.0, ROUGH))
 
-    def _far_off(self, tolerance: float = 0.0) -> Value:
-        """1 unless the slope of the cost is nothing against the forces."""
+    def _far_off(self, tolerance: float = 0.0, rough: Value = 0.0) -> Value:
+        """1 unless the slope of the cost is nothing against the forces, or no more than a rough share of them."""
         left, forces = self._products("what is left", [(x, x) for x in (self.downhill, self.weight)])
-        return trace.select(max(self.s.settings.tolerance, tolerance) ** 2 * forces, left, 1.0, 0.0)
+        most = trace.maximum(max(self.s.settings.tolerance, tolerance) ** 2, rough * rough)
+        return trace.select(most * forces, left, 1.0, 0.0)
 
     # ------------------------------------------------------------------------------------------------- the direction
 

@@ -10,6 +10,12 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 from .matrix import TreeMatrix
 from .quantities import Quantity
 
+LEAST_SINGLE, LEAST_DOUBLE = 1e-7, 1e-14
+"""The share of its inertia that is left of a degree of freedom at least when others move as well: in a gimbal's lock,
+where two move the same, it would be nothing, and accelerations none. It is what the digits of a number are worth."""
+COARSE_FROM = 1e-7
+"""A solver of a larger tolerance is one of single precision."""
+
 
 def factorised(matrix: TreeMatrix, least: Factors | None = None) -> Factors:
     """As L^T D L, with ones on L's diagonal and L as sparse as the matrix; no D below that of `least`.
@@ -32,17 +38,23 @@ class Factors:
         self.divided = not self.loops.recorder.in_team
         """Whether rows are divided by their diagonal entries; teams divide whenever they need it, and wait less."""
         rows: list[Row] = []
+        if self.divided and least is None:
+            own = [self._inversion(dof, "least", share=self._least_share()) for dof in matrix.paths]
+            self.loops.loop(f"{matrix.name}, least", own, _note_least)
         for dof in reversed(list(matrix.paths)):
             rows += [self._inversion(dof)] if self.divided else []
             for mover in reversed(matrix.paths[dof][:-1]):
                 rows += self._elimination(dof, mover)
-        rows += [] if self.divided else [self._inversion(dof) for dof in matrix.paths]
+        rows += [] if self.divided else [self._inversion(dof, "plain") for dof in matrix.paths]
         self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
 
-    def _inversion(self, dof: int) -> Row:
+    def _inversion(self, dof: int, kind: str = "invert", share: float = 0.0) -> Row:
         bound = {} if self.least is None else {"most": self.least.inverses[dof]}
         places = {"diagonal": self.matrix.entry(dof, dof), "inverse": self.inverses[dof], **bound}
-        return Row("invert and bound" if bound else "invert", places)
+        return Row("invert and bound" if bound else kind, places, {"share": [share]} if share else {})
+
+    def _least_share(self) -> float:
+        return LEAST_SINGLE if self.loops.settings.tolerance > COARSE_FROM else LEAST_DOUBLE
 
     def _elimination(self, dof: int, mover: int) -> list[Row]:
         """Take a row from that of a mover: along it, or entry by entry where the mover's has others in between."""
@@ -109,10 +121,18 @@ class Factors:
         loops.loop(f"{matrix.name}, ones stored", ones, lambda code: code.write("out", [1.0]))
 
 
+def _note_least(code: RowCode) -> None:
+    """Where the inverse will be, what is to be left at least."""
+    code.write("inverse", [code.number("share") * code.read("diagonal")])
+
+
 def _eliminate(code: RowCode) -> None:
     """Divide by a diagonal entry; take a row, times a factor, from the row of one that moves it."""
-    if code.kind in ("invert", "invert and bound"):
-        code.write("inverse", [_inverse(code, bound=code.kind != "invert")])
+    if code.kind == "invert":
+        code.write("inverse", [1.0 / trace.maximum(code.read("diagonal"), code.read("inverse"))])
+        return
+    if code.kind in ("plain", "invert and bound"):
+        code.write("inverse", [_inverse(code, bound=code.kind != "plain")])
         return
     if code.kind in ("one entry, divided", "one entry, bound"):
         factor = code.read("entry") * _inverse(code, bound=code.kind != "one entry, divided")

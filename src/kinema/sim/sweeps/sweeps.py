@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kinema.model import Model, Motion
-from kinema.trace import SCRATCH, RowCode, Value
+from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from .cords import NO_LENGTHS, Cord, Cords, Lengths, Pull
 from .loops import Loops
@@ -213,13 +213,22 @@ class Health:
         code = self.sweeps.code
         for row in code.rows:
             assert isinstance(row, PartRow)
-            row.places["health"] = self.places[self.role_of_frame.get(int(row.targets[""].index)) or 0]
+            role = self.role_of_frame.get(int(row.targets[""].index)) or 0
+            row.places["health"], row.places["flag"] = self.places[role], self._flag(role)
         total = code.read("health")
         # a turn that is not a number spoils all velocities; a slide, or the first turn of all, may leave them alone
         unseen = node.motion == Motion.SLIDE or code.kind.held_by_world  # type: ignore[attr-defined]
         for x in (*(q if unseen else ()), *v):
             total = total + x
         code.write("health", [total])
+
+    def flagged(self) -> Value:
+        """1 where the environment was flagged before this step, as far as the thread of this frame knows."""
+        return self.sweeps.code.read("flag")
+
+    def _flag(self, role: int) -> Place:
+        place = self.sweeps.places[self.sweeps.prefix + "error"]
+        return Place(place.arena, place.row + role)
 
     def totals(self) -> list[Value]:
         """The sums: one for each role."""
