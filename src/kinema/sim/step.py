@@ -9,7 +9,7 @@ from typing import Any
 
 from kinema.trace import Place, Value
 
-from .collide.find import find_contacts, list_contacts
+from .collide.find import list_contacts
 from .collide.listing import Lists
 from .collide.touches import Touches, anything_touches, planned_sets
 from .constrain.contacts import Contacts, axes_of
@@ -35,6 +35,8 @@ from .rigid.kinematics import (
 )
 from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
+from .sleep.islands import find_islands
+from .sleep.waking import Sleepers, find_and_wake
 from .solve.held import Kinds, Ready, filled, hold, kinds_of
 from .solve.newton import Newton
 from .solve.together import fits_team
@@ -46,6 +48,7 @@ from .sweeps.patterns import coupled
 from .sweeps.quantities import Quantity
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
+from .sweeps.trees import PerTree
 
 OfNode = Callable[[Node], list[Value]]
 
@@ -71,6 +74,10 @@ class Step:
     """What found the forces of constraints."""
     qacc: Quantity[list[Value]] | None = None
     """The accelerations that the step is taken with."""
+    sleepers: Sleepers | None = None
+    """Who sleeps, where anything may."""
+    islands: PerTree | None = None
+    """The numbers of the islands that trees belong to, where each is looked at by itself."""
     slowing: Place | None = None
     """Where the factors are that accelerations and velocities are taken by, where they may be too fast."""
 
@@ -97,7 +104,7 @@ class Step:
         found = Touches(self.s)
         if not found.sets:
             return None
-        find_contacts(self.s, found, self.near_frames)
+        find_and_wake(self.s, found, self.near_frames, self.sleepers)
         return found
 
     @property
@@ -262,10 +269,14 @@ class Step:
         def then(solver: Newton) -> None:
             take_in_part(s, self.slowing, solver.added)
 
+        if s.settings.islands:
+            found = touches if isinstance(touches, Touches) else None
+            self.islands = find_islands(s, found, [block.dofs for _, own in kinds for block in own])
         with s.team("constraints"):
             if isinstance(touches, Touches) and s.settings.team:
                 touches = touches.taken_along()
-            held = hold(s, kinds, known, touches, ready, then, always=self.always_solves, by_team=self.by_team)
+            how = {"always": self.always_solves, "by_team": self.by_team}
+            held = hold(s, kinds, known, touches, ready, then, islands=self.islands, **how)
         self.contacts, self.always_held, self.solver = held.contacts, held.always, held.solver
         return held.force
 
