@@ -14,10 +14,11 @@ from .collide.listing import Lists
 from .collide.touches import Touches, anything_touches, planned_sets
 from .constrain.contacts import Contacts, axes_of
 from .constrain.rows import Known
-from .force import cords, joints
+from .force import cords
 from .force.adhesion import adhere
 from .force.fluid import add_drag, fluid_forces, has_medium, lone_drag
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
+from .force.on_joints import both, forces_on_joints
 from .force.paths import lengths_of
 from .force.rotors import bias_with_rotors, mass_with_rotors
 from .rigid.aba import articulated_accelerations
@@ -194,24 +195,9 @@ class Step:
     @cached_property
     def forces(self) -> Quantity[list[list[Pull]]]:
         """What acts on each degree of freedom: passive, tendons, control, actuators."""
-        s, tendons, actuators, weight = self.s, self.tendons, self.actuators, self.borne_weight
-        needs_inertia = bool(s.model.dofs.acceleration_drive.any())
-        mass = self.mass if needs_inertia else None
-        forces: Quantity[list[list[Pull]]] = s.quantity("forces")
-
-        def body(node: Node) -> None:
-            inertia = mass.diagonal(node) if mass is not None and node.per_inertia else []
-            passive, driven = joints.passive(s, node), actuators.on(node)
-            if weight is not None and node.bears_weight:
-                driven = joints.plus(driven, weight[node.here])
-            elif weight is not None:
-                passive = joints.plus(passive, weight[node.here])
-            bounds = zip(s.of("effort_lower", node), s.of("effort_upper", node), strict=True)
-            driven = [joints.bounded(p, *b) for p, b in zip(driven, bounds, strict=True)]
-            forces.put(node.here, [passive, tendons.on(node), joints.control(s, node, inertia), driven])
-
-        s.each_frame("forces on joints", body)
-        return forces
+        tendons, actuators, weight = self.tendons, self.actuators, self.borne_weight
+        needs_inertia = bool(self.s.model.dofs.acceleration_drive.any())
+        return forces_on_joints(self.s, tendons, actuators, weight, self.mass if needs_inertia else None)
 
     def active_force(self, node: Node) -> list[Value]:
         """The sum of what acts on a frame's degrees of freedom, but for what comes from its motion."""
@@ -341,7 +327,7 @@ class Step:
             least = self.always_held.factors
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
-            force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
+            force = both(s, "forces with hard constraints", force, hard.springs("springs of hard constraints"))
         held_to_others = set() if hard is None else {dof for block in hard.blocks for dof in block.dofs}
         alone = None
         if fast:
@@ -353,16 +339,7 @@ class Step:
 
     def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """Those of constraints among them."""
-        return self._with(self.force, held, "all forces with constraints")
-
-    def _with(self, force: Quantity[list[Value]], more: Quantity[list[Value]], name: str) -> Quantity[list[Value]]:
-        total: Quantity[list[Value]] = self.s.quantity(name)
-
-        def body(node: Node) -> None:
-            total.put(node.here, [a + b for a, b in zip(force[node.here], more[node.here], strict=True)])
-
-        self.s.each_frame(name, body)
-        return total
+        return both(self.s, "all forces with constraints", self.force, held)
 
 
 def _none(node: Node) -> list[Value]:
