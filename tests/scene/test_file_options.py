@@ -180,7 +180,7 @@ def test_time_step_and_integrator_of_the_file_are_noted_if_they_differ(tmp_path:
 @pytest.mark.parametrize(
     ("settings", "code", "words"),
     [
-        ({"flag": 'sleep="enable"'}, "sim.sleep", ("sleep",)),
+        ({"flag": 'sleep="enable"', "option": 'solver="CG"'}, "sim.sleep", ("sleep", "solver cg")),
         ({"option": 'solver="PGS"'}, "sim.solver-options", ("the solver pgs", "newton ends at the same forces")),
         ({"option": 'jacobian="sparse"'}, "sim.solver-options", ("jacobian sparse",)),
         ({"flag": 'multiccd="disable"'}, "sim.solver-options", ("the flag multiccd",)),

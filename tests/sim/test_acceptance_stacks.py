@@ -67,7 +67,7 @@ def test_a_pyramid(tmp_path: Path) -> None:
 
 
 @pytest.mark.benchmark
-@pytest.mark.parametrize("side", [3])
+@pytest.mark.parametrize("side", [3, 5])
 def test_cubes(side: int, tmp_path: Path) -> None:
     """Cubes side by side and on each other, 150 steps: none gets far."""
     places = [(0.21 * x, 0.21 * y, 0.1 + 0.2005 * z) for x, y, z in product(range(side), repeat=3)]

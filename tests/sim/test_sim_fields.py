@@ -90,7 +90,7 @@ def test_nothing_is_compiled_unasked(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "group", sorted(set(GROUPS) - {"ties", "couplings", "contacts", "sensors", "rows", "rows against rows"})
+    "group", sorted(set(GROUPS) - {"ties", "couplings", "contacts", "sensors", "rows", "rows against rows", "sleep"})
 )  # of which this robot has none
 def test_fields_of_a_group(running: Running, group: str) -> None:
     """Compiled, each is what the interpreter computes, now and after the state has changed."""

@@ -49,9 +49,16 @@ def pack_links(draft: Draft) -> LinksInfo:
         inertial_pos=_rows([np.zeros(3) if i is None else i.center for i in inertials], (3,)),
         inertial_i=_rows([np.zeros((3, 3)) if i is None else i.inertia for i in inertials], (3, 3)),
         gravity_scale=np.array([b.link.gravity_scale for b in bodies]),
+        sleep=[_sleep(b) for b in bodies],
         geom_start=_ints(geoms[:-1]),
         geom_end=_ints(geoms[1:]),
     )
+
+
+def _sleep(body: Body) -> str:
+    """How a body sleeps, as its file says it."""
+    asked = str(body.link.attributes.get(mjcf.key(mjcf.SLEEP), ""))
+    return asked or ("init" if body.link.starts_asleep else "")
 
 
 def _first(body: Body) -> tuple[int, int]:

@@ -16,10 +16,11 @@ from .measuring import Measuring
 from .parts import EntityJoint, EntityLink
 from .reaching import Reaching
 from .running import HasRunning, Running
+from .sleeping import Resting
 from .views import not_built
 
 
-class Entity(Measuring, Reaching):
+class Entity(Measuring, Resting, Reaching):
     """What was added to a scene in one go.
 
     Arrays have environments first, `(n_envs, n)`; a setter takes one row for all environments as well. `envs_idx`

@@ -52,9 +52,6 @@ def report_options(part: Part, diagnostics: Diagnostics, *, dt: float, integrato
         known = asked in ("euler", "implicitfast", "rk4")
         hint = f'Scene(integrator="{asked}") to step as the file' if known else "which is the nearest that there is"
         diagnostics.note("scene.integrator", message, hint=hint, origin=origin)
-    if is_switched_on(options, "sleep"):
-        message = f'nothing of "{part.name}" falls asleep in this simulation, though its file switches sleep on'
-        diagnostics.warning("sim.sleep", message, origin=origin)
     concerned = [n for n in OF_CONSTRAINTS if n in options and not _is_default(n, options[n])]
     if is_switched_on(options, "override"):
         concerned += [n for n in OVERRIDES if n in options and not _is_default(n, options[n])]

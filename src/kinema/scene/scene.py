@@ -26,6 +26,7 @@ from .randomizing import Randomizing
 from .resetting import reset_on_device
 from .running import Running
 from .showing import Showing
+from .sleeping import Sleeping
 from .solving import Solving
 from .states import SceneState, restore, state_of_scene
 from .summary import show, summary_of
@@ -36,7 +37,7 @@ from .watching import Watching
 PRECISIONS = ("single", "double")
 
 
-class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Health):
+class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Sleeping, Health):
     """Everything that is simulated together.
 
     Args:
@@ -52,6 +53,9 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Gi
             the slope of the cost is, against the forces, where it ends; in single precision at least 5e-6.
         cone, impratio: of friction, `pyramidal` or `elliptic`, and how much harder it is than what it comes from.
         noslip_iterations: how many sweeps at most let friction hold without slip.
+        sleep: whether what lies still is left out of the steps until something wakes it (docs/contacts.md), or the
+            speed [m/s] below which it is still; None for what the files say.
+        islands: whether the forces of things that touch are found by themselves, whatever others do; asleep they are.
         calm: whether motion that is too fast for the step is held to the energy that there is (docs/constraints.md).
         max_contacts: for how many contacts between any two bodies there is room; of more the deepest are kept.
         on_error: what is done with an environment once it would no longer be made of finite numbers: `flag` it (it
@@ -86,6 +90,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Gi
         cone: str | None = None,
         impratio: float | None = None,
         noslip_iterations: int | None = None,
+        sleep: bool | float | None = None,
+        islands: bool = False,
         calm: bool = False,
         max_contacts: int = ROOM,
         on_error: str = "flag",
@@ -108,6 +114,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Gi
         self.constraints = flag(constraints, "constraints")
         solving = {"solver": solver, "iterations": iterations, "ls_iterations": ls_iterations, "tolerance": tolerance}
         solving |= {"cone": cone, "impratio": impratio, "noslip_iterations": noslip_iterations}
+        solving |= {"sleep": sleep, "islands": islands}
         self.solving = Solving.asked(**solving)
         self.calm = flag(calm, "calm")
         self._max_contacts = whole(max_contacts, "max_contacts", "contact")
@@ -184,13 +191,14 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Gi
         show(self.summary(), self.progress)
 
     def _settings(self, per_env: frozenset[str], external_forces: bool) -> Settings:
+        diagnostics = self.diagnostics if self._running is None else Diagnostics()
         return Settings(
             dt=self.dt / self.substeps,
             integrator=self.integrator,
             limits=self.limits,
             constraints=self.constraints,
             contacts=self.contacts,
-            **self.solving.settings(self._parts, self.diagnostics if self._running is None else Diagnostics()),
+            **self.solving.settings(self._parts, diagnostics, self.integrator),
             calm=self.calm,
             freezes=self.on_error != "flag",
             per_env=per_env,

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kinema.compile import Part, all_options
-from kinema.description import OPTION_DEFAULTS
+from kinema.description import OPTION_DEFAULTS, is_switched_on
 from kinema.foundation import Diagnostics, KinemaError
 from kinema.model import ModelOptions
-from kinema.sim import Solver
+from kinema.sim import Integrator, Solver, not_by_island
 
-from .arguments import amount, choice, whole
+from .arguments import amount, choice, flag, whole
 
 CONES = ("pyramidal", "elliptic")
 OF_SETTINGS = ("solver", "iterations", "ls_iterations", "tolerance", "noslip_iterations")
@@ -34,6 +34,8 @@ class Solving:
     noslip_iterations: int | None
     cone: str | None
     impratio: float | None
+    sleep: float | bool | None
+    islands: bool | None
 
     @classmethod
     def asked(cls, **given: Any) -> Solving:
@@ -46,12 +48,14 @@ class Solving:
             "noslip_iterations": lambda x, what: 0 if x == 0 and x is not False else whole(x, what, "sweep, or 0"),
             "cone": lambda x, what: choice(x, what, CONES),
             "impratio": _positive,
+            "sleep": lambda x, what: x if isinstance(x, bool) else _positive(x, what),
+            "islands": flag,
         }
         return cls(
             **{name: None if given[name] is None else check(given[name], name) for name, check in checks.items()}
         )
 
-    def settings(self, parts: Sequence[Part], diagnostics: Diagnostics) -> dict[str, Any]:
+    def settings(self, parts: Sequence[Part], diagnostics: Diagnostics, integrator: Integrator) -> dict[str, Any]:
         """Those of the step; what files ask for that cannot be had, or do not agree on, is among the diagnostics."""
         chosen: dict[str, Any] = {}
         for name in OF_SETTINGS:
@@ -62,7 +66,24 @@ class Solving:
         chosen["solver"] = Solver(chosen.get("solver", Solver.NEWTON))
         if chosen["solver"] is Solver.CG:
             chosen.setdefault("iterations", STEPS_OF_CG)
+        obstacle = not_by_island(chosen["solver"], chosen.get("noslip_iterations", 0), integrator)
+        chosen["sleep"] = self._sleep(parts, diagnostics, obstacle)
+        chosen["islands"] = bool(self.islands or chosen["sleep"])
         return chosen
+
+    def _sleep(self, parts: Sequence[Part], diagnostics: Diagnostics, obstacle: str) -> float:
+        """Below which speed things fall asleep [m/s]: as asked, else as the files say; 0 where they do not."""
+        if self.sleep is False or isinstance(self.sleep, float):
+            return float(self.sleep)
+        asking = [part for part in parts if is_switched_on(all_options(part.description), "sleep")]
+        if self.sleep is None and not asking:
+            return 0.0
+        if self.sleep is None and obstacle:
+            message = f'nothing falls asleep with {obstacle}, though the file of "{asking[0].name}" switches sleep on'
+            diagnostics.warning("sim.sleep", message, origin=asking[0].description.origin)
+            return 0.0
+        tolerance = _said("sleep_tolerance", parts, diagnostics)
+        return float(OPTION_DEFAULTS["sleep_tolerance"] if tolerance is None else tolerance)  # type: ignore[arg-type]
 
     def over(self, options: ModelOptions) -> ModelOptions:
         """What the files say of friction, unless the scene was asked for something else."""

@@ -7,6 +7,7 @@ from typing import Any
 from kinema.foundation import KinemaError
 from kinema.sim import Engine
 
+from .awake import AWAKE, awake_list
 from .field_arrays import field_arrays
 
 _INFO = {"links_info": "links", "dofs_info": "dofs", "joints_info": "joints", "frames_info": "frames"}
@@ -44,6 +45,8 @@ class RigidSolver:
         fields = getattr(self._engine, "fields", None)
         if fields is not None and hasattr(fields, name):
             return getattr(fields, name)
+        if name in AWAKE:
+            return awake_list(self._engine, name)
         if name in _INFO:
             return getattr(self._engine.model, _INFO[name])
         if hasattr(self._engine.model, name):
@@ -54,7 +57,7 @@ class RigidSolver:
         """Also what is looked up on demand, for those who press the tab key."""
         holders = (getattr(self._engine, "fields", None), self._engine.model)
         found = {name for holder in holders if holder is not None for name in dir(holder) if not name.startswith("_")}
-        return sorted({*super().__dir__(), *_INFO, *found})
+        return sorted({*super().__dir__(), *_INFO, *AWAKE, *found})
 
 
 class Sim:

@@ -33,4 +33,6 @@ from .settings import (
     Integrator as Integrator,
     Settings as Settings,
     Solver as Solver,
+    not_by_island as not_by_island,
 )
+from .sweeps.idle import trees_of_frames as trees_of_frames

@@ -14,6 +14,7 @@ from kinema.trace import UNIFORM
 
 from .sense.tables import readings_with_contacts, touch_weights
 from .settings import Control, Integrator, Settings
+from .sleep.policy import asleep_at_start, n_trees
 
 
 class Owner(enum.Enum):
@@ -39,6 +40,8 @@ class Owner(enum.Enum):
     SENSED = "sensed"
     """A pair of shapes, as a sensor sees it."""
     RAYS = "rays"
+    TREE = "tree"
+    """All frames that hang on one that the world holds."""
     ROLE = "role"
 
 
@@ -116,6 +119,7 @@ class ArrayInfo:
             Owner.READING: model.sensors.n_numbers,
             Owner.SENSED: len(readings_with_contacts(model)) * len(model.pairs.geom_a),
             Owner.RAYS: len(model.sensors.rays.numbers),
+            Owner.TREE: n_trees(model),
             Owner.ROLE: settings.roles,
         }[self.owner]
 
@@ -174,6 +178,10 @@ def _constrained(settings: Settings) -> bool:
     return settings.constraints
 
 
+def _sleeps(settings: Settings) -> bool:
+    return settings.sleep > 0.0
+
+
 def _pushed(settings: Settings) -> bool:
     return settings.external_forces
 
@@ -206,6 +214,17 @@ COUNTS = ("n_contacts", "n_lost_contacts", "n_iterations", "most_contacts", "mos
 """What a step counts: contacts, those it had no room for, and steps of the solver; then, since the last reset, the most
 contacts at once, and the most between two frames of which some were lost, 0 where none ever were."""
 
+SLEEPING = [
+    ArrayInfo("asleep", Owner.TREE, Use.STATE, start=lambda model, _: asleep_at_start(model), when=_sleeps),
+    ArrayInfo("still", Owner.TREE, Use.STATE, when=_sleeps),
+    ArrayInfo("slept_qpos", Owner.COORDINATE, Use.STATE, start=lambda model, _: model.qpos0, when=_sleeps),
+    ArrayInfo("slept_command", Owner.DOF, Use.STATE, when=_sleeps),
+    ArrayInfo("slept_ctrl", Owner.ACTUATOR, Use.STATE, when=_sleeps),
+    ArrayInfo("slept_gravity", Owner.ENVIRONMENT, Use.STATE, 3, start=lambda model, _: model.gravity, when=_sleeps),
+]
+"""Of trees: 0 while awake, else the number, from 1, of the first tree that fell asleep with it; for how many steps it
+was still. Then what was when things fell asleep: a change wakes them."""
+
 ARRAYS = [
     ArrayInfo("error", Owner.ROLE, Use.STATE),
     ArrayInfo("phase", Owner.ENVIRONMENT, Use.STATE, when=_in_stages),
@@ -221,6 +240,7 @@ ARRAYS = [
     ),
     ArrayInfo("push", Owner.DOF, Use.STATE, when=_touching),
     *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in COUNTS),
+    *SLEEPING,
     ArrayInfo("history", Owner.SAMPLE, Use.STATE),
     ArrayInfo("spring_rest", Owner.COORDINATE, Use.STATE, start=_resting, needed=_give_way("dofs")),
     *(

@@ -84,6 +84,10 @@ class Settings:
     """How small the slope of their cost has to be against the forces, where it has no other way to arrive."""
     noslip_iterations: int = 0
     """Steps at most towards friction that holds without slip, after the forces are found; 0 for none."""
+    islands: bool = False
+    """Whether the forces of each island, trees that touch or are tied, are found by itself; on a CPU."""
+    sleep: float = 0.0
+    """The speed [m/s] below which an island that stays below it falls asleep; 0 where nothing ever does."""
     calm: bool = False
     """Whether motion that is too fast for the step is held to the energy that there is."""
     freezes: bool = False
@@ -99,3 +103,14 @@ class Settings:
         unknown = sorted(self.per_env - set(PARAMETERS))
         if unknown:
             raise KinemaError(f"{unknown[0]!r} cannot differ between environments; these can: {', '.join(PARAMETERS)}")
+        if self.islands and (obstacle := not_by_island(self.solver, self.noslip_iterations, self.integrator)):
+            raise KinemaError(f"islands are solved, and put to sleep, one by one only without {obstacle}")
+
+
+def not_by_island(solver: Solver, noslip_iterations: int, integrator: Integrator) -> str:
+    """What keeps islands from being solved one by one; nothing if nothing does."""
+    if solver is not Solver.NEWTON:
+        return f"the solver {solver.value}"
+    if integrator is Integrator.RK4:
+        return f"the integrator {integrator.value}"
+    return "noslip iterations" if noslip_iterations else ""

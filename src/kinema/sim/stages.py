@@ -20,8 +20,20 @@ from .rigid.calm import hold_energy, in_part, slowed
 from .rigid.freeze import LARGEST, Kept, before_step, or_stay
 from .rigid.integrate import euler_step, next_phase, runge_kutta_stage
 from .settings import Integrator
+from .sleep.falling import fall_asleep
+from .sleep.waking import Sleepers, all_awake
 from .step import Step
 from .sweeps.tree import Node
+
+
+def wake(step: Step) -> None:
+    """What sleeps, and is not woken by what was done to it, is left out of all that follows."""
+    if step.s.sleeps:
+        step.sleepers = Sleepers(step.s)
+        step.sleepers.begin()
+        _ = step.touches  # who is touched wakes, before anything is computed for those that are awake
+    elif step.s.idle is not None:
+        all_awake(step.s)
 
 
 def position(step: Step) -> None:
@@ -97,8 +109,14 @@ def integrate(step: Step) -> None:
         kept.write(errors[0])
 
 
+def sleep(step: Step) -> None:
+    """What has been still for long is left out from the next step on."""
+    if step.s.sleeps and step.islands is not None:
+        fall_asleep(step.s, step.islands)
+
+
 Stage = Callable[[Step], None]
-STAGES: list[Stage] = [position, collide, forces, constrain, let_go, accelerate, calm, integrate]
+STAGES: list[Stage] = [wake, position, collide, forces, constrain, let_go, accelerate, calm, integrate, sleep]
 """The step, in order. A stage of another room goes between them."""
 
 

@@ -9,15 +9,16 @@ from typing import Any
 
 from kinema.trace import Place, Value
 
-from .collide.find import find_contacts, list_contacts
+from .collide.find import list_contacts
 from .collide.listing import Lists
 from .collide.touches import Touches, anything_touches, planned_sets
 from .constrain.contacts import Contacts, axes_of
 from .constrain.rows import Known
-from .force import cords, joints
+from .force import cords
 from .force.adhesion import adhere
 from .force.fluid import add_drag, fluid_forces, has_medium, lone_drag
 from .force.links import actuators_bear_weight, anything_pulls, applied, no_wrenches, spare_weight
+from .force.on_joints import both, forces_on_joints
 from .force.paths import lengths_of
 from .force.rotors import bias_with_rotors, mass_with_rotors
 from .rigid.aba import articulated_accelerations
@@ -35,6 +36,8 @@ from .rigid.kinematics import (
 )
 from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
+from .sleep.islands import find_islands
+from .sleep.waking import Sleepers, find_and_wake
 from .solve.held import Kinds, Ready, filled, hold, kinds_of
 from .solve.newton import Newton
 from .solve.together import fits_team
@@ -46,6 +49,7 @@ from .sweeps.patterns import coupled
 from .sweeps.quantities import Quantity
 from .sweeps.sweeps import Sweeps
 from .sweeps.tree import Node
+from .sweeps.trees import PerTree
 
 OfNode = Callable[[Node], list[Value]]
 
@@ -71,6 +75,10 @@ class Step:
     """What found the forces of constraints."""
     qacc: Quantity[list[Value]] | None = None
     """The accelerations that the step is taken with."""
+    sleepers: Sleepers | None = None
+    """Who sleeps, where anything may."""
+    islands: PerTree | None = None
+    """The numbers of the islands that trees belong to, where each is looked at by itself."""
     slowing: Place | None = None
     """Where the factors are that accelerations and velocities are taken by, where they may be too fast."""
 
@@ -97,7 +105,7 @@ class Step:
         found = Touches(self.s)
         if not found.sets:
             return None
-        find_contacts(self.s, found, self.near_frames)
+        find_and_wake(self.s, found, self.near_frames, self.sleepers)
         return found
 
     @property
@@ -187,24 +195,9 @@ class Step:
     @cached_property
     def forces(self) -> Quantity[list[list[Pull]]]:
         """What acts on each degree of freedom: passive, tendons, control, actuators."""
-        s, tendons, actuators, weight = self.s, self.tendons, self.actuators, self.borne_weight
-        needs_inertia = bool(s.model.dofs.acceleration_drive.any())
-        mass = self.mass if needs_inertia else None
-        forces: Quantity[list[list[Pull]]] = s.quantity("forces")
-
-        def body(node: Node) -> None:
-            inertia = mass.diagonal(node) if mass is not None and node.per_inertia else []
-            passive, driven = joints.passive(s, node), actuators.on(node)
-            if weight is not None and node.bears_weight:
-                driven = joints.plus(driven, weight[node.here])
-            elif weight is not None:
-                passive = joints.plus(passive, weight[node.here])
-            bounds = zip(s.of("effort_lower", node), s.of("effort_upper", node), strict=True)
-            driven = [joints.bounded(p, *b) for p, b in zip(driven, bounds, strict=True)]
-            forces.put(node.here, [passive, tendons.on(node), joints.control(s, node, inertia), driven])
-
-        s.each_frame("forces on joints", body)
-        return forces
+        tendons, actuators, weight = self.tendons, self.actuators, self.borne_weight
+        needs_inertia = bool(self.s.model.dofs.acceleration_drive.any())
+        return forces_on_joints(self.s, tendons, actuators, weight, self.mass if needs_inertia else None)
 
     def active_force(self, node: Node) -> list[Value]:
         """The sum of what acts on a frame's degrees of freedom, but for what comes from its motion."""
@@ -262,10 +255,14 @@ class Step:
         def then(solver: Newton) -> None:
             take_in_part(s, self.slowing, solver.added)
 
+        if s.settings.islands:
+            found = touches if isinstance(touches, Touches) else None
+            self.islands = find_islands(s, found, [block.dofs for _, own in kinds for block in own])
         with s.team("constraints"):
             if isinstance(touches, Touches) and s.settings.team:
                 touches = touches.taken_along()
-            held = hold(s, kinds, known, touches, ready, then, always=self.always_solves, by_team=self.by_team)
+            how = {"always": self.always_solves, "by_team": self.by_team}
+            held = hold(s, kinds, known, touches, ready, then, islands=self.islands, **how)
         self.contacts, self.always_held, self.solver = held.contacts, held.always, held.solver
         return held.force
 
@@ -330,7 +327,7 @@ class Step:
             least = self.always_held.factors
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
-            force = self._with(force, hard.springs("springs of hard constraints"), "forces with hard constraints")
+            force = both(s, "forces with hard constraints", force, hard.springs("springs of hard constraints"))
         held_to_others = set() if hard is None else {dof for block in hard.blocks for dof in block.dofs}
         alone = None
         if fast:
@@ -342,16 +339,7 @@ class Step:
 
     def _all_forces(self, held: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """Those of constraints among them."""
-        return self._with(self.force, held, "all forces with constraints")
-
-    def _with(self, force: Quantity[list[Value]], more: Quantity[list[Value]], name: str) -> Quantity[list[Value]]:
-        total: Quantity[list[Value]] = self.s.quantity(name)
-
-        def body(node: Node) -> None:
-            total.put(node.here, [a + b for a, b in zip(force[node.here], more[node.here], strict=True)])
-
-        self.s.each_frame(name, body)
-        return total
+        return both(self.s, "all forces with constraints", self.force, held)
 
 
 def _none(node: Node) -> list[Value]:

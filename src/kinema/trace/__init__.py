@@ -23,6 +23,7 @@ from .emit_llvm import (
 from .equations import Choose as Choose, Solve as Solve, Term as Term, whole as whole
 from .functions import (
     absolute as absolute,
+    any_of as any_of,
     clamp as clamp,
     cos as cos,
     maximum as maximum,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .equations import Choose, Next, Solve
-from .slots import Operand, Slot
+from .slots import Operand, Place, Slot
 
 COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
 """Floating-point operations an instruction stands for, where it is not one."""
@@ -129,6 +129,9 @@ class Loop:
     """Whether it is a loop also in what is a straight line otherwise."""
     within: str = ""
     """Of a loop in the code of rows: under which name these say which of its rows are theirs; else all are."""
+    chosen: Place | None = None
+    """Where in the scratch memory a list of rows is that do anything at all, their number first; None if it is not
+    known. All others may be left out: a CPU does."""
     rounds: tuple[tuple[int, int, int], ...] = ()
     """Of a loop that a team shares: the case, the first row and the number of rows that run side by side, in order."""
     guarded: bool = False

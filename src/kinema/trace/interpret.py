@@ -26,6 +26,7 @@ _RUN: dict[str, Callable[..., Any]] = {
     "min": lambda a, b: np.where(b < a, b, a),  # not np.minimum: what becomes of a NaN is as in the emitted text
     "max": lambda a, b: np.where(a < b, b, a),
     "select": lambda a, b, below, otherwise: np.where(a < b, below, otherwise),
+    "any": lambda a: np.full_like(a, (a > 0.5).any()),
     "fma": lambda a, b, c: a * b + c,
     "fms": lambda a, b, c: a * b - c,
     "fnma": lambda a, b, c: c - a * b,

@@ -11,7 +11,7 @@ from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Sp
 from .equations import Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import uniform_values
-from .slots import FIRST, MANY, Operand, Slot
+from .slots import FIRST, MANY, Operand, Place, Slot
 
 
 class LlvmBlocks(LlvmMemory):
@@ -48,6 +48,9 @@ class LlvmBlocks(LlvmMemory):
             own, many = (self.columns[outer, case.arrays[word + loop.within][1]] for word in (FIRST, MANY))
             rows, turn = self.begin("0", many)
             row = self.set(f"add {self.i} {own}, {turn}")
+        elif loop.chosen is not None and not self.target.gpu:
+            rows, turn = self.begin("0", self._listed(loop.chosen, "0"))
+            row = self._listed(loop.chosen, self.set(f"add {self.i} {turn}, 1"))
         else:
             rows, row = self.begin("0", count)
         self.row_of_table(loop, row, start, first)
@@ -87,6 +90,12 @@ class LlvmBlocks(LlvmMemory):
         number = self.load(block.counter, {})
         self.store(block.to, number, {})
         self.store(block.counter, self.operation("add", [number, self.constant(1.0)]), {})
+
+    def _listed(self, place: Place, index: str) -> str:
+        """A whole number of a list that all environments of a vector have in common: the first one's."""
+        at = self.set(f"add {self.i} {index}, {place.row}")
+        first = self.set(f"getelementptr {self.kn}, ptr %scratch, {self.i} {at}")
+        return self.set(f"fptosi {self.n} {self.set(f'load {self.n}, ptr {first}, align {self.size}')} to {self.i}")
 
     def column(self, number: int, column: int, _arena: str, at: int) -> None:
         """Where an array of a row starts."""

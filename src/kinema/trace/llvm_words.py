@@ -150,6 +150,10 @@ class LlvmWords:
                 return self._fma(self._negative(args[0]), args[1], args[2])
             case "turn":
                 return self.turns[-1]
+            case "any":
+                mask = self.set(f"fcmp ogt {self.kn} {args[0]}, {self.constant(0.5)}")
+                flag = self.set(f"uitofp i1 {self.any_of(mask)} to {self.n}")
+                return self.splat(flag)
         raise AssertionError(f"no operation {op!r}")
 
     def _binary(self, op: str, a: str, b: str) -> str:

@@ -97,9 +97,10 @@ def record_loop(
     body: Body,
     *,
     stays: bool = False,
+    chosen: Place | None = None,
 ) -> None:
     """Trace the code of each kind of rows, pack the rows, and add the loop to what is recorded."""
-    _record(recorder, name, rows, body, stays=stays)
+    _record(recorder, name, rows, body, stays=stays, chosen=chosen)
 
 
 def record_spread(recorder: Recorder, name: str, rows: Sequence[Row], test: Test, work: Body) -> None:

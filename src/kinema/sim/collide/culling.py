@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from kinema import trace
-from kinema.trace import RowCode
+from kinema.trace import Place, RowCode, Value
 
-from ..arrays import UNLIMITED
+from ..arrays import UNLIMITED, Owner
 from ..rigid.kinematics import Pose
+from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import add, dot, rotate, sub
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import frame_ref
+from ..sweeps.tree import WORLD, frame_ref
 from .touches import Touches, TouchSet
 
 
@@ -20,7 +21,8 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     """Which frames are near each other, by spheres around all of their shapes."""
     rows = []
     for touch in touches.sets:
-        row = touches.row(touch)
+        with s.everybody():
+            row = touches.row(touch, _ends(s, touch))
         numbers = {}
         if is_culled(touch) and "geom_size" not in s.settings.per_env:
             spheres = [_sphere_of(s, touch, frame) for frame in touch.plan.frames]
@@ -35,8 +37,9 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
         code.write("count", [0.0])
         code.write("own lost", [0.0])
         how, on_world = code.kind  # type: ignore[misc]
+        awake = _awake(code) if s.sleeps else 1.0
         if how == "always":
-            code.write("near", [1.0])
+            code.write("near", [awake])
             return
         ends = []
         for word in ("a ", "b "):
@@ -44,9 +47,23 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
             ends.append(add(at.position, center if on_world and word == "a " else rotate(at.rotation, center)))
         apart = sub(ends[1], ends[0])
         reach = code.number("a radius") + code.number("b radius") + code.number("margin")
-        code.write("near", [trace.select(dot(apart, apart), reach * reach, 1.0, 0.0)])
+        code.write("near", [trace.select(dot(apart, apart), reach * reach, awake, 0.0)])
 
     s.loop("frames that are near each other", rows, body)
+
+
+def _ends(s: Sweeps, touch: TouchSet) -> dict[str, Place]:
+    """Where it says whether the trees of a set sleep; the world is in nobody's way then."""
+    if not s.sleeps:
+        return {}
+    trees = trees_of_frames(s.model)
+    own = [s.arrays_of(Owner.TREE, trees[f])["asleep"] for f in touch.plan.frames if f != WORLD]
+    return {"one": own[0], "other": own[-1]}
+
+
+def _awake(code: RowCode) -> Value:
+    """Whether any of them is awake: what sleeps touches as it did."""
+    return trace.select(trace.minimum(code.read("one"), code.read("other")), 0.5, 1.0, 0.0)
 
 
 def is_culled(touch: TouchSet) -> bool:

@@ -7,16 +7,20 @@ find their contacts in the same places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import enum
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from kinema import trace
 from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value
 
 from ..settings import Settings
+from ..sweeps.idle import trees_of_frames
 from ..sweeps.quantities import PartRow
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
+from ..sweeps.trees import Places, places_in
 from .branches import where
 from .pairs import PAIRS
 
@@ -123,6 +127,18 @@ def n_held(kind: SetKind) -> int:
     return 2 * kind.dimension - 1
 
 
+class Among(enum.Enum):
+    """Which sets are meant."""
+
+    ALL = "all"
+    WORLD = "with the world"
+    FRAMES = "between frames"
+
+
+MANY = 24
+"""Sets from which on it pays to list those that have contacts: most do not, and many loops pass by."""
+
+
 class Touches:
     """All sets of some frames, in the scratch memory."""
 
@@ -137,6 +153,36 @@ class Touches:
             room = plan.capacity * Layout(plan.kind.dimension).width
             held = s.take(plan.capacity * n_held(plan.kind)) if s.settings.noslip_iterations else None
             self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(1), held))
+        self._trees = trees_of_frames(s.model)
+        self._lists: dict[Among, Place] = {}
+
+    def among(self, which: Among) -> list[TouchSet]:
+        """Some of the sets, in order."""
+        return [x for x in self.sets if which is Among.ALL or x.kind.on_world is (which is Among.WORLD)]
+
+    def list_touching(self) -> None:
+        """List the sets that have contacts in any environment: loops need not look at the others."""
+        s = self.s
+        for which in Among:
+            own = self.among(which)
+            if len(own) < MANY or s.settings.team:
+                continue
+            rows = []
+            self._lists[which] = found = s.take(len(own) + 1)
+            for i, touch in enumerate(own):
+                rows.append(Row("set", {"count": touch.count, "list": found}, {"row": [float(i)]}))
+
+            def note(code: RowCode) -> None:
+                def append() -> None:
+                    number = code.read("list") + 1.0
+                    code.recorder.write("list", [code.number("row")], 0, number)
+                    code.write("list", [number])
+
+                where(code.recorder, "touching", 0.5, trace.any_of(code.read("count")), append)
+
+            with s.staying():
+                s.loop(f"no list {which.value}", [Row("list", {"list": found})], lambda c: c.write("list", [0.0]))
+                s.loop(f"sets {which.value} that touch", rows, note)
 
     def taken_along(self) -> Touches:
         """The same contacts in memory of a team's own."""
@@ -173,16 +219,23 @@ class Touches:
             s.loop("number of contacts", rows, lambda c: c.write("total", [c.read("total") + c.read("count")]))
         return s.recorder.read(SCRATCH, total.row)
 
-    def row(self, touch: TouchSet, more: Mapping[str, Place] | None = None) -> PartRow:
+    def row(self, touch: TouchSet, more: Places | None = None) -> PartRow:
         """A row of a set, whose code knows its frames as `a ` and `b `."""
         own = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost}
         own |= {} if touch.held is None else {"held": touch.held}
-        places = {**own, **(more or {})}
+        second = touch.plan.frames[1]
+        places = {**own, **places_in(self._trees[second], more or {}), **self.s.mark_of(second)}
         targets = {"a ": frame_ref(touch.plan.frames[0]), "b ": frame_ref(touch.plan.frames[1])}
         return self.s.row(touch.kind, targets, places, {})
 
-    def each(self, name: str, body: Callable[[RowCode, SetKind], None], rows: Sequence[PartRow] | None = None) -> None:
-        """Each set that has contacts, by itself; a loop that stays."""
+    def each(
+        self,
+        name: str,
+        body: Callable[[RowCode, SetKind], None],
+        rows: Sequence[PartRow] | None = None,
+        which: Among = Among.ALL,
+    ) -> None:
+        """Each set that has contacts, by itself; a loop that stays. Rows that are given are those of `which`, all."""
 
         def run(code: RowCode) -> None:
             kind = code.kind
@@ -190,7 +243,8 @@ class Touches:
             where(code.recorder, "touching", 0.5, code.read("count"), lambda: body(code, kind))
 
         with self.s.staying():
-            self.s.loop(name, [self.row(x) for x in self.sets] if rows is None else rows, run)
+            own = [self.row(x) for x in self.among(which)] if rows is None else rows
+            self.s.loop(name, own, run, self._lists.get(which))
 
 
 class Contact:

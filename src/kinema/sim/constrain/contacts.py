@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
+from ..collide.touches import Among, Contact, Layout, SetKind, Touches, TouchSet, each_contact
 from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
 from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
+from ..sweeps.tiles import root_frame
 from ..sweeps.tree import WORLD, Node, frame_ref
+from ..sweeps.trees import PerTree, Places
 from .cones import cost
 from .laws import Law
 from .levers import (
@@ -121,7 +123,7 @@ class Contacts:
 
         self.touches.each("what contacts see of a motion", body)
 
-    def advance(self, length: Place) -> None:
+    def advance(self, length: Place | PerTree) -> None:
         """Go along the direction."""
 
         def body(code: RowCode, kind: SetKind) -> None:
@@ -137,7 +139,7 @@ class Contacts:
 
     # -------------------------------------------------------------------------------------------------------- sums
 
-    def slopes(self, length: Place, total: Place) -> None:
+    def slopes(self, length: Place | PerTree, total: Place | PerTree) -> None:
         """Add the slope and the curvature of the cost along the direction."""
 
         def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
@@ -147,7 +149,7 @@ class Contacts:
 
         self._total("slopes of contacts", one, total, 2, {"length": length})
 
-    def changed(self, length: Place, total: Place) -> None:
+    def changed(self, length: Place | PerTree, total: Place | PerTree) -> None:
         """Add how many contacts would be on another part of their law."""
 
         def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
@@ -157,7 +159,7 @@ class Contacts:
 
         self._total("contacts that change", one, total, 1, {"length": length})
 
-    def costs(self, length: Place, total: Place) -> None:
+    def costs(self, length: Place | PerTree, total: Place | PerTree) -> None:
         """Add what contacts cost somewhere along the direction."""
 
         def one(contact: Contact, kind: SetKind, code: RowCode) -> list[Value]:
@@ -166,7 +168,7 @@ class Contacts:
 
         self._total("costs of contacts", one, total, 1, {"length": length})
 
-    def _total(self, name: str, one: OfContact, total: Place, n: int, more: dict[str, Place]) -> None:
+    def _total(self, name: str, one: OfContact, total: Place | PerTree, n: int, more: Places) -> None:
         def body(code: RowCode, kind: SetKind) -> None:
             sums = code.recorder.local(n)
             code.recorder.write(sums, [0.0] * n)
@@ -182,7 +184,7 @@ class Contacts:
 
         self._each(name, body, {**more, "total": total})
 
-    def _each(self, name: str, body: Callable[[RowCode, SetKind], None], more: dict[str, Place]) -> None:
+    def _each(self, name: str, body: Callable[[RowCode, SetKind], None], more: Places) -> None:
         self.touches.each(name, body, [self.touches.row(x, more) for x in self.touches.sets])
 
     # ------------------------------------------------------------------------------------------- contacts to joints
@@ -242,12 +244,11 @@ class Contacts:
         s = self.s
         stiff: Quantity[list[Value]] = s.quantity("stiffness of frames")
         s.each_frame("no stiffness yet", lambda node: stiff.put(node.here, [0.0] * N_STIFFNESS))
-        on_world = [self.touches.row(x) for x in self.touches.sets if x.kind.on_world]
 
         def body(code: RowCode, kind: SetKind) -> None:
             stiff.add(frame_ref("b "), read_all(code, stiffness_of_set(code, kind, self.law)))
 
-        self.touches.each("stiffness of contacts with the world", body, on_world)
+        self.touches.each("stiffness of contacts with the world", body, which=Among.WORLD)
         s.add_up("stiffness carried", stiff)
 
         def own(node: Node) -> tuple[list[Wrench], list[list[Value]]]:
@@ -262,9 +263,18 @@ class Contacts:
 
     def couplings(self) -> list[list[int]]:
         """Degrees of freedom that contacts between frames couple: those that move one of two and not the other."""
-        return [[d for d, _ in self._apart(x)] for x in self.touches.sets if not x.kind.on_world]
+        return [[d for d, _ in self.apart(x)] for x in self.between_frames()]
 
-    def _apart(self, touch: TouchSet) -> list[tuple[int, float]]:
+    def between_frames(self) -> list[TouchSet]:
+        """What may touch but for the world."""
+        return self.touches.among(Among.FRAMES)
+
+    def trees_of(self, touch: TouchSet) -> list[int]:
+        """The first frames of the trees that a set is between."""
+        return [root_frame(self.s, frame) for frame in touch.plan.frames if frame != WORLD]
+
+    def apart(self, touch: TouchSet) -> list[tuple[int, float]]:
+        """The degrees of freedom that move one of a set's frames and not the other, and in which direction."""
         first, second = (set(self._path(frame)) for frame in touch.plan.frames)
         return sorted([(d, -1.0) for d in first - second] + [(d, 1.0) for d in second - first])
 
@@ -277,14 +287,12 @@ class Contacts:
 
     def add_stiffness_between(self, matrix: TreeMatrix) -> None:
         """What contacts between moving frames add."""
-        axes = self._places_of_axes()
+        axes = self.places_of_axes()
         rows = []
-        for touch in self.touches.sets:
-            if touch.kind.on_world:
-                continue
+        for touch in self.between_frames():
             row = self.touches.row(touch)
             inside = []
-            apart = self._apart(touch)
+            apart = self.apart(touch)
             for i, (dof, sign) in enumerate(apart):
                 own = [
                     Row("entry", {"other": axes[d], "entry": matrix.between(dof, d)}, {"other sign": [x]})
@@ -310,8 +318,9 @@ class Contacts:
 
             code.each("dofs", of_dof)
 
-        self.touches.each("stiffness of contacts between frames", body, rows)
+        self.touches.each("stiffness of contacts between frames", body, rows, Among.FRAMES)
 
-    def _places_of_axes(self) -> dict[int, Place]:
+    def places_of_axes(self) -> dict[int, Place]:
+        """Where the axis of each degree of freedom is: six numbers."""
         starts = {node.index: self.axes.places[node.here].row for node in self.s.nodes}
         return {d: Place(SCRATCH, starts[n.index] + 6 * k) for n in self.s.nodes for k, d in enumerate(n.dofs)}

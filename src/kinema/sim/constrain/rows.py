@@ -18,10 +18,12 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 from ..arrays import Owner
 from ..rigid.kinematics import Moving, Pose, Twist
 from ..sweeps.cords import Lengths
+from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
+from ..sweeps.trees import Places, places_in
 from .impedance import FASTEST, MOST, NO_TIME, bound_of_return, impedance, reference, sound, whole_power
 
 
@@ -145,9 +147,9 @@ class Rows:
         column = list(self.blocks[number].dofs).index(dof)
         return Place(SCRATCH, self.places[number][f"jacobian {row}"].row + column)
 
-    def each(self, name: str, body: Callable[[RowCode], None], more: Mapping[str, Place] | None = None) -> None:
+    def each(self, name: str, body: Callable[[RowCode], None], more: Places | None = None) -> None:
         """Each block by itself, with the numbers that it has."""
-        rows = []
+        rows, trees, marks = [], trees_of_frames(self.s.model), self.s.marks_of_dofs()
         for block, places in zip(self.blocks, self.places, strict=True):
             own = self.own_places(block)
             patient = block.patient or 0.0 < block.solref[0] < NO_TIME
@@ -170,7 +172,9 @@ class Rows:
                 "bound": [block.bound],
                 "spring": list(block.spring),
             }
-            rows.append(self.s.row(kind, {}, {**places, **own, **(more or {})}, numbers))
+            tree = trees[int(self.s.model.dofs.frame_idx[block.dofs[0]])]
+            given = {**places_in(tree, more or {}), **marks[block.dofs[0]]}
+            rows.append(self.s.row(kind, {}, {**places, **own, **given}, numbers))
         self.s.loop(name, rows, body)
 
     def own_places(self, block: Block) -> dict[str, Place]:
@@ -195,14 +199,8 @@ class Rows:
 
     def set_targets(self) -> None:
         """How hard rows are and what they want, once the Jacobian and how far off they are is known."""
-        rows = []
-        for number, block in enumerate(self.blocks):
-            for r in range(block.n_rows):
-                for k, dof in enumerate(block.dofs):
-                    places = {"to": self._of_row(number, "speed", r), "entry": self.entry(number, r, dof)}
-                    places["of"] = self.s.arrays_of_dof(dof)["vel"]
-                    rows.append(Row("next" if k else "first", places))
-        self.s.loop("speeds of constraints", rows, _product)
+        of = {dof: self.s.arrays_of_dof(dof)["vel"] for block in self.blocks for dof in block.dofs}
+        self._multiply("speeds of constraints", of, "speed")
 
         def body(code: RowCode) -> None:
             kind: BlockKind = code.kind  # type: ignore[assignment]
@@ -236,23 +234,27 @@ class Rows:
 
     def product(self, x: Quantity[list[Value]], to: str) -> None:
         """J x, as an array of rows."""
-        of, rows = self.s.places_of_dofs(x), []
+        self._multiply(f"constraints, {to}", self.s.places_of_dofs(x), to)
+
+    def _multiply(self, name: str, of: Mapping[int, Place], to: str) -> None:
+        marks, rows = self.s.marks_of_dofs(), []
         for number, block in enumerate(self.blocks):
             for r in range(block.n_rows):
                 for k, dof in enumerate(block.dofs):
                     places = {"to": self._of_row(number, to, r), "entry": self.entry(number, r, dof), "of": of[dof]}
+                    places |= marks[block.dofs[0]]
                     rows.append(Row("next" if k else "first", places))
-        self.s.loop(f"constraints, {to}", rows, _product)
+        self.s.loop(name, rows, _product)
 
     def joint_forces(self, name: str) -> Quantity[list[Value]]:
         """J^T f."""
         result = self.s.vector(name)
         self.s.each_frame(f"{name}, none yet", lambda node: result.put(node.here, [0.0] * len(node.dofs)))
-        to, rows = self.s.places_of_dofs(result), []
+        to, marks, rows = self.s.places_of_dofs(result), self.s.marks_of_dofs(), []
         for number, block in enumerate(self.blocks):
             for r in range(block.n_rows):
                 for dof in block.dofs:
-                    places = {"to": to[dof], "entry": self.entry(number, r, dof)}
+                    places = {"to": to[dof], "entry": self.entry(number, r, dof), **marks[block.dofs[0]]}
                     rows.append(Row("next", {**places, "of": self._of_row(number, "force", r)}))
         self.s.loop(name, rows, _product)
         return result
@@ -271,13 +273,14 @@ class Rows:
     def add_stiffness(self, matrix: TreeMatrix) -> None:
         """J^T D J, of the rows that give way where they are."""
         self.each("slopes of constraints", _slopes)
-        rows = []
+        rows, marks = [], self.s.marks_of_dofs()
         for number, block in enumerate(self.blocks):
             for r in range(block.n_rows):
                 for i, a in enumerate(block.dofs):
                     for b in block.dofs[: i + 1]:
                         places = {"a": self.entry(number, r, a), "b": self.entry(number, r, b)}
                         places |= {"to": matrix.between(a, b), "slope": self._of_row(number, "change", r)}
+                        places |= marks[block.dofs[0]]
                         rows.append(Row("entry", places))
 
         def body(code: RowCode) -> None:

@@ -262,7 +262,7 @@ class Fields:
         name = "vel" if info.name == "vel_next" else info.name
         if info.group == "state" and engine.state.layout.rows.get(name, (0, 0))[1]:
             return engine.state.field(name), _nothing
-        if info.group in ("state", "zeros"):
+        if info.group in ("state", "zeros") or (info.group == "sleep" and not engine.settings.sleep):
             return self._zero_rows(space, info), _nothing
         if info.group == "previous":
             return self._kept().field("vel_prev"), _nothing
@@ -280,7 +280,7 @@ class Fields:
                 (f"{s} {f.name}", self._count(OWNERS[s]) * int(np.prod(f.item)))
                 for s in ("links_state", "dofs_state", "ties")
                 for f in SPACES[s]
-                if f.group in ("zeros", "state")
+                if f.group in ("zeros", "state", "sleep")
             ]
             self._zeros = Arena(Layout.of("zeros", arrays), engine.n_envs, engine.device, engine.precision)
         return self._zeros.field(f"{space} {info.name}")

@@ -35,6 +35,7 @@ from .contacts import contacts
 from .held import couplings, ties
 from .rows import rows, rows_against_rows
 from .situation import Situation
+from .sleeping import sleep, write_awake
 from .solution import solution
 from .sums import kinetic_energy, potential_energy, sums_of
 
@@ -196,7 +197,7 @@ def mass(now: Situation) -> None:
     matrix = now.mass
     matrix.store("mass_mat")
     factorised(matrix).store("mass_mat_L", "mass_mat_D_inv")
-    now.s.each_frame("awake", lambda node: now.s.write("mass_mat_mask", node, [1.0] * len(node.dofs)))
+    write_awake(now)
 
 
 def system(now: Situation) -> None:
@@ -262,6 +263,7 @@ GROUPS: dict[str, Callable[[Situation], None]] = {
     "control": control,
     "axes": axes,
     "mass": mass,
+    "sleep": sleep,
     "ties": ties,
     "couplings": couplings,
     "contacts": contacts,

@@ -85,8 +85,8 @@ LINKS_STATE = [
         ("cfrc_coupling_ang", (3,), "N m", "torque from other kinds of matter: none"),
         ("cfrc_coupling_vel", (3,), "N", "force from other kinds of matter: none"),
         ("contact_force", (3,), "N", "not kept: `Entity.get_links_net_contact_force` sums them up"),
-        ("hibernated", (), "1", "whether it sleeps: none does"),
     ),
+    *_fields("sleep", ("hibernated", (), "1", "1 where it sleeps, else 0; see `Scene(sleep=...)`")),
 ]
 
 DOFS_STATE = [
@@ -135,7 +135,7 @@ CONSTRAINTS = [
         ("mass_mat", DOFS, "kg m2, kg m or kg", "joint-space inertia M, rotors included; (n_dofs, n_dofs, n_envs)"),
         ("mass_mat_L", DOFS, "1", "the L of M = L^T D L, ones on its diagonal; (n_dofs, n_dofs, n_envs)"),
         ("mass_mat_D_inv", (), "1/(kg m2) or 1/kg", "1 / D; (n_dofs, n_envs)"),
-        ("mass_mat_mask", (), "1", "1 for degrees of freedom that are awake: all; (n_dofs, n_envs)"),
+        ("mass_mat_mask", (), "1", "1 for degrees of freedom that are awake; (n_dofs, n_envs)"),
     ),
     *_fields(
         "solution",

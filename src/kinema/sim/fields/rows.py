@@ -17,7 +17,8 @@ from ..arrays import Owner
 from ..constrain.kinds import kinds_and_blocks
 from ..constrain.rows import Block, BlockKind, Law, Rows
 from ..settings import Settings
-from ..solve.newton import Newton, OfDofs, row_costs
+from ..solve.newton import Newton, OfDofs
+from ..solve.of_rows import row_costs
 from ..step import Step
 from ..sweeps.tree import grow
 

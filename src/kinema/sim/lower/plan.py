@@ -44,6 +44,8 @@ def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, c
     """
     if emission not in EMISSIONS:
         raise KinemaError(f"there is no emission {emission!r}; there are: {', '.join(EMISSIONS)}")
+    if settings.islands:  # which are known only when it runs
+        return True
     if emission != "auto":
         return emission == "rolled"
     most = LARGEST_TOUCHING if settings.contacts and touching(model) else LARGEST_UNROLLED
@@ -153,7 +155,7 @@ def field_program(
 
     The function is told whether accelerations come by articulated bodies.
     """
-    settings = replace(settings, roles=1, team=False)
+    settings = replace(settings, roles=1, team=False, islands=False)
     articulated = rolled and not needs_matrix(model, grow(model), settings)
 
     def write(sweeps: Sweeps) -> None:

@@ -149,7 +149,8 @@ def joint_twist(node: Node, at: Pose, speeds: Sequence[Value]) -> Twist:
 def poses_in_parents(s: Sweeps) -> Quantity[Pose]:
     """Where each frame is in the frame that holds it."""
     where: Quantity[Pose] = s.quantity("where")
-    s.each_frame("poses", lambda node: where.put(node.here, MOTIONS[node.motion].pose(node, s.of("qpos", node))))
+    with s.everybody():
+        s.each_frame("poses", lambda node: where.put(node.here, MOTIONS[node.motion].pose(node, s.of("qpos", node))))
     return where
 
 
@@ -160,16 +161,22 @@ def poses_in_world(s: Sweeps, where: Quantity[Pose], start: Vector = ZERO) -> Qu
         own = where[node.here]
         return Pose(product(above.rotation, own.rotation), add(above.position, rotate(above.rotation, own.position)))
 
-    return s.outward("poses in the world", Pose(HERE.rotation, start), body)
+    with s.everybody():
+        return s.outward("poses in the world", Pose(HERE.rotation, start), body)
 
 
 def origin_of(s: Sweeps) -> Vector:
-    """Where the first free body is; nowhere if there is none."""
+    """Where the first free body is; nowhere if there is none.
+
+    Where islands are to know nothing of each other it is where that body starts.
+    """
     for x, y, z in zip(s.nodes, s.nodes[1:], s.nodes[2:], strict=False):
         held = (x.parent, y.parent, z.parent) == (WORLD, x.index, y.index)
         if held and all(node.motion == Motion.SLIDE for node in (x, y, z)):
             starts = [node.reference for node in (x, y, z)]
-            told = [s.recorder.read("qpos", node.qs.start) for node in (x, y, z)]
+            told: list[Value] = [s.recorder.read("qpos", node.qs.start) for node in (x, y, z)]
+            if s.idle is not None:
+                told = [float(s.model.qpos0[node.qs.start]) for node in (x, y, z)]
             axes = zip((x, y, z), told, starts, strict=True)
             return add(*(scale(q - start, node.axis) for node, q, start in axes))
     return ZERO

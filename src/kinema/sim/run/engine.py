@@ -74,7 +74,9 @@ class Engine:
         self.is_rolled = wants_rolling(model, settings, emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if team is None:
-            alike = not (settings.noslip_iterations or (model.actuators.link_idx >= 0).any())  # else nobody has tried
+            alike = not (
+                settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any()
+            )  # else nobody has tried
             team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a)) and alike
         if roles is None:
             alone = device.is_cpu or self.is_rolled or settings.contacts or settings.freezes or team

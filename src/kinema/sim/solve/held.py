@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kinema.trace import Value
 
@@ -18,6 +19,8 @@ from ..sweeps.maths import sum_of
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
+from ..sweeps.trees import PerTree
+from .by_island import ByIsland
 from .methods import METHODS
 from .newton import Newton
 from .together import Together
@@ -64,7 +67,7 @@ def filled(s: Sweeps, kinds: Kinds, known: Known) -> Rows:
     return rows
 
 
-def hold(
+def hold(  # noqa: PLR0913  one for each thing that the forces come from
     s: Sweeps,
     kinds: Kinds,
     known: Known,
@@ -74,6 +77,7 @@ def hold(
     *,
     always: bool = False,
     by_team: bool = False,
+    islands: PerTree | None = None,
 ) -> Held:
     """What all of them do; where they are far from acting nothing more is computed than that, unless asked for.
 
@@ -86,6 +90,7 @@ def hold(
         then: looks at the solution.
         always: whether it is computed where nothing acts, too.
         by_team: whether a team does it together.
+        islands: the numbers of the islands that trees belong to, where each is solved by itself.
     """
     held = Held(s.quantity("constraint forces"))
     s.each_frame("no constraint forces", lambda node: held.force.put(node.here, [0.0] * len(node.dofs)))
@@ -104,7 +109,7 @@ def hold(
         else:
             if isinstance(touches, Touches) and start.axes is not None:
                 held.contacts = Contacts(s, touches, start.axes)
-            method = METHODS[s.settings.solver]
+            method = METHODS[s.settings.solver] if islands is None else partial(ByIsland, islands=islands)
             held.solver = method(s, start.rows, held.contacts, start.inertia, start.factors, start.free)
         pushed = held.solver.solve()
         s.each_frame("constraint forces found", lambda node: held.force.put(node.here, pushed[node.here]))

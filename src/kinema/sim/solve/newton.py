@@ -15,15 +15,21 @@ from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..constrain.contacts import Contacts
-from ..constrain.rows import BlockKind, Rows, pushes
+from ..constrain.rows import Rows
+from ..constrain.tiled import fill_tiles, tiles_for
 from ..sweeps.factors import Factors, factorised
-from ..sweeps.maths import dot, sum_of
+from ..sweeps.idle import trees_of_frames
+from ..sweeps.maths import dot
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.patterns import coupled
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
+from ..sweeps.tiled_factors import TiledFactors
+from ..sweeps.tiles import TiledMatrix
 from ..sweeps.tree import Forest, Node
+from ..sweeps.trees import PerTree, places_in
 from .noslip import TRIALS, may_slip, stop_slipping
+from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, miss_rows, row_force
 
 NEAR = 1e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
@@ -52,6 +58,8 @@ class Newton:
         self.pattern = coupled(mass.paths, [block.dofs for block in rows.blocks])
         self.length = s.take_fixed(1)
         """How far along a direction."""
+        self.lengths: Place | PerTree = self.length
+        """Likewise, for each row: the same for all, unless each island goes its own way."""
         self.sums = s.take_fixed(2)
         self.taken = s.take_fixed(1)
         """Steps that were taken."""
@@ -60,6 +68,8 @@ class Newton:
         self.x = self._vector("x")
         self.weight = self._vector("inertia times x")
         self.downhill = self._vector("downhill")
+        self.tiles: TiledMatrix | None = None
+        """Where the curvature goes, where many trees may touch."""
 
     def solve(self) -> OfDofs:
         """What constraints and contacts do to joints."""
@@ -71,8 +81,11 @@ class Newton:
         self._look_at_contacts()
         if contacts is not None and s.model.options.elliptic:  # in pyramids it arrives as soon from nothing
             self._start_as_before()
+        if contacts is not None and self.exact and not s.recorder.in_team:
+            self.tiles = tiles_for(contacts, self.rows, self.mass)
         self._look_downhill()
         s.repeat("Newton's method", self._step, s.settings.iterations)
+        self._arrived()
         if s.keeps("push"):
             s.each_frame("to begin with next time", lambda node: s.write("push", node, self.x[node.here]))
             s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
@@ -83,7 +96,7 @@ class Newton:
     def _look_at_rows(self) -> None:
         """What rows miss while nothing pushes."""
         self.rows.product(self.free, "residual")
-        self.rows.each("what is missing", _missing)
+        self.rows.each("what is missing", miss_rows)
 
     def _look_at_contacts(self) -> None:
         """What contacts miss while nothing pushes."""
@@ -91,6 +104,9 @@ class Newton:
         if contacts is not None:
             self.s.recorder.write(SCRATCH, [contacts.touches.number(between_frames=True)], self.between.row)
             contacts.set_targets(contacts.moved("velocities of frames"), contacts.moved("free frames", self.free))
+
+    def _arrived(self) -> None:
+        """Nothing more is to be done to find the forces."""
 
     def added(self, node: Node) -> list[Value]:
         """What constraints and contacts add to a frame's accelerations, as solved."""
@@ -110,7 +126,7 @@ class Newton:
     def costs_at(self, length: float, _along: OfDofs | None = None) -> Value:
         """What all that pushes costs so far along the direction."""
         self._set_length(length)
-        own = self._of_rows(f"costs at {length:g}", _costs)[0]
+        own = self._of_rows(f"costs at {length:g}", costs_of_rows)[0]
         return own if self.contacts is None else own + self._of_contacts(self.contacts.costs, 1)[0]
 
     def _go_along(self, along: OfDofs) -> OfDofs:
@@ -127,9 +143,9 @@ class Newton:
 
     def _go(self, along: OfDofs, heavy: OfDofs) -> None:
         """Go as far as was found best."""
-        self.rows.each("what is missing then", _advance_rows, {"length": self.length})
+        self.rows.each("what is missing then", advance_rows, {"length": self.lengths})
         if self.contacts is not None:
-            self.contacts.advance(self.length)
+            self.contacts.advance(self.lengths)
         self._advance(self.weight, heavy)
         if self.contacts is not None or self.s.settings.calm:
             self._advance(self.x, along)
@@ -174,6 +190,10 @@ class Newton:
     def _direction(self) -> OfDofs:
         """From the slope and the curvature; what touches couples branches only where it does."""
         s, contacts = self.s, self.contacts
+        if self.tiles is not None and contacts is not None:
+            fill_tiles(self.tiles, self.mass, self.rows, contacts)
+            with s.staying():
+                return TiledFactors(self.tiles, self.factors).solve("direction", self.downhill)
         coupled_by_touch = contacts.couplings() if contacts is not None else []
         wide = coupled(self.pattern, coupled_by_touch) if coupled_by_touch else self.pattern
         matrix = self.mass.widened("inertia with constraints", wide)
@@ -232,7 +252,7 @@ class Newton:
 
     def _slopes(self, _along: OfDofs) -> tuple[Value, Value]:
         """Of all that pushes, along the direction."""
-        slope, curve = self._of_rows("slope along the direction", _along_direction)
+        slope, curve = self._of_rows("slope along the direction", along_direction)
         if self.contacts is None:
             return slope, curve
         more = self._of_contacts(self.contacts.slopes, 2)
@@ -240,7 +260,7 @@ class Newton:
 
     def _changed(self, _along: OfDofs) -> Value:
         """How many rows and contacts start or stop to push, or slide."""
-        changed = self._of_rows("rows that start or stop to push", _changed)[0]
+        changed = self._of_rows("rows that start or stop to push", changed_rows)[0]
         return changed if self.contacts is None else changed + self._of_contacts(self.contacts.changed, 1)[0]
 
     def _of_rows(self, name: str, body: Callable[[RowCode], Sequence[Value]]) -> list[Value]:
@@ -284,10 +304,10 @@ class Newton:
 
     def _advance(self, quantity: OfDofs, direction: OfDofs) -> None:
         """Go along a direction."""
-        s, rows = self.s, []
+        s, rows, trees = self.s, [], trees_of_frames(self.s.model)
         for node in s.nodes:
             rows.append(s.frame_row(node))
-            rows[-1].places["length"] = self.length
+            rows[-1].places.update(places_in(trees[node.index], {"length": self.lengths}))
 
         def body(code: RowCode) -> None:
             here = s.node(code).here
@@ -295,66 +315,3 @@ class Newton:
             quantity.put(here, [x + code.read("length") * d for x, d in moved])
 
         s.loop("along the direction", rows, body)
-
-
-# ------------------------------------------------------------------------------------------------------------- of rows
-
-
-def _missing(code: RowCode) -> None:
-    kind: BlockKind = code.kind  # type: ignore[assignment]
-    pairs = zip(code.array("residual", kind.n_rows), code.array("wanted", kind.n_rows), strict=True)
-    code.write("residual", [a - b for a, b in pairs])
-
-
-def row_force(code: RowCode) -> None:
-    """The forces of a block."""
-    kind: BlockKind = code.kind  # type: ignore[assignment]
-    code.write("force", [force for force, _ in pushes(code, code.array("residual", kind.n_rows))])
-
-
-def _moved(code: RowCode) -> list[Value]:
-    """What is missing of each row somewhere along the direction."""
-    kind: BlockKind = code.kind  # type: ignore[assignment]
-    pairs = zip(code.array("residual", kind.n_rows), code.array("change", kind.n_rows), strict=True)
-    return [x + code.read("length") * v for x, v in pairs]
-
-
-def _advance_rows(code: RowCode) -> None:
-    code.write("residual", _moved(code))
-
-
-def _changed(code: RowCode) -> list[Value]:
-    kind: BlockKind = code.kind  # type: ignore[assignment]
-    before, after = (pushes(code, x) for x in (code.array("residual", kind.n_rows), _moved(code)))
-    total: Value = 0.0
-    for (force, a), (other, b) in zip(before, after, strict=True):
-        held = trace.select(0.0, a + b, 0.0, trace.absolute(force - other))  # friction at its other bound
-        total = total + trace.select(0.0, trace.absolute(a - b) + held, 1.0, 0.0)
-    return [total, 0.0]
-
-
-def _costs(code: RowCode) -> list[Value]:
-    """What the rows of a block cost somewhere along the direction."""
-    return [sum_of(row_costs(code, _moved(code))), 0.0]
-
-
-def row_costs(code: RowCode, residuals: Sequence[Value]) -> list[Value]:
-    """What each row of a block costs, by what it misses."""
-    stiff, found = code.array("stiffness", len(residuals)), pushes(code, residuals)
-    # where friction slips, its cost grows no faster than its bound
-    within = [force / trace.maximum(d, SMALLEST) for d, (force, _) in zip(stiff, found, strict=True)]
-    return [-(force * (x + 0.5 * w)) for x, w, (force, _) in zip(residuals, within, found, strict=True)]
-
-
-def _along_direction(code: RowCode) -> list[Value]:
-    """The slope of a block's cost along the direction, and how that changes."""
-    kind: BlockKind = code.kind  # type: ignore[assignment]
-    slope: Value = 0.0
-    curve: Value = 0.0
-    before: list[Value] = [0.0] * kind.n_rows
-    if kind.held:  # by how much it differs from where it starts
-        before = [force for force, _ in pushes(code, code.array("residual", kind.n_rows))]
-    found = zip(pushes(code, _moved(code)), before, code.array("change", kind.n_rows), strict=True)
-    for (force, stiff), old, v in found:
-        slope, curve = slope - (force - old) * v, curve + stiff * (v * v)
-    return [slope, curve]

@@ -18,7 +18,8 @@ from ..settings import Solver
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
-from .newton import Newton, OfDofs, row_force
+from .newton import Newton, OfDofs
+from .of_rows import row_force
 
 MOST_DOFS = 64
 """Degrees of freedom of which a team keeps a full matrix."""

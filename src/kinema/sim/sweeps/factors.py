@@ -35,6 +35,7 @@ class Factors:
         first = self.loops.take(len(matrix.paths)).row
         self.inverses = {dof: Place(SCRATCH, first + i) for i, dof in enumerate(matrix.paths)}
         self.least = least
+        self.marks = self.loops.marks_of_dofs()
         self.divided = not self.loops.recorder.in_team
         """Whether rows are divided by their diagonal entries; teams divide whenever they need it, and wait less."""
         rows: list[Row] = []
@@ -50,7 +51,7 @@ class Factors:
 
     def _inversion(self, dof: int, kind: str = "invert", share: float = 0.0) -> Row:
         bound = {} if self.least is None else {"most": self.least.inverses[dof]}
-        places = {"diagonal": self.matrix.entry(dof, dof), "inverse": self.inverses[dof], **bound}
+        places = {"diagonal": self.matrix.entry(dof, dof), "inverse": self.inverses[dof], **bound, **self.marks[dof]}
         return Row("invert and bound" if bound else kind, places, {"share": [share]} if share else {})
 
     def _least_share(self) -> float:
@@ -59,7 +60,7 @@ class Factors:
     def _elimination(self, dof: int, mover: int) -> list[Row]:
         """Take a row from that of a mover: along it, or entry by entry where the mover's has others in between."""
         matrix = self.matrix
-        places = {"inverse": self.inverses[dof], "entry": matrix.entry(dof, mover)}
+        places = {"inverse": self.inverses[dof], "entry": matrix.entry(dof, mover), **self.marks[dof]}
         others = [x for x in matrix.paths[dof] if matrix.order[x] <= matrix.order[mover]]
         if not self.divided:
             known = {k: p for k, p in self._inversion(dof).places.items() if k != "inverse"} | {
@@ -92,14 +93,14 @@ class Factors:
         def rows(pairs: Sequence[tuple[int, int]]) -> list[Row]:
             result = []
             for t, f in pairs:
-                places = {"to": of_dof[t], "from": of_dof[f], "entry": matrix.between(t, f)}
+                places = {"to": of_dof[t], "from": of_dof[f], "entry": matrix.between(t, f), **self.marks[t]}
                 moved = t if matrix.order[t] >= matrix.order[f] else f
                 result.append(Row("pair", places if self.divided else {**places, "inverse": self.inverses[moved]}))
             return result
 
         inwards = [(mover, dof) for dof in reversed(list(matrix.paths)) for mover in reversed(matrix.paths[dof][:-1])]
         loops.loop(f"{name}, inwards", rows(inwards), subtract)
-        scaled = [Row("dof", {"x": of_dof[d], "inverse": self.inverses[d]}) for d in matrix.paths]
+        scaled = [Row("dof", {"x": of_dof[d], "inverse": self.inverses[d], **self.marks[d]}) for d in matrix.paths]
         loops.loop(f"{name}, scaled", scaled, lambda code: code.write("x", [code.read("x") * code.read("inverse")]))
         outwards = sorted(self._pairs(), key=lambda pair: matrix.order[pair[1]])  # what is known goes to all at once
         loops.loop(f"{name}, outwards", rows(outwards), subtract)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value, record_loop, record_spread
 
 from ..arrays import BY_NAME, Owner
 from ..settings import Settings
+from .found import Found
+from .idle import Idle, guarded, trees_of_frames
+from .known import KnownPlaces
 from .maths import add
 from .quantities import PartRow, Quantity, Targets
 from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
@@ -26,20 +29,6 @@ Part = Node | Link
 
 N_FIXED = 128
 """Rows at the start of the scratch memory that are kept for what is named outside of loops."""
-
-
-class Found(Protocol):
-    """Something that frames find more of in their rows."""
-
-    name: str
-
-    def touches(self, node: Node) -> bool:
-        """Whether a frame has anything of it."""
-        ...
-
-    def places_of(self, node: Node) -> Mapping[str, Place]:
-        """Where a frame finds what it has of it."""
-        ...
 
 
 class Loops:
@@ -82,8 +71,13 @@ class Loops:
         """Those of them that are lists with room for more than they mostly hold."""
         self._stays = False
         self.quantities: list[Quantity[Any]] = []
+        self.known = KnownPlaces()
         self.found: list[Found] = []
         self._code: RowCode | None = None
+        of_frames = trees_of_frames(model)
+        self.trees = sorted({of_frames[f] for f in frames})
+        """The numbers of its trees."""
+        self.idle = Idle(model, self.take(len(set(of_frames)))) if settings.islands else None
         self.masses: Quantity[Inertia] | None = None
         """The inertias of frames, where they differ between environments."""
 
@@ -111,15 +105,17 @@ class Loops:
 
     # ----------------------------------------------------------------------------------------------------- loops
 
-    def loop(self, name: str, rows: Sequence[Row], body: Callable[[RowCode], None]) -> None:
-        """A loop over rows."""
+    def loop(
+        self, name: str, rows: Sequence[Row], body: Callable[[RowCode], None], chosen: Place | None = None
+    ) -> None:
+        """A loop over rows; perhaps only over those of a list, if no other does anything."""
 
         def run(code: RowCode) -> None:
             self._code = code
-            body(code)
+            guarded(code, body)
             self._code = None
 
-        record_loop(self.recorder, name, rows, run, stays=self._stays)
+        record_loop(self.recorder, name, rows, run, stays=self._stays, chosen=chosen)
 
     def spread(
         self,
@@ -168,9 +164,7 @@ class Loops:
         """A row that finds everything that the parts it speaks of have."""
         found = dict(own)
         for word, ref in targets.items():
-            for quantity in self.quantities:
-                if ref in quantity.places:
-                    found[f"{word}{quantity.name}"] = quantity.places[ref]
+            found.update(self.known.under(word, ref))
         for name in self.places:
             if name in self.owners and self.owners[name][0] is Owner.ENVIRONMENT:
                 found[name] = self.places[name]
@@ -185,7 +179,16 @@ class Loops:
         own = self.arrays_of(Owner.COORDINATE, node.qs.start) | self.arrays_of(Owner.DOF, node.dofs.start)
         for made in self.found:
             own |= made.places_of(node)
+        own |= self.mark_of(node.index)
         return self.row(kind, targets, own, self.numbers_of(node))
+
+    def mark_of(self, frame: int) -> dict[str, Place]:
+        """Where rows of a frame look whether there is anything to do for its tree."""
+        return {} if self.idle is None else self.idle.of_frame(frame)
+
+    def marks_of_dofs(self) -> dict[int, dict[str, Place]]:
+        """Likewise, of all degrees of freedom."""
+        return {dof: self.mark_of(node.index) for node in self.nodes for dof in node.dofs}
 
     def numbers_of(self, node: Node, word: str = "") -> dict[str, Sequence[Value]]:
         """The constants of a frame, under names that start with a word; of one that is not the row's, its pose."""

@@ -98,6 +98,7 @@ class TreeMatrix:
                 kind = (("dofs", len(node.dofs)), ("below ", _bare(below)), ("to ", _bare(above)))
                 targets = {"": node.here, "below ": below.here, "to ": above.here}
                 own = {f"row {k}": self.entry(d, above.dofs[0]) for k, d in enumerate(node.dofs)}
+                own |= loops.mark_of(node.index)
                 constants = loops.numbers_of(below, "below ") | loops.numbers_of(above, "to ")
                 rows.append(loops.row(kind, targets, own, constants))
                 below = above
@@ -165,14 +166,16 @@ class TreeMatrix:
     def _take(self, other: TreeMatrix) -> None:
         """All entries of another matrix."""
         rows: list[Row] = []
+        marks = self.loops.marks_of_dofs()
         for dof, path in self.paths.items():
             if path == other.paths[dof] and not self.loops.recorder.in_team:
-                places = {"from": other.entry(dof, path[0]), "to": self.entry(dof, path[0])}
+                places = {"from": other.entry(dof, path[0]), "to": self.entry(dof, path[0]), **marks[dof]}
                 rows.append(Row("row", places, {"count": [float(len(path))]}))
                 continue
             for mover in path:
                 known = {"from": other.entry(dof, mover)} if mover in other.columns[dof] else {}
-                rows.append(Row("entry" if known else "zero", {**known, "to": self.entry(dof, mover)}))
+                places = {**known, "to": self.entry(dof, mover), **marks[dof]}
+                rows.append(Row("entry" if known else "zero", places))
 
         def body(code: RowCode) -> None:
             recorder = code.recorder
@@ -192,12 +195,13 @@ class TreeMatrix:
         result: Quantity[list[Value]] = self.loops.quantity(name)
         self.loops.each_dofs(f"{name}, to begin with", lambda node: result.put(node.here, [0.0] * len(node.dofs)))
         to, of = (self.loops.places_of_dofs(q) for q in (result, x))
-        rows = []
+        rows, marks = [], self.loops.marks_of_dofs()
         for dof, path in self.paths.items():
             for mover in path:
-                rows.append(Row("pair", {"to": to[dof], "of": of[mover], "entry": self.entry(dof, mover)}))
+                own = {"entry": self.entry(dof, mover), **marks[dof]}
+                rows.append(Row("pair", {"to": to[dof], "of": of[mover], **own}))
                 if mover != dof:
-                    rows.append(Row("pair", {"to": to[mover], "of": of[dof], "entry": self.entry(dof, mover)}))
+                    rows.append(Row("pair", {"to": to[mover], "of": of[dof], **own}))
 
         def body(code: RowCode) -> None:
             code.write("to", [code.read("to") + code.read("entry") * code.read("of")])

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kinema.trace import SCRATCH, Place, Row, RowCode
 
+from .known import KnownPlaces
 from .records import like, numbers, plus
 from .tree import Ref
 
@@ -18,6 +19,8 @@ Targets = Mapping[str, Ref]
 
 class Memory(Protocol):
     """Where there is room for it."""
+
+    known: KnownPlaces
 
     @property
     def code(self) -> RowCode:
@@ -56,6 +59,7 @@ class Quantity(Generic[R]):
             take = self.loops.take_fixed if fixed else self.loops.take
             self.places[ref] = take(len(numbers(form)))
             self.forms[ref] = form
+            self.loops.known.note(ref, self.name, self.places[ref])
         return self.places[ref]
 
     def make_rooms(self, forms: Mapping[Ref, R]) -> Place:
@@ -65,6 +69,7 @@ class Quantity(Generic[R]):
         row = start.row
         for (ref, form), count in zip(forms.items(), counts, strict=True):
             self.places[ref], self.forms[ref] = Place(SCRATCH, row), form
+            self.loops.known.note(ref, self.name, self.places[ref])
             row += count
         return start
 

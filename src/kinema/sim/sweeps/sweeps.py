@@ -32,7 +32,8 @@ class Sweeps(Loops):
     def __init__(self, *where: Any, **how: Any) -> None:
         super().__init__(*where, **how)
         if self.settings.per_env & {"mass_shift", "com_shift"}:
-            self._add_up_masses()
+            with self.everybody():  # nobody knows yet who is idle
+                self._add_up_masses()
 
     @property
     def gravity(self) -> Vector:
@@ -183,6 +184,15 @@ class Sweeps(Loops):
             return (nothing, *step())
 
         self.recorder.repeat(name, run, [], most)  # what is carried lies in memory
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether what sleeps is left out; programs that only look at a state see everything."""
+        return self.idle is not None and self.settings.sleep > 0.0
+
+    def everybody(self) -> AbstractContextManager[None]:
+        """What is recorded meanwhile is computed for all trees, also for those with nothing to do."""
+        return nullcontext() if self.idle is None else self.idle.everybody()
 
     def team(self, name: str) -> AbstractContextManager[None]:
         """What is recorded meanwhile is work for a team of threads, where there are any."""

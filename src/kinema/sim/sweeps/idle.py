@@ -1,0 +1,65 @@
+"""Trees for which nothing is to be computed: those that sleep, or whose forces are found already.
+
+Each tree has a mark; rows of a table that belong to a tree look there first. Only what others may need to know of a
+tree, where it is, is always computed (`Idle.everybody`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kinema.model import Model
+from kinema.trace import Place, RowCode, Value
+
+from .tree import WORLD
+
+IDLE = "idle"
+"""What rows call the mark of their tree."""
+
+
+def trees_of_frames(model: Model) -> list[int]:
+    """Of each frame the number of its tree; trees are in the order of their first frames."""
+    trees: list[int] = []
+    count = 0
+    for parent in model.frames.parent_idx.tolist():
+        trees.append(count if parent == WORLD else trees[parent])
+        count += parent == WORLD
+    return trees
+
+
+class Idle:
+    """The marks of all trees, one after the other from a place on."""
+
+    def __init__(self, model: Model, first: Place) -> None:
+        self._tree_of = trees_of_frames(model)
+        self._first = first
+        self._paused = False
+
+    def of(self, tree: int) -> Place:
+        """The mark of a tree."""
+        return Place(self._first.arena, self._first.row + tree)
+
+    def of_frame(self, frame: int) -> dict[str, Place]:
+        """The mark that a frame's rows look at."""
+        return {} if self._paused or frame == WORLD else {IDLE: self.of(self._tree_of[frame])}
+
+    @contextmanager
+    def everybody(self) -> Iterator[None]:
+        """What is recorded meanwhile is computed for all trees."""
+        self._paused = True
+        yield
+        self._paused = False
+
+
+def guarded(code: RowCode, body: Callable[[RowCode], None]) -> None:
+    """Run the code of a row unless its tree is idle."""
+    if IDLE not in code.rows[0].places:
+        body(code)
+        return
+
+    def run() -> list[Value]:
+        body(code)
+        return []
+
+    code.recorder.where("not idle", code.read(IDLE), 0.5, run, [])

@@ -1,0 +1,198 @@
+"""Symmetric matrices over the degrees of freedom of many trees, in tiles of six by six; most of them are empty.
+
+Where anything may touch anything, a matrix has room for entries between any two trees, and nearly all of them are zero.
+Which are not is known only when the step runs: each tile has a mark that says so, tiles that elimination fills are
+marked before it begins, and all that is without a mark is passed over. So a heap of bodies costs by what touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+
+from .loops import Loops
+from .matrix import TreeMatrix
+from .tree import WORLD, Node
+
+SIDE = 6
+"""Rows of a tile: a free body's degrees of freedom."""
+N_TILE = SIDE * SIDE
+
+
+class Tiling:
+    """Degrees of freedom in tiles of up to six: whole frames, of one tree each."""
+
+    def __init__(self, loops: Loops) -> None:
+        self.dofs: list[list[int]] = []
+        self.trees: list[int] = []
+        """Of each tile the first frame of its tree."""
+        self.of: dict[int, tuple[int, int]] = {}
+        """Of each degree of freedom its tile, and where it is in there."""
+        by_tree: dict[int, list[Node]] = {}
+        for node in loops.nodes:
+            by_tree.setdefault(root_frame(loops, node.index), []).append(node)
+        for root, nodes in by_tree.items():
+            self._lay(root, nodes)
+
+    def _lay(self, root: int, nodes: Sequence[Node]) -> None:
+        open_ = False
+        for node in nodes:
+            if not open_ or len(self.dofs[-1]) + len(node.dofs) > SIDE:
+                self.dofs.append([])
+                self.trees.append(root)
+                open_ = True
+            for dof in node.dofs:
+                self.of[dof] = (len(self.dofs) - 1, len(self.dofs[-1]))
+                self.dofs[-1].append(dof)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.dofs)
+
+    def pairs(self, dofs: Iterable[int]) -> list[tuple[int, int]]:
+        """All tiles that some degrees of freedom have entries in, if each goes with each other."""
+        own = sorted({self.of[dof][0] for dof in dofs})
+        return [(a, b) for a in own for b in own if b <= a]
+
+
+def root_frame(loops: Loops, frame: int) -> int:
+    """The first frame of a frame's tree."""
+    while loops.tree.nodes[frame].parent != WORLD:
+        frame = loops.tree.nodes[frame].parent
+    return frame
+
+
+class TiledMatrix(TreeMatrix):
+    """A symmetric matrix of tiles, in the scratch memory; of tiles on the diagonal the lower half."""
+
+    def __init__(self, like: TreeMatrix, name: str) -> None:
+        self.tiling = Tiling(like.loops)
+        n = self.tiling.count
+        self._tiles = like.loops.take(N_TILE * n * (n + 1) // 2).row
+        self._marks = like.loops.take(n * n).row
+        self.may_go = True
+        self.loops = like.loops
+        self.name = f"{name} {len(like.loops.found)}"
+        self.paths = like.paths
+        self.order = like.order
+        like.loops.found.append(self)
+
+    def tile(self, a: int, b: int) -> Place:
+        """Where a tile is; b is not after a."""
+        return Place(SCRATCH, self._tiles + N_TILE * (a * (a + 1) // 2 + b))
+
+    def mark(self, a: int, b: int) -> Place:
+        """Where it says whether a tile has anything in it."""
+        return Place(SCRATCH, self._marks + a * self.tiling.count + b)
+
+    def entry(self, dof: int, mover: int) -> Place:
+        """Where an entry is, or the one that mirrors it."""
+        first, second = sorted((self.tiling.of[dof], self.tiling.of[mover]), reverse=True)
+        return Place(SCRATCH, self.tile(first[0], second[0]).row + SIDE * first[1] + second[1])
+
+    def between(self, a: int, b: int) -> Place:
+        """Likewise."""
+        return self.entry(a, b)
+
+    # -------------------------------------------------------------------------------------------------- what is there
+
+    def unmark(self) -> None:
+        """Nothing is in any tile, but for those on the diagonal."""
+
+        def body(code: RowCode) -> None:
+            recorder = code.recorder
+            recorder.count(
+                "marks", code.number("count"), lambda turn: recorder.write("marks", [0.0], 0, turn), uniform=True
+            )
+            code.write("own", [1.0])
+
+        rows = []
+        for k in range(self.tiling.count):
+            places = {"marks": self.mark(k, 0), "own": self.mark(k, k)}
+            rows.append(Row("marks", places, {"count": [float(k)]}))
+        self.loops.loop(f"{self.name}, no marks", rows, body)
+
+    def mark_known(self, groups: Iterable[Iterable[int]]) -> None:
+        """Mark what the tree couples, and each group of degrees of freedom."""
+        known = {
+            tuple(sorted((self.tiling.of[dof][0], self.tiling.of[x][0]), reverse=True))
+            for dof, path in self.paths.items()
+            for x in path
+        }
+        known |= {pair for group in groups for pair in self.tiling.pairs(group)}
+        rows = [Row("mark", {"mark": self.mark(a, b)}) for a, b in sorted(known) if a != b]
+        self.loops.loop(f"{self.name}, marks", rows, lambda code: code.write("mark", [1.0]))
+
+    def mark_filled(self) -> None:
+        """Mark what elimination will fill."""
+
+        def fill(code: RowCode) -> None:
+            recorder = code.recorder
+
+            def one(turn: Value) -> None:
+                both = [recorder.read(array, 0, turn) for array in ("marks", "marks of other")]
+                recorder.write("marks of other", [both[0] + both[1] - both[0] * both[1]], 0, turn)
+
+            def along() -> list[Value]:
+                recorder.count("marks", code.number("count"), one, uniform=True)
+                return []
+
+            recorder.where("marked", 0.5, code.read("mark"), along, [])
+
+        rows = []
+        for k in reversed(range(self.tiling.count)):
+            for i in reversed(range(k)):
+                places = {"mark": self.mark(k, i), "marks": self.mark(k, 0), "marks of other": self.mark(i, 0)}
+                rows.append(Row("pair", places, {"count": [float(i)]}))
+        self.loops.loop(f"{self.name}, marks of what is filled", rows, fill)
+
+    def take(self, other: TreeMatrix) -> None:
+        """The entries of a matrix of the tree alone; zero is all else that has a mark."""
+        tiling = self.tiling
+
+        def clear(code: RowCode) -> None:
+            each_marked(
+                code, lambda turn: code.recorder.write("tiles", [0.0] * N_TILE, 0, turn * float(N_TILE)), whole=True
+            )
+
+        self.loops.loop(f"{self.name}, nothing", self.rows(), clear)
+        marks = self.loops.marks_of_dofs()
+        rows = [
+            Row("entry", {"from": other.entry(dof, x), "to": self.entry(dof, x), **marks[dof]})
+            for dof, path in self.paths.items()
+            for x in path
+        ]
+        for k, dofs in enumerate(tiling.dofs):  # where there is no degree of freedom, nothing is divided by zero
+            for i in range(len(dofs), SIDE):
+                place = Place(SCRATCH, self.tile(k, k).row + (SIDE + 1) * i)
+                rows.append(Row("one", {"to": place, **marks[dofs[0]]}))
+
+        def body(code: RowCode) -> None:
+            code.write("to", [code.read("from") if code.kind == "entry" else 1.0])
+
+        self.loops.loop(f"{self.name}, taken", rows, body)
+
+    def rows(self) -> list[Row]:
+        """A row for each row of tiles."""
+        rows, marks = [], self.loops.marks_of_dofs()
+        for k in range(self.tiling.count):
+            places = {"tiles": self.tile(k, 0), "marks": self.mark(k, 0), "own": self.tile(k, k)}
+            places |= marks[self.tiling.dofs[k][0]]
+            rows.append(Row("tiles", places, {"count": [float(k)], "whole": [k + 1.0]}))
+        return rows
+
+
+def each_marked(code: RowCode, body: Callable[[Value], None], *, whole: bool = False, count: str | None = None) -> None:
+    """The tiles of a row that have a mark: those before the diagonal, or with that; the body is told which."""
+    recorder = code.recorder
+
+    def one(turn: Value) -> None:
+        def marked() -> list[Value]:
+            body(recorder.turn())  # known to this line itself, and so the same for all environments
+            return []
+
+        recorder.where("marked", 0.5, recorder.read("marks", 0, turn), marked, [])
+
+    recorder.count("tiles", code.number(count or ("whole" if whole else "count")), one, uniform=True)
