@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code
-from kinema.backend.kernels import Piece
+from kinema.backend.pieces import Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
 

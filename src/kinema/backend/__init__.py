@@ -15,5 +15,6 @@ from .devices import (
     warp as warp,
 )
 from .host_code import keep_code as keep_code, noting_code as noting_code
-from .kernels import Arguments as Arguments, Kernel as Kernel, Roles as Roles, captured as captured
+from .kernels import Kernel as Kernel, captured as captured
+from .pieces import Arguments as Arguments, Roles as Roles
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

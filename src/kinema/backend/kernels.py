@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,6 @@ from kinema.trace import (
     Place,
     Program,
     Room,
-    Slot,
     Target,
     cut,
     emit_gpu,
@@ -34,10 +33,10 @@ from kinema.trace import (
     whole,
 )
 
-from .arrays import Arena
 from .devices import Device, numpy_type, warp
 from .gpu_code import BLOCKS, WARP, GpuFunction
 from .host_code import compile_host
+from .pieces import Arguments, Lists, Piece, Roles
 from .processor import has_fused_multiply_add, n_threads
 
 WORK_PER_THREAD = 200_000
@@ -51,58 +50,6 @@ BLOCKS_OF_WORK = 16
 """Of threads, to a multiprocessor, that go through lists of what there is to do."""
 SHARED_BYTES = 48 * 1024
 """Memory that the threads of a block share, on every GPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """How several threads share an environment: the role of each input and output, None for what all of them have."""
-
-    count: int
-    of: Callable[[Slot], int | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What a kernel is launched with."""
-
-    state: Arena
-    told: Any
-    """An array of rows; a rollout's has those of all steps one after the other."""
-    out: Arena
-    uniform: Arena
-    steps: int = 1
-    advance: int = 0
-    """Rows from one step's commands to the next."""
-    threads: int | None = None
-    """At most so many on a CPU; None for as many as there are cores."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """A launch of a GPU."""
-
-    code: GpuFunction
-    source: str
-    tables: tuple[Any, Any]
-    n_operations: int
-    envs_per_block: int
-    roles: int = 1
-    n_memory: int = 0
-    """Numbers that a team works in; 0 where each thread works by itself."""
-    lists: Lists | None = None
-    """What it works with, of what all threads share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Lists of what there is to do, of each kind of rows."""
-
-    part: int
-    """Whose."""
-    n_kinds: int
-    n_rows: int
-    blocks: int
-    """How many blocks of threads go through them; 0 where these fill the lists."""
 
 
 class Kernel:

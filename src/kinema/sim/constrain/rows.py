@@ -20,7 +20,7 @@ from ..rigid.kinematics import Moving, Pose, Twist
 from ..sweeps.cords import Lengths
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot
-from ..sweeps.matrix import TreeMatrix
+from ..sweeps.matrix import Entries
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.trees import Places, places_in
@@ -270,7 +270,7 @@ class Rows:
         self.each(name, body)
         return self.joint_forces(name)
 
-    def add_stiffness(self, matrix: TreeMatrix) -> None:
+    def add_stiffness(self, matrix: Entries) -> None:
         """J^T D J, of the rows that give way where they are."""
         self.each("slopes of constraints", _slopes)
         rows, marks = [], self.s.marks_of_dofs()

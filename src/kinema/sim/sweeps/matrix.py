@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy as copy_of
-from typing import Any
+from typing import Any, Protocol
 
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
@@ -19,6 +19,14 @@ from .loops import Loops
 from .quantities import Quantity
 from .rows import FrameKind
 from .tree import WORLD, Node, frame_ref
+
+
+class Entries(Protocol):
+    """A symmetric matrix over degrees of freedom that can be added to."""
+
+    def between(self, a: int, b: int) -> Place:
+        """Where the entry of two is, whichever comes first."""
+        ...
 
 
 class TreeMatrix:

@@ -1,0 +1,64 @@
+"""What kernels are made of and launched with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kinema.trace import Slot
+
+from .arrays import Arena
+from .gpu_code import GpuFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """How several threads share an environment: the role of each input and output, None for what all of them have."""
+
+    count: int
+    of: Callable[[Slot], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a kernel is launched with."""
+
+    state: Arena
+    told: Any
+    """An array of rows; a rollout's has those of all steps one after the other."""
+    out: Arena
+    uniform: Arena
+    steps: int = 1
+    advance: int = 0
+    """Rows from one step's commands to the next."""
+    threads: int | None = None
+    """At most so many on a CPU; None for as many as there are cores."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A launch of a GPU."""
+
+    code: GpuFunction
+    source: str
+    tables: tuple[Any, Any]
+    n_operations: int
+    envs_per_block: int
+    roles: int = 1
+    n_memory: int = 0
+    """Numbers that a team works in; 0 where each thread works by itself."""
+    lists: Lists | None = None
+    """What it works with, of what all threads share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Lists of what there is to do, of each kind of rows."""
+
+    part: int
+    """Whose."""
+    n_kinds: int
+    n_rows: int
+    blocks: int
+    """How many blocks of threads go through them; 0 where these fill the lists."""
