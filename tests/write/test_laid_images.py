@@ -13,8 +13,7 @@ from kinema.description import Mesh, Robot, dressed_mesh, worn_appearance
 from kinema.foundation import collect
 from kinema.read import read
 from kinema.shapes import png_bytes
-from kinema.write import LossReport
-from kinema.write import write as write_file
+from kinema.write import LossReport, write as write_file
 
 ROOF = "0 0 0  .4 0 0  .4 .2 0  0 .2 0  .1 .1 .25"
 """A lopsided pyramid: its centre and principal axes are not those of its vertices."""

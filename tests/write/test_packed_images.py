@@ -6,7 +6,6 @@ import io
 from pathlib import Path
 
 import numpy as np
-from kit.seen import differences, seen, unexplained
 from PIL import Image
 
 from kinema.description import Link, Mesh, Robot, Shape, VisualMaterial
@@ -14,6 +13,7 @@ from kinema.foundation import collect
 from kinema.read import read
 from kinema.shapes import Appearance, CornerValues, MapRole, Texture, png_bytes, read_image
 from kinema.write import write
+from kit.seen import differences, seen, unexplained
 
 FACES = np.array([[0, 1, 2]])
 PIXELS = np.random.default_rng(5).integers(0, 256, (3, 5, 3), dtype=np.uint8)

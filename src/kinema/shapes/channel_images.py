@@ -1,7 +1,7 @@
 """Images made of the channels of others, for formats that want one number from an image, or several from one.
 
-`channel[g FILE]` is one channel of an image as a grey one; `packed[FILE|FILE|FILE]` has the red channels of three images
-as its red, green and blue. Both name images as all others are named, and are made when somebody asks for their bytes.
+`channel[g FILE]` is one channel of an image as a grey one; `packed[FILE|FILE|FILE]` has the red channels of three
+images as its red, green and blue. Both name images as others are named, and are made when somebody asks for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Textures of MuJoCo's that are six images around a shape: no surface can have them elsewhere, but their mean colour."""
+"""Textures of six images around a shape: no surface can have them elsewhere than in MuJoCo, but their mean colour."""
 
 from __future__ import annotations
 
