@@ -123,7 +123,9 @@ def test_errors_begin_alike(arguments: tuple[str, ...], tmp_path: Path, monkeypa
     assert err.startswith("error: nowhere.urdf: ")
 
 
-@pytest.mark.parametrize("command", [("info",), ("check",), ("simulate",), ("view",), ("render", "-o", "x.png")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "command", [("info",), ("check",), ("simulate",), ("view",), ("render", "-o", "x.png")], ids=lambda c: c[0]
+)
 def test_errors_as_json(command: tuple[str, ...]) -> None:
     code, out, err = run(*command, "nowhere.urdf", "--json")
     assert (code, err) == (2, "")

@@ -34,7 +34,7 @@ from .joints import class_of
 from .leftovers import plugins_of
 from .materials import differs_from_default, surface_of, visual_material
 from .meshes import MeshAssets, collision_mesh, height_field
-from .projections import projection_of, repeated
+from .projections import has_coordinates, projection_of, repeated
 from .reading import Reading, floats, pose_of, set_given
 
 HIDDEN_GROUP = 3
@@ -69,7 +69,7 @@ class Geoms:
         collides = bool(contype or conaffinity or geom in self.paired)
         geometry, pose, readable = self._geometry(geom, collides)
         material = visual_material(self.reading, int(model.geom_matid[geom]), model.geom_rgba[geom])
-        if isinstance(geometry, Mesh) and material.images:
+        if isinstance(geometry, Mesh):
             self._lay(geom, material)
         shape = Shape(
             **self.reading.node(mjcf.GEOM, "geoms", geom),
@@ -95,6 +95,8 @@ class Geoms:
         material.placement = repeated(self.reading, geom, material.placement)
         for role, image in material.maps.items():
             material.maps[role] = replace(image, placement=repeated(self.reading, geom, image.placement))
+        if has_coordinates(self.reading, geom):
+            material.image_color = None  # MuJoCo shows no cube of images on what has coordinates of its own
 
     def _geometry(self, geom: int, collides: bool) -> tuple[Geometry, Pose, bool]:
         """Geometry, pose in the body, and whether the geometry could be read."""

@@ -33,7 +33,7 @@ def projection_of(reading: Reading, geom: int, mesh: Mesh, pose: Pose) -> Projec
     """
     mj, model = mujoco(), reading.model
     material, number = int(model.geom_matid[geom]), int(model.geom_dataid[geom])
-    if material < 0 or number < 0 or int(model.mesh_texcoordadr[number]) >= 0:
+    if material < 0 or number < 0 or has_coordinates(reading, geom):
         return None
     texture = int(model.mat_texid[material][mj.mjtTextureRole.mjTEXROLE_RGB])
     if texture < 0 or int(model.tex_type[texture]) != int(mj.mjtTexture.mjTEXTURE_2D):
@@ -47,6 +47,12 @@ def projection_of(reading: Reading, geom: int, mesh: Mesh, pose: Pose) -> Projec
     return Projection(_row(linear[0], offset[0]), _row(linear[1], offset[1]))
 
 
+def has_coordinates(reading: Reading, geom: int) -> bool:
+    """Whether a geom is a mesh with texture coordinates."""
+    number = int(reading.model.geom_dataid[geom])
+    return number >= 0 and int(reading.model.mesh_texcoordadr[number]) >= 0
+
+
 def repeated(reading: Reading, geom: int, placement: Placement) -> Placement:
     """How an image lies on a geom whose mesh has texture coordinates.
 
@@ -56,8 +62,8 @@ def repeated(reading: Reading, geom: int, placement: Placement) -> Placement:
         placement: how it is flipped.
     """
     model = reading.model
-    material, number = int(model.geom_matid[geom]), int(model.geom_dataid[geom])
-    if material < 0 or number < 0 or int(model.mesh_texcoordadr[number]) < 0:
+    material = int(model.geom_matid[geom])
+    if material < 0 or not has_coordinates(reading, geom):
         return placement
     times = np.asarray(model.mat_texrepeat[material], dtype=np.float64)
     if model.mat_texuniform[material]:
