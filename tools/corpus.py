@@ -86,7 +86,8 @@ def _timed_read(file: Path) -> float:
 
 
 def table(rows: Sequence[Row]) -> str:
-    head = "| file | format | robots | links | joints | dofs | mass [kg] | errors | warnings | notes | read [ms] | check [ms] |"
+    head = "| file | format | robots | links | joints | dofs | mass [kg] | errors | warnings | notes "
+    head += "| read [ms] | check [ms] |"
     lines = [
         "# The corpus",
         "",
