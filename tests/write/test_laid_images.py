@@ -117,7 +117,11 @@ def test_cubes_of_images_leave_their_mean_colour(target: str, tmp_path: Path) ->
         np.testing.assert_allclose(material_of(back).image_color, pixels.mean(axis=0) / 255, atol=4e-3)
     else:
         shape = back.links[0].visuals[0]
-        look = worn_appearance(shape, dressed_mesh(shape.geometry)).materials[0]
+        assert isinstance(shape.geometry, Mesh)
+        dressed = dressed_mesh(shape.geometry)
+        assert dressed is not None
+        look = worn_appearance(shape, dressed).materials[0]
+        assert look.color is not None
         np.testing.assert_allclose(look.color[:3], wanted, atol=4e-3)
 
 

@@ -152,8 +152,8 @@ class MeshStore:
         # faces that have nothing on them but one plain material are as the robot's file says
         is_told = not self.kind and all(look is seen_on.material for look in appearance.materials)
         says_nothing = appearance.is_empty or (_is_plain(appearance) and is_told)
-        mesh = shapes.apply_linear(dressed.mesh, scale)
-        return mesh, None if says_nothing else self._with_seen_images(appearance)
+        triangles = shapes.apply_linear(dressed.mesh, scale)
+        return triangles, None if says_nothing else self._with_seen_images(appearance)
 
     def _with_seen_images(self, appearance: shapes.Appearance) -> shapes.Appearance:
         """The same without the images of what has no texture coordinates: their mean colour stands for them."""
