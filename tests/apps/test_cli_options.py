@@ -82,7 +82,9 @@ def _environment(columns: str) -> dict[str, str]:
 
 
 def test_no_command_is_left_out() -> None:
-    assert {command.name or command.callback.__name__ for command in app.registered_commands} == set(COMMANDS)
+    assert {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands} == set(
+        COMMANDS
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
