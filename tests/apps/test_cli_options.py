@@ -21,7 +21,7 @@ from kit.assets import EXAMPLES
 from kit.command_line import run
 
 ARM = EXAMPLES / "arm" / "arm.urdf"
-COMMANDS = ("info", "check", "convert", "simulate", "doctor", "bench", "rules")
+COMMANDS = ("info", "check", "convert", "simulate", "doctor", "bench", "rules", "render", "view")
 XACRO = """<robot name="cart" xmlns:xacro="http://ros.org/wiki/xacro"><xacro:arg name="n" default="1"/>
 <link name="base"/><xacro:if value="${int('$(arg n)') > 1}"><link name="second"/>
 <joint name="j" type="fixed"><parent link="base"/><child link="second"/></joint></xacro:if></robot>"""
@@ -81,6 +81,12 @@ def _environment(columns: str) -> dict[str, str]:
 # -- help and words ---------------------------------------------------------------------------------------------------
 
 
+def test_no_command_is_left_out() -> None:
+    assert {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands} == set(
+        COMMANDS
+    )
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_names_no_types_of_flags(command: str) -> None:
     """A flag takes no value."""
@@ -119,7 +125,9 @@ def test_errors_begin_alike(arguments: tuple[str, ...], tmp_path: Path, monkeypa
     assert err.startswith("error: nowhere.urdf: ")
 
 
-@pytest.mark.parametrize("command", [("info",), ("check",), ("simulate",)], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "command", [("info",), ("check",), ("simulate",), ("view",), ("render", "-o", "x.png")], ids=lambda c: c[0]
+)
 def test_errors_as_json(command: tuple[str, ...]) -> None:
     code, out, err = run(*command, "nowhere.urdf", "--json")
     assert (code, err) == (2, "")
@@ -182,6 +190,8 @@ def test_what_standard_streams_cannot_do(arguments: tuple[object, ...], given: b
 def test_a_folder_as_the_target_of_one_format(tmp_path: Path) -> None:
     assert run("convert", ARM, tmp_path, "--to", "usda")[0] == 0
     assert (tmp_path / "arm.usda").is_file()
+    assert run("convert", ARM, tmp_path / "new", "--to", "sdf")[0] == 0
+    assert (tmp_path / "new" / "arm.sdf").is_file()
     code, _, err = run("convert", ARM, tmp_path)
     assert code == 2
     assert "--to usda" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -191,6 +192,27 @@ def mjcf_cube(folder: Path) -> Path:
     return _mjcf(folder, f'{sky}{cube}<material name="m" texture="t" rgba="0.5 0.5 1 1"/>', 'material="m"')
 
 
+def mjcf_around(folder: Path) -> Path:
+    """The same on a mesh without texture coordinates, where MuJoCo shows it."""
+    return _without_coordinates(mjcf_cube(folder))
+
+
+def mjcf_repeated(folder: Path) -> Path:
+    file = mjcf_file(folder)
+    file.write_text(file.read_text().replace('texture="t"/>', 'texture="t" texrepeat="3 2"/>'))
+    return file
+
+
+def mjcf_laid(folder: Path) -> Path:
+    """An image on a mesh without texture coordinates."""
+    return _without_coordinates(mjcf_repeated(folder))
+
+
+def _without_coordinates(file: Path) -> Path:
+    file.write_text(re.sub(r'texcoord="[^"]*"', "", file.read_text()))
+    return file
+
+
 def mjcf_layers(folder: Path) -> Path:
     picture(folder / "paint.png", (200, 40, 30), (10, 60, 220))
     picture(folder / "orm.png", (255, 128, 0), (250, 64, 255))
@@ -207,6 +229,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Path]]] = {
         *(urdf_color, urdf_texture, urdf_dae, urdf_glb, urdf_gltf, urdf_ply, urdf_stl),
         *(sdf_phong, sdf_pbr, sdf_mesh),
         *(mjcf_color, mjcf_material, mjcf_checker, mjcf_gradient, mjcf_file, mjcf_cube, mjcf_layers),
+        *(mjcf_around, mjcf_repeated, mjcf_laid),
         *(usd_display_color, usd_face_colors, usd_point_colors, usd_preview, usd_subsets),
         *(usd_mdl, usd_materialx),
     )

@@ -27,6 +27,7 @@ from kinema.shapes import (
     Placement,
     ShapeError,
     apply_linear,
+    image_pixels,
     read_image,
 )
 from kinema.write import LossReport
@@ -128,9 +129,18 @@ def _facts(look: Look | None, appearance: Appearance) -> dict[str, Any]:
     if look.texture:
         facts["texture"], facts["wrap"] = _content(look.texture), tuple(str(w) for w in look.placement.wrap)
     for role, image in look.maps.items():
-        usual = "" if role in _OF_COLORS else "r"
-        facts[f"{role} map"] = (_content(image.file), image.channel or usual, round(image.strength, 6))
+        content = _content(image.file) if role in _OF_COLORS else _channel(image.file, image.channel or "r")
+        facts[f"{role} map"] = (content, image.channel if role in _OF_COLORS else "", round(image.strength, 6))
     return facts
+
+
+def _channel(image: str, channel: str) -> str:
+    """Of which image and channel numbers are taken does not count, but which they are."""
+    try:
+        pixels = image_pixels(image)[:, :, "rgba".index(channel)]
+    except MeshError:
+        return _content(image)
+    return hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest()[:12]
 
 
 def _content(image: str) -> str:

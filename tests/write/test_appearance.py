@@ -34,7 +34,10 @@ LOST = {
     ("urdf", "rich"): {"opacity_threshold", "double_sided", "reflectance", "wrap", "coordinates"},
     ("sdf", "rich"): {
         *("opacity_threshold", "reflectance", "clearcoat", "clearcoat_roughness", "wrap", "coordinates"),
-        *("normal map", "occlusion map", "roughness map", "metallic map"),
+        *(
+            "normal map",
+            "occlusion map",
+        ),
     },
     ("urdf", "vertices_in_colors"): {"colors"},
     ("sdf", "vertices_in_colors"): {"colors"},

@@ -96,10 +96,16 @@ def _loaded_part(mesh: Mesh, *, looks: bool) -> shapes.LoadedMesh | None:
 def dressed_mesh(mesh: Mesh) -> shapes.LoadedMesh | None:
     """The mesh's triangles before its scale, with what is laid on them; None where they are not there."""
     if mesh.vertices is not None and mesh.faces is not None:
-        return shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces), appearance=mesh.appearance)
-    if not mesh.path:
+        found = shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces), appearance=mesh.appearance)
+    elif mesh.path:
+        found = _loaded_part(mesh, looks=True) or shapes.load_mesh_with_notes(mesh.path, looks=True)
+    else:
         return None
-    return _loaded_part(mesh, looks=True) or shapes.load_mesh_with_notes(mesh.path, looks=True)
+    own = found.appearance or shapes.Appearance()
+    if mesh.projection is None or own.coordinates:
+        return found
+    laid = dataclasses.replace(own, coordinates=(mesh.projection.coordinates(found.mesh),))
+    return dataclasses.replace(found, appearance=laid)
 
 
 def worn_appearance(shape: Shape, dressed: shapes.LoadedMesh) -> shapes.Appearance:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kinema.foundation import Array, Pose
-from kinema.shapes import Appearance
+from kinema.shapes import Appearance, Projection
 
 from .material import PhysicsMaterial, VisualMaterial
 from .node import Node
@@ -103,6 +103,8 @@ class Mesh:
     """Triangles given in place, shape (m, 3)."""
     appearance: Appearance | None = None
     """What is laid on the triangles given in place; that of a file is read with the file (see `dressed_mesh`)."""
+    projection: Projection | None = None
+    """How images are laid on triangles without texture coordinates (MJCF); None where the format has no such rule."""
     submesh: str = ""
     """Only this part of the file (SDFormat): a node or mesh of a scene, a group of an OBJ."""
     center_submesh: bool = False

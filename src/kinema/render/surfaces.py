@@ -70,6 +70,9 @@ def surface_of(look: Look, *, linear: bool = False) -> Surface:
     maps = _maps(look)
     plain = (1.0, 1.0, 1.0, 1.0) if "color" in maps else GREY
     color = plain if look.color is None else look.color
+    if look.image_color is not None and not look.texture:
+        mean = look.image_color
+        color = (color[0] * mean[0], color[1] * mean[1], color[2] * mean[2], color[3])
     rgb = tuple(_to_display(np.array(color[:3])).tolist()) if linear else color[:3]
     roughness = _said(look.roughness, 1.0 if "roughness" in maps else ROUGHNESS)
     clear = color[3] < GLASS_OPACITY and look.roughness is not None and roughness <= GLASS_ROUGHNESS

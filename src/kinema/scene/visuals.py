@@ -139,6 +139,7 @@ class _Dressing:
             id(own.vertices) if own.vertices is not None else own.path,
             own.submesh,
             tuple(own.scale),
+            own.projection,
             id(shape.material),
         )
         if key not in self._meshes:

@@ -9,18 +9,19 @@ from kinema.shapes.appearance import Appearance, CornerValues, corner_values, un
 from kinema.shapes.approximate import APPROXIMATIONS, Approximated, ApproximationOptions, Piece, approximate
 from kinema.shapes.bounds import BoundingBox, BoundingSphere, axis_box, bounding_sphere, oriented_box
 from kinema.shapes.builtin_images import builtin_reference
+from kinema.shapes.channel_images import channel_reference, packed_reference
 from kinema.shapes.decompose import Decomposition, convex_parts
 from kinema.shapes.distance.field import DistanceField, distance_field, signed_distances
 from kinema.shapes.flat import THICKNESS, is_flat, thickened
-from kinema.shapes.formats.png import PictureError, color_picture
 from kinema.shapes.formats.source import LoadedMesh
 from kinema.shapes.hull import convex_hull
-from kinema.shapes.image_files import image_name, read_image, to_png
+from kinema.shapes.image_files import image_name, image_pixels, mean_color, read_image, to_png
 from kinema.shapes.images import IMAGE_SUFFIXES, png_bytes
 from kinema.shapes.kept_arrays import Report
 from kinema.shapes.limits import MeshLimits
 from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, parse_mesh
 from kinema.shapes.look import (
+    Color,
     Look,
     MapRole,
     Placement,
@@ -51,6 +52,7 @@ from kinema.shapes.mass import (
 from kinema.shapes.mesh_data import MeshData, MeshError, ShapeError, check_mesh
 from kinema.shapes.polytope import Polytope, polytope
 from kinema.shapes.primitives import box, capsule, cone, cylinder, ellipsoid, height_field, plane, sphere
+from kinema.shapes.projection import Projection
 from kinema.shapes.quality import MeshQuality, mesh_quality
 from kinema.shapes.simplify import simplified
 from kinema.shapes.support_field import SUPPORT_RES, SupportField, support_directions, support_field, support_vertices
@@ -75,6 +77,7 @@ __all__ = [
     "ApproximationOptions",
     "BoundingBox",
     "BoundingSphere",
+    "Color",
     "CornerValues",
     "Decomposition",
     "DistanceField",
@@ -86,10 +89,10 @@ __all__ = [
     "MeshError",
     "MeshLimits",
     "MeshQuality",
-    "PictureError",
     "Piece",
     "Placement",
     "Polytope",
+    "Projection",
     "Report",
     "ShapeError",
     "SupportField",
@@ -105,8 +108,8 @@ __all__ = [
     "builtin_reference",
     "capsule",
     "capsule_mass",
+    "channel_reference",
     "check_mesh",
-    "color_picture",
     "combine",
     "cone",
     "cone_mass",
@@ -123,14 +126,17 @@ __all__ = [
     "flat_terrain",
     "height_field",
     "image_name",
+    "image_pixels",
     "inertia_from_second_moment",
     "is_flat",
     "load_mesh",
     "load_mesh_with_notes",
+    "mean_color",
     "merge",
     "mesh_mass_properties",
     "mesh_quality",
     "oriented_box",
+    "packed_reference",
     "parse_mesh",
     "plane",
     "png_bytes",

@@ -77,6 +77,8 @@ class Look:
     """The image of the base colour: a file, or `file[part]`; empty for none."""
     placement: Placement = PLAIN_PLACEMENT
     """How that image lies."""
+    image_color: tuple[float, float, float] | None = None
+    """The mean colour of an image that only its own format can lay on a shape (MuJoCo's cubes), beside the colour."""
     emission: tuple[float, float, float] | None = None
     specular: float | None = None
     metallic: float | None = None

@@ -143,6 +143,12 @@ SOLID_NUMBERS: Final = Setting("kinema:solid:numbers", "double[]")
 
 DYNAMIC_FRICTION_2: Final = Setting("kinema:dynamicFriction2", "double")
 TEXTURE: Final = Setting("kinema:texture", "asset")
+COLOR: Final = Setting("kinema:color", "double[]")
+"""The base colour that an image is multiplied by, empty for none, where the stage has the mean colour of both."""
+COLOR_SHOWN: Final = Setting("kinema:color:shown", "double3")
+"""That mean colour: where the stage has another one by now, that counts."""
+IMAGE_COLOR: Final = Setting("kinema:imageColor", "double3")
+"""The mean colour of an image that USD cannot lay on a shape."""
 SPECULAR: Final = Setting("kinema:specular", "double")
 REFLECTANCE: Final = Setting("kinema:reflectance", "double")
 STRENGTH: Final = Setting("kinema:strength", "double")

@@ -31,6 +31,13 @@ _MAPS = {
 }
 
 
+_DECIMAL = "%.15g"
+"""The shortest text of numbers that have no more digits; seventeen are enough for every number, and take half the time
+that looking for the shortest does."""
+_PIECE = 4096
+"""So many vertices are written alike."""
+
+
 def dressed_obj(mesh: MeshData, appearance: Appearance, library: str, names: Sequence[str]) -> str:
     """The mesh as an OBJ file; positions read back exactly, the rest to nine digits.
 
@@ -69,7 +76,15 @@ def obj_text(mesh: MeshData) -> str:
 def vertex_lines(table: np.ndarray) -> str:
     """A line for each vertex; numbers read back exactly, and those too small for other readers are zero."""
     plain = np.where(np.abs(table) < sys.float_info.min, 0.0, table)
-    return rows("v" + " %r" * table.shape[1] + "\n", plain)
+    return "".join(_vertex_piece(plain[i : i + _PIECE]) for i in range(0, len(plain), _PIECE))
+
+
+def _vertex_piece(table: np.ndarray) -> str:
+    if all(float(_DECIMAL % value) == value for value in table[0].tolist()):
+        text = rows("v" + f" {_DECIMAL}" * table.shape[1] + "\n", table)
+        if np.array_equal(np.array(text.replace("v", "").split(), dtype=np.float64), table.reshape(-1)):
+            return text
+    return rows("v" + " %.17g" * table.shape[1] + "\n", table)
 
 
 def rows(form: str, table: np.ndarray) -> str:

@@ -104,6 +104,9 @@ class GlbMaterials:
         # an image whose blue channel is not meant does no harm where nothing is metallic
         is_rough = metallic is None and rough is not None and rough.channel in ("", "g") and not look.metallic
         if not is_both and not is_rough:
+            packed = self._packed(look, rough, metallic)
+            if packed is not None:
+                return packed
             said = " and ".join(
                 f"its {role} map" for role in (MapRole.METALLIC, MapRole.ROUGHNESS) if role in look.maps
             )
@@ -113,6 +116,18 @@ class GlbMaterials:
         if is_rough and not rough.channel:
             self._lose(look, "which channel its roughness map is", "glTF takes the green one")
         return self._image(look, rough.file, rough.placement, "its roughness map")
+
+    def _packed(self, look: Look, rough: Texture | None, metallic: Texture | None) -> dict[str, Any] | None:
+        """Images of their own made into the one that glTF wants; None where that cannot be."""
+        given = [image for image in (rough, metallic) if image is not None]
+        if len({image.placement for image in given}) > 1:
+            return None
+        packed = shapes.packed_reference("", _grey(rough), _grey(metallic))
+        try:
+            shapes.read_image(packed)
+        except shapes.MeshError:
+            return None
+        return self._image(look, packed, given[0].placement, "its roughness map")
 
     def _image(self, look: Look, file: str, placement: Placement, what: str) -> dict[str, Any] | None:
         """A reference to an image as it lies; None, and a loss on record, where it cannot be had."""
@@ -190,6 +205,13 @@ class GlbMaterials:
     def _extend(self, made: dict[str, Any], name: str, content: dict[str, Any]) -> None:
         self._file.use(name)
         made.setdefault("extensions", {})[name] = content
+
+
+def _grey(image: Texture | None) -> str:
+    """The image whose red channel is the one that is meant."""
+    if image is None:
+        return ""
+    return image.file if image.channel in ("", "r") else shapes.channel_reference(image.file, image.channel)
 
 
 def _share(value: float) -> float:

@@ -18,14 +18,14 @@ class LoadedMeshes:
     """The meshes that were asked for last; robots show the same few on many links."""
 
     load: Callable[[Mesh], LoadedMesh | None] = dressed_mesh
-    _kept: OrderedDict[tuple[str, str, bool], tuple[LoadedMesh | None, int]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[tuple[object, ...], tuple[LoadedMesh | None, int]] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
     def get(self, mesh: Mesh) -> LoadedMesh | None:
         """The triangles before their scale with what is on them; None where there are none."""
         if mesh.vertices is not None:
             return self.load(mesh)
-        key = (mesh.path, mesh.submesh, mesh.center_submesh)
+        key = (mesh.path, mesh.submesh, mesh.center_submesh, mesh.projection)
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key][0]

@@ -44,8 +44,10 @@ def _write_dae(mesh: MeshData, appearance: Appearance | None, file: Path, place:
 def _write_glb(mesh: MeshData, appearance: Appearance | None, file: Path, place: Place, losses: Losses) -> None:
     """A binary glTF, which has its images inside."""
     del place
+    # the robot's file may name the same image, and has no word for how it lies
+    looks = None if appearance is None else with_laid_textures(appearance)
     with file.open("wb") as output:
-        output.writelines(dressed_glb(mesh, appearance, file.stem, losses))
+        output.writelines(dressed_glb(mesh, looks, file.stem, losses))
 
 
 MESH_WRITERS: dict[str, Callable[[MeshData, Appearance | None, Path, Place, Losses], None]] = {

@@ -18,10 +18,13 @@ from kinema.foundation import clean_name, unique_name
 from .loaded_meshes import LoadedMeshes
 from .mesh_files import MESH_WRITERS
 from .sidecars import sidecars
+from .stand_ins import with_mean_color, without_images
+from .texture_placement import lies_plainly
 from .textures import Losses, TextureStore
 
 FOLDER = "meshes"
 _OBJ = "obj"
+_NO_COORDINATES = "the mesh has no texture coordinates; in its file the mean colour stands for the texture"
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +51,8 @@ class MeshStore:
     """Files that were made with the materials of what they show."""
     unsaid: Losses = field(default_factory=list)
     """What made mesh files cannot say of their materials."""
+    approximated: Losses = field(default_factory=list)
+    """What they say nearly."""
     _made: dict[object, str] = field(default_factory=dict)
     _loaded: LoadedMeshes = field(default_factory=LoadedMeshes)
     _taken: set[str] = field(default_factory=set)
@@ -68,19 +73,21 @@ class MeshStore:
             suffixes: suffixes of files that the target can read, where they depend on what the mesh is for.
             seen_on: the shape that it is the look of: a new file then has its materials, normals and so on.
         """
-        is_kept = self.keeps_file(mesh, suffixes, is_seen=seen_on is not None)
+        is_kept = self.keeps_file(mesh, suffixes, seen_on=seen_on)
         if is_kept and self.mode == "reference":
             return mesh.path, mesh.scale
         if is_kept and self.mode == "copy":
             return self._copied(Path(mesh.path)), mesh.scale
         return self._baked(mesh, name, seen_on)
 
-    def keeps_file(self, mesh: Mesh, suffixes: Collection[str] | None = None, *, is_seen: bool) -> bool:
+    def keeps_file(self, mesh: Mesh, suffixes: Collection[str] | None = None, *, seen_on: Shape | None = None) -> bool:
         """Whether the mesh's own file is referred to, or copied as it is, and no new one made; see `place`."""
         if self.mode == "bake" or not mesh.path or mesh.vertices is not None or mesh.submesh:
             return False
+        if seen_on is not None and _is_laid_anew(mesh, seen_on):
+            return False  # only a new file has the texture coordinates
         readable = self.suffixes if suffixes is None else suffixes
-        return Path(mesh.path).suffix.lower() in ((f".{self.kind}",) if self.kind and is_seen else readable)
+        return Path(mesh.path).suffix.lower() in ((f".{self.kind}",) if self.kind and seen_on is not None else readable)
 
     def _copied(self, source: Path) -> str:
         key = str(source)
@@ -145,12 +152,29 @@ class MeshStore:
         # faces that have nothing on them but one plain material are as the robot's file says
         is_told = not self.kind and all(look is seen_on.material for look in appearance.materials)
         says_nothing = appearance.is_empty or (_is_plain(appearance) and is_told)
-        return shapes.apply_linear(dressed.mesh, scale), None if says_nothing else appearance
+        triangles = shapes.apply_linear(dressed.mesh, scale)
+        return triangles, None if says_nothing else self._with_seen_images(appearance)
+
+    def _with_seen_images(self, appearance: shapes.Appearance) -> shapes.Appearance:
+        """The same without the images of what has no texture coordinates: their mean colour stands for them."""
+        looks = tuple(with_mean_color(look) for look in appearance.materials)
+        if not appearance.coordinates:
+            self.approximated += [(look.name, "its images", _NO_COORDINATES) for look in looks if look.images]
+            looks = tuple(without_images(look) if look.images else look for look in looks)
+        return dataclasses.replace(appearance, materials=looks)
 
     def _texture(self, image: str) -> str:
         """The reference to an image from the folder of meshes, where it has to lie: not all readers look elsewhere."""
         place = self.textures.place(image, folder=FOLDER)
         return place.removeprefix(f"{FOLDER}/")
+
+
+def _is_laid_anew(mesh: Mesh, seen_on: Shape) -> bool:
+    """Whether images lie on the mesh in another way than the texture coordinates in its file say."""
+    material = seen_on.material
+    return mesh.projection is not None or (
+        material is not None and bool(material.texture) and not lies_plainly(material.placement)
+    )
 
 
 def _is_plain(appearance: shapes.Appearance) -> bool:

@@ -25,12 +25,21 @@ class NoImage(Exception):
     """An image that cannot be put beside the file; the text says why."""
 
 
-def without_carried(material: VisualMaterial) -> VisualMaterial:
-    """A material without the names of its textures in MJCF, where their images are carried."""
-    key = mjcf.key(mjcf.TEXTURES)
-    if not material.texture or key not in material.attributes:
+REPEATS = frozenset(map(mjcf.key, (mjcf.TEXREPEAT, mjcf.TEXUNIFORM)))
+"""How often MuJoCo lays an image on a shape; on meshes, the placement or the coordinates say so."""
+
+
+def without_carried(material: VisualMaterial, *, is_laid: bool) -> VisualMaterial:
+    """A material without the names of its textures in MJCF, where their images are carried.
+
+    Args:
+        material: the material.
+        is_laid: whether it is on a mesh, whose texture coordinates say how often an image is repeated.
+    """
+    if not material.texture:
         return material
-    return replace(material, attributes={k: v for k, v in material.attributes.items() if k != key})
+    carried = {mjcf.key(mjcf.TEXTURES), *(REPEATS if is_laid else ())}
+    return replace(material, attributes={k: v for k, v in material.attributes.items() if k not in carried})
 
 
 @dataclass(slots=True, eq=False)

@@ -366,3 +366,18 @@ def test_refused_expressions(expression: str) -> None:
     """Whatever is not known is refused, not passed on."""
     with pytest.raises((RefusedExpression, SyntaxError)):
         evaluate(expression, _SYMBOLS)
+
+
+@needs_xacro
+def test_errors_say_where_they_stand(tmp_path: Path) -> None:
+    """In the file and on the line before the expansion: plain elements, xacro's own, calls, and what macros hold."""
+    macro = '<xacro:macro name="part" params="n">\n<link name="l${n}">\n<visual name="${gone}"/></link></xacro:macro>'
+    _xacro(tmp_path, macro, "m.xacro")
+    include = '<xacro:include filename="m.xacro"/>\n'
+    for inside, place in (  # the root is on the first line
+        ('<link name="a"/>\n<link name="${gone}"/>', "bot.urdf.xacro:3"),
+        ('<link name="a"/>\n<xacro:if value="${gone}"><link name="b"/></xacro:if>', "bot.urdf.xacro:3"),
+        (f'{include}<link name="a"/>\n<xacro:part n="${{1/0}}"/>', "bot.urdf.xacro:4"),
+        (f'{include}<link name="a"/>\n<xacro:part n="1"/>', "m.xacro:4"),
+    ):
+        assert f"{place}: xacro: " in _refusal(tmp_path, inside)

@@ -297,6 +297,7 @@ UNSET = {
     *("CollisionPair.collide", "CollisionPair.surface", "CollisionPair.origin", "CollisionRules.self_collide"),
     *("CollisionRules.neighbours_collide", "Tendon.armature", "ConeLimit.total", "Constraint.gear_axis_a"),
     *("Constraint.gear_axis_b", "Axis.locked", "Camera.settings", "Light.settings"),
+    *("Mesh.projection", "Look.image_color"),  # of textures, which are said
     *("Appearance.coordinates", "Appearance.colors", "Appearance.materials", "Appearance.material_of_face"),
     *("Placement.scale", "Placement.offset", "Placement.rotation", "Placement.coordinates", "Texture.placement"),
 }

@@ -10,7 +10,7 @@ import typer
 
 from .choices import Lighting, Motion
 from .commands import app
-from .options import Command, File, Format, OfBase, SearchPath, Variant, XacroArguments
+from .options import Command, File, Format, Json, OfBase, SearchPath, Variant, XacroArguments
 
 
 def _edges(text: str) -> tuple[int, int]:
@@ -92,6 +92,7 @@ def render(  # noqa: PLR0913, PLR0917  one for each option of the command
     collision: Annotated[bool, typer.Option("--collision", help="Show the shapes that touch.")] = False,
     device: Annotated[str, typer.Option("--device", "-d", metavar="NAME", help="cpu, cuda:0, ..., or auto.")] = "auto",
     base: OfBase = None,
+    json: Json = False,
     format: Format = None,
     search_path: SearchPath = None,
     variant: Variant = None,
@@ -125,4 +126,4 @@ def render(  # noqa: PLR0913, PLR0917  one for each option of the command
         collision=collision,
         device=device,
     )
-    raise typer.Exit(run(file, options, settings(format, search_path, variant, arguments, base)))
+    raise typer.Exit(run(file, options, settings(format, search_path, variant, arguments, base), json=json))

@@ -96,6 +96,8 @@ def run(
         with named_input(source, how) as (name, reading), Status("reading", console=Console(stderr=True)) as progress:
             described = read_file(name, reading)
             progress.update("writing")
+            if file.parent == target:
+                target.mkdir(exist_ok=True)
             if target == STANDARD:
                 losses = _to_standard_output(described, file, chosen, settings)
             else:
@@ -119,7 +121,9 @@ def _target(source: Path, target: Path, to: str | None) -> tuple[Path, str]:
             raise WriteError("-: say what to write to the standard output, as in --to urdf")
         format, suffix = format_named(to)
         return Path(f"robot{suffix}"), format
-    if not target.is_dir() and not str(target).endswith(("/", "\\")):
+    # with a format, a name without an ending that is no file is that of a folder to be made
+    is_new_folder = to is not None and not target.suffix and not target.exists()
+    if not target.is_dir() and not is_new_folder:
         return target, format_of(target) if to is None else format_named(to)[0]
     if to is None:
         raise WriteError(f"{target}: this is a folder; say what to write into it, as in --to usda")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -19,7 +20,7 @@ from kinema.scene import Portrait, Style
 
 from ..motions import keyframe_coordinates, simulated, swept
 from .diagnostics_table import output_console, print_diagnostics
-from .reading import ReadSettings, named_input, read_file, report_error, status
+from .reading import ReadSettings, named_input, print_json, read_file, report_error, status
 
 Told = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
@@ -65,7 +66,7 @@ class Options:
         )
 
 
-def run(file: Path, options: Options, how: ReadSettings) -> int:
+def run(file: Path, options: Options, how: ReadSettings, *, json: bool = False) -> int:
     """Make what is asked for; the exit status."""
     try:
         _check_targets(options)
@@ -74,12 +75,27 @@ def run(file: Path, options: Options, how: ReadSettings) -> int:
             told = [*described.diagnostics.items]
             written = _make(described, options)
     except KinemaError as error:
-        return report_error(error, False)
+        return report_error(error, json)
+    found = [*told, *(d for made in written for d in made.portrait.stage.diagnostics)]
+    if json:
+        files = [{"file": str(made.file), "width": options.size[0], "height": options.size[1]} for made in written]
+        pictures = [{**one, "pictures": made.pictures} for one, made in zip(files, written, strict=True)]
+        print_json({"file": str(file), "written": pictures, "diagnostics": [d.to_json() for d in found]})
+        return status(told)
     console = output_console()
-    print_diagnostics(console, [*told, *(d for portrait, _ in written for d in portrait.stage.diagnostics)], brief=True)
-    for _, text in written:
-        console.print(Text.assemble(("✓ ", "bold green"), text))
+    print_diagnostics(console, found, brief=True)
+    for made in written:
+        console.print(Text.assemble(("✓ ", "bold green"), made.sentence))
     return status(told)
+
+
+class Made(NamedTuple):
+    """A file that was written."""
+
+    portrait: Portrait
+    file: Path
+    pictures: int
+    sentence: str
 
 
 def _check_targets(options: Options) -> None:
@@ -90,8 +106,8 @@ def _check_targets(options: Options) -> None:
         raise KinemaError(f"{options.video}: a video is {', '.join(VIDEO_SUFFIXES)}")
 
 
-def _make(described: Robot | World, options: Options) -> list[tuple[Portrait, str]]:
-    """The pictures that were asked for, each with a sentence on it."""
+def _make(described: Robot | World, options: Options) -> list[Made]:
+    """The pictures that were asked for."""
     start = keyframe_coordinates(described, options.keyframe)
     style, (width, height), made = options.style(), options.size, []
     if options.out is not None:
@@ -99,7 +115,7 @@ def _make(described: Robot | World, options: Options) -> list[tuple[Portrait, st
         with _progress("tracing" if options.pathtrace else "drawing", style.samples) as told:
             image = next(portrait.pictures(told))
         write_png(options.out, image)
-        made.append((portrait, f"{options.out}: {width} x {height} pixels"))
+        made.append(Made(portrait, options.out, 1, f"{options.out}: {width} x {height} pixels"))
     if options.video is not None:
         count = max(1, round(options.seconds * options.fps))
         poses = _film(described, start, options, count)
@@ -107,7 +123,7 @@ def _make(described: Robot | World, options: Options) -> list[tuple[Portrait, st
         with _progress("filming", count) as told:
             frames = _counted(portrait.pictures(), told, count)
             n = write_video(options.video, frames, options.fps)
-        made.append((portrait, f"{options.video}: {n} pictures, {n / options.fps:.3g} s"))
+        made.append(Made(portrait, options.video, n, f"{options.video}: {n} pictures, {n / options.fps:.3g} s"))
     return made
 
 

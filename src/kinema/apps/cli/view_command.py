@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .commands import app
-from .options import Command, Format, OfBase, SearchPath, Variant
+from .options import Command, Format, Json, OfBase, SearchPath, Variant
 
 
 @app.command(cls=Command)
@@ -45,6 +45,7 @@ def view(  # noqa: PLR0913, PLR0917  one for each option of the command
     search_path: SearchPath = None,
     variant: Variant = None,
     base: OfBase = None,
+    json: Json = False,
 ) -> None:
     """Show robots in the browser: look, move joints, simulate, drag, plot, check, compare. Ends with Ctrl-C.
 
@@ -55,4 +56,4 @@ def view(  # noqa: PLR0913, PLR0917  one for each option of the command
 
     how = settings(format, search_path, variant, None, base)
     address = {"host": host, "port": port, "token": token}
-    raise typer.Exit(run(files, how, address, envs=envs, watch=watch, plain=plain, browser=browser))
+    raise typer.Exit(run(files, how, address, envs=envs, watch=watch, plain=plain, browser=browser, json=json))

@@ -8,12 +8,24 @@ not show; the group is kept.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from kinema.description import Box, Capsule, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Shape, Sphere
+from kinema.description import (
+    Box,
+    Capsule,
+    Cylinder,
+    Ellipsoid,
+    Geometry,
+    HeightField,
+    Mesh,
+    Plane,
+    Shape,
+    Sphere,
+    VisualMaterial,
+)
 from kinema.foundation import Pose
 from kinema.words import mjcf
 
@@ -22,6 +34,7 @@ from .joints import class_of
 from .leftovers import plugins_of
 from .materials import differs_from_default, surface_of, visual_material
 from .meshes import MeshAssets, collision_mesh, height_field
+from .projections import has_coordinates, projection_of, repeated
 from .reading import Reading, floats, pose_of, set_given
 
 HIDDEN_GROUP = 3
@@ -56,6 +69,8 @@ class Geoms:
         collides = bool(contype or conaffinity or geom in self.paired)
         geometry, pose, readable = self._geometry(geom, collides)
         material = visual_material(self.reading, int(model.geom_matid[geom]), model.geom_rgba[geom])
+        if isinstance(geometry, Mesh):
+            self._lay(geom, material)
         shape = Shape(
             **self.reading.node(mjcf.GEOM, "geoms", geom),
             geometry=geometry,
@@ -75,6 +90,14 @@ class Geoms:
             shape.attributes[mjcf.key(mjcf.UNREADABLE)] = True
         return shape
 
+    def _lay(self, geom: int, material: VisualMaterial) -> None:
+        """Put the images of a material as they lie on a mesh with texture coordinates."""
+        material.placement = repeated(self.reading, geom, material.placement)
+        for role, image in material.maps.items():
+            material.maps[role] = replace(image, placement=repeated(self.reading, geom, image.placement))
+        if has_coordinates(self.reading, geom):
+            material.image_color = None  # MuJoCo shows no cube of images on what has coordinates of its own
+
     def _geometry(self, geom: int, collides: bool) -> tuple[Geometry, Pose, bool]:
         """Geometry, pose in the body, and whether the geometry could be read."""
         mj, model = mujoco(), self.reading.model
@@ -85,6 +108,8 @@ class Geoms:
             mesh = placed.mesh
             if collides:
                 mesh = collision_mesh(mesh, signed_distance=kind == mj.mjtGeom.mjGEOM_SDF)
+            laid = projection_of(self.reading, geom, mesh, placed.pose)
+            mesh = mesh if laid is None else replace(mesh, projection=laid)
             return mesh, pose @ placed.pose, placed.readable
         if kind == mj.mjtGeom.mjGEOM_HFIELD:
             number = int(model.geom_dataid[geom])

@@ -7,6 +7,7 @@ from kinema.read.cursor import parse_float
 from kinema.shapes import MapRole, Placement, Texture, builtin_reference
 from kinema.words import mjcf
 
+from .cube_textures import mean_of_cube
 from .engine import mujoco
 from .reading import Reading
 
@@ -25,7 +26,7 @@ _MAPS = {
 
 
 def add_textures(reading: Reading, material: int, result: VisualMaterial) -> None:
-    """The images of a material; textures around the scene or on cubes cannot be laid on a surface, and are kept."""
+    """The images of a material; of cubes of images, which no surface can have elsewhere, the mean colour is told."""
     mj = mujoco()
     layers: dict[str, int] = {}
     for role, texture in enumerate(reading.model.mat_texid[material]):
@@ -38,6 +39,9 @@ def add_textures(reading: Reading, material: int, result: VisualMaterial) -> Non
     colored = next((images[role] for role in _COLORED if role in images), None)
     if colored is not None:
         result.texture, result.placement = colored
+        shown = next(layers[role] for role in _COLORED if role in layers)
+        if not _is_flat(reading, shown):
+            result.image_color = mean_of_cube(reading, shown)
         if result.texture and "rgba" in images and "rgb" not in images:
             result.maps[MapRole.OPACITY] = Texture(file=colored[0], channel="a", placement=colored[1])
     for role, meanings in _MAPS.items():
@@ -46,22 +50,25 @@ def add_textures(reading: Reading, material: int, result: VisualMaterial) -> Non
             result.maps[meaning] = Texture(file=file, channel=channel, placement=placement)
 
 
+def _is_flat(reading: Reading, texture: int) -> bool:
+    return int(reading.model.tex_type[texture]) == int(mujoco().mjtTexture.mjTEXTURE_2D)
+
+
 def _image(reading: Reading, texture: int) -> tuple[str, Placement]:
     """The image of a flat texture, and how it is flipped; nothing for those of other kinds."""
     element = reading.element("textures", texture)
-    if element is None or int(reading.model.tex_type[texture]) != int(mujoco().mjtTexture.mjTEXTURE_2D):
+    if element is None or not _is_flat(reading, texture):
         return "", Placement()
     given = element.attributes
-    flips = [given.get(name) == "true" for name in ("hflip", "vflip")]
-    scale, offset = (-1.0 if flips[0] else 1.0, -1.0 if flips[1] else 1.0), (float(flips[0]), float(flips[1]))
-    placement = Placement(scale=scale, offset=offset) if any(flips) else Placement()
     asset = reading.asset(element)
-    if asset is not None:
-        return asset.path, placement
-    kind = given.get("builtin", "none")
-    if kind == "none":
-        return "", placement
-    return _drawn(kind, given), placement
+    if asset is None:  # MuJoCo does not flip what it draws
+        kind = given.get("builtin", "none")
+        return "" if kind == "none" else _drawn(kind, given), Placement()
+    flips = [given.get(name) == "true" for name in ("hflip", "vflip")]
+    if not any(flips):
+        return asset.path, Placement()
+    scale, offset = (-1.0 if flips[0] else 1.0, -1.0 if flips[1] else 1.0), (float(flips[0]), float(flips[1]))
+    return asset.path, Placement(scale=scale, offset=offset)
 
 
 def _drawn(kind: str, given: dict[str, str]) -> str:

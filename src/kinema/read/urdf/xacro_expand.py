@@ -44,7 +44,7 @@ from kinema.read.resolve import Resolver
 from kinema.read.source import read_bytes
 from kinema.read.xml_text import XmlElement, parse_xml
 
-from .xacro_lines import marked, placed
+from .xacro_lines import marked, place_of, placed
 
 SECONDS = 10.0
 """How long an expansion may take."""
@@ -80,6 +80,7 @@ def expand(
 ) -> Expanded:
     """Expand a xacro file, or raise a `ReadError` that says what went wrong in it."""
     session = _Session(file, resolver)
+    session.roots.append(root)
     request = {
         "paths": _library_paths(file),
         "file": str(session.main),
@@ -91,7 +92,9 @@ def expand(
     }
     answer = _converse(session, request, file)
     if "failed" in answer:
-        raise ReadError(f"{file}: xacro: {_one_line(answer['failed'])}")
+        place = place_of(answer.get("at"), session.roots)
+        where = "" if place else answer.get("where", "")
+        raise ReadError(f"{place or file}: xacro: {_one_line(str(answer['failed']) + str(where))}")
     for warning in answer.get("warnings", [])[:_MAX_WARNINGS]:
         diagnostics.warning("urdf.xacro-warning", f"xacro: {_one_line(warning)}", origin=Origin(str(file)))
     message = f"{file} was expanded with xacro; places are those before the expansion"
@@ -204,6 +207,8 @@ class _Session:
     """The files whose text the worker has."""
     files: list[str] = field(init=False)
     """The files whose elements are in the expansion."""
+    roots: list[XmlElement] = field(default_factory=list)
+    """What is in them before it."""
     left: int = 4 * MAX_TEXT
     requests: int = 0
 
@@ -265,6 +270,7 @@ class _Session:
 
     def _marked(self, root: XmlElement, path: Path) -> str:
         self.files.append(str(path))
+        self.roots.append(root)
         return marked(root, len(self.files) - 1)
 
     def _glob(self, pattern: Path, asker: Path) -> dict[str, Any]:

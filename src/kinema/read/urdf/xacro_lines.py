@@ -7,6 +7,7 @@ is taken away after it. Elements of xacro itself get none: their attributes are 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kinema.read.xml_text import XmlElement, parse_xml
 
@@ -43,3 +44,22 @@ def placed(text: str, files: list[str], label: str) -> XmlElement:
             outer = around[id(element)]
             element.file, element.line = outer.file, outer.line
     return root
+
+
+def place_of(element: object, roots: Sequence[XmlElement]) -> str:
+    """The file and line of an element that could not be expanded; empty where that is not known.
+
+    Args:
+        element: what the worker says of it: its tag, its attributes, and the mark that is nearest to it.
+        roots: the documents before the expansion, by the numbers in marks.
+    """
+    said = element if isinstance(element, dict) else {}
+    found = _VALUE.fullmatch(str(said.get("mark", "")))
+    if found is None or int(found[1]) >= len(roots):
+        return ""
+    root, line = roots[int(found[1])], int(found[2])
+    given = said.get("attributes")
+    if isinstance(given, dict) and _MARK not in given:  # xacro's own, which has no mark: the next that is like it
+        alike = (e for e in root.iterate() if (e.tag, e.attributes) == (said.get("tag"), given) and e.line >= line)
+        line = next((e.line for e in alike), line)
+    return f"{root.file}:{line}"

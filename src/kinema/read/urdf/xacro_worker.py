@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+_MARK = "kinema-line"
+"""The attribute that says where an element stands, as in `xacro_lines`."""
 _EXPRESSIONS = Path(__file__).with_name("xacro_expression.py")
 _MAX_INCLUDE_DEPTH = 50
 _REFUSED_EVENTS = ("open", "import", "exec", "os.", "subprocess.", "socket.", "ctypes.", "shutil.", "mmap.", "code.")
@@ -174,7 +176,7 @@ def _expand(request: dict[str, Any], parent: _Parent) -> dict[str, Any]:
         xacro.process_doc(document, mappings=dict(request["arguments"]))
         text = document.toprettyxml(indent="  ")
     except Exception as error:
-        return {"failed": _reason(error, xacro) + _place(xacro, request["file"])}
+        return {"failed": _reason(error, xacro), "at": _element(error), "where": _place(xacro, request["file"])}
     if len(text) > request["length"]:
         return {"failed": f"the expansion has {len(text)} characters; at most {request['length']} are read"}
     return {"done": text, "warnings": warnings}
@@ -195,6 +197,22 @@ def _reason(error: Any, xacro: Any) -> str:
     if type(error).__name__ == "ArgException":
         return f"the argument {str(error)!r} has no value"
     return (str(error) or repr(error))[:2000]
+
+
+def _element(error: Exception) -> dict[str, Any]:
+    """The element that was being expanded: its name, its attributes, and the mark that is nearest to it."""
+    node, trace = None, error.__traceback__
+    while trace is not None:
+        found = trace.tb_frame.f_locals.get("node")
+        node = found if hasattr(found, "tagName") else node
+        trace = trace.tb_next
+    if node is None:
+        return {}
+    attributes = {str(name): str(value) for name, value in node.attributes.items()}
+    near = node
+    while near is not None and not (hasattr(near, "getAttribute") and near.getAttribute(_MARK)):
+        near = near.previousSibling or near.parentNode
+    return {"tag": node.tagName, "attributes": attributes, "mark": near.getAttribute(_MARK) if near is not None else ""}
 
 
 def _place(xacro: Any, main_file: str) -> str:

@@ -105,6 +105,18 @@ class _Surface(ShaderInputs):
             look.color = (1.0, 1.0, 1.0, alpha)
         if not look.texture and own(self.index, self.material, ours.TEXTURE) is not None:
             look.texture = self.asset([self.material.GetAttribute(ours.TEXTURE.name)])
+        mean = own(self.index, self.material, ours.IMAGE_COLOR)
+        look.image_color = None if mean is None else (mean[0], mean[1], mean[2])
+        self._color_beside_image(look, alpha)
+
+    def _color_beside_image(self, look: VisualMaterial, alpha: float) -> None:
+        """The colour without the image's mean, where that is what the stage still shows."""
+        kept, shown = (own(self.index, self.material, s) for s in (ours.COLOR, ours.COLOR_SHOWN))
+        if kept is None or shown is None or look.color is None or not (look.texture or look.image_color):
+            return
+        if max(abs(a - b) for a, b in zip(look.color, shown, strict=False)) < 1e-6:
+            color = tuple(kept)
+            look.color = (*color, alpha) if len(color) == 3 else None
 
     # -- images --
 

@@ -9,6 +9,7 @@ from kinema.description import VisualMaterial
 from kinema.shapes import MapRole, Texture, Wrap
 from kinema.words import mjcf
 
+from ..stand_ins import with_mean_color
 from ..text import Element, number, numbers
 from ..textures import NoImage
 from .numbers import text_or_none
@@ -33,6 +34,8 @@ def apply_material(writing: Writing, material: VisualMaterial | None, element: E
     """Give a geom or site its material and colour."""
     if material is None:
         return
+    if material.image_color is not None and not known_layers(writing, material):
+        material = with_mean_color(material)
     color = DEFAULT_COLOR if material.color is None else material.color
     if not _is_asset(material):
         if color != DEFAULT_COLOR:
@@ -105,11 +108,18 @@ def _layers(writing: Writing, material: VisualMaterial) -> list[tuple[str, str]]
     layers = writing.take(material, mjcf.TEXTURES)
     if not layers:
         return list(_images(writing, material))
-    known = writing.names.taken.get(mjcf.TEXTURE, set())
+    known = known_layers(writing, material)
     for name in layers.values():
-        if name not in known:
+        if name not in known.values():
             writing.drop(material, f"the texture {name!r}", "the description does not have it")
-    return [(role, name) for role, name in layers.items() if name in known]
+    return list(known.items())
+
+
+def known_layers(writing: Writing, material: VisualMaterial) -> dict[str, str]:
+    """Role and name of the textures of an MJCF file that the description has."""
+    known = writing.names.taken.get(mjcf.TEXTURE, set())
+    layers = material.attributes.get(mjcf.key(mjcf.TEXTURES)) or {}
+    return {role: name for role, name in layers.items() if name in known}
 
 
 def _images(writing: Writing, material: VisualMaterial) -> Iterator[tuple[str, str]]:

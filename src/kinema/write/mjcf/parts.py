@@ -14,6 +14,7 @@ from kinema.description import Mesh, Shape, VisualMaterial, worn_appearance
 from kinema.shapes import Appearance, Look
 
 from ..texture_placement import laid_coordinates, lies_plainly
+from .materials import known_layers
 from .meshes import SUFFIXES
 from .writing import Writing
 
@@ -31,8 +32,9 @@ class Part(NamedTuple):
 def parts_of(writing: Writing, shape: Shape) -> list[Part]:
     """The parts of a shape by their materials; none where the shape is what it is, and has its own."""
     mesh = shape.geometry
-    if not shape.visual or not isinstance(mesh, Mesh) or _is_its_own(shape, mesh):
+    if not shape.visual or not isinstance(mesh, Mesh) or _is_its_own(writing, shape, mesh):
         return []
+    mesh = dataclasses.replace(mesh, projection=None)  # MuJoCo lays images so by itself
     try:
         dressed = writing.meshes.dressed.get(mesh)
         if dressed is None or len(dressed.mesh.faces) == 0:
@@ -45,39 +47,48 @@ def parts_of(writing: Writing, shape: Shape) -> list[Part]:
     appearance = _with_colors_as_materials(writing, shape, worn_appearance(shape, dressed))
     groups = appearance.faces_of_materials(dressed.mesh.n_faces)
     if len(groups) == 1:
-        return [Part(_whole(mesh, dressed.mesh, appearance, groups[0][0]), _material(groups[0][0]))]
-    return list(_split(mesh, dressed.mesh, appearance))
+        return [Part(_whole(writing, mesh, dressed.mesh, appearance, groups[0][0]), _material(groups[0][0]))]
+    return list(_split(writing, mesh, dressed.mesh, appearance))
 
 
-def _is_its_own(shape: Shape, mesh: Mesh) -> bool:
+def _is_its_own(writing: Writing, shape: Shape, mesh: Mesh) -> bool:
     """Whether the mesh's file is one that MuJoCo reads, and its materials, if it has any, do not count."""
     is_plain = mesh.vertices is not None and mesh.appearance is None
     is_read = mesh.vertices is None and Path(mesh.path).suffix.lower() in SUFFIXES and not mesh.submesh
     is_painted = shape.material is not None and shape.material.says_anything
     has_none = is_read and Path(mesh.path).suffix.lower() == ".msh"
-    return is_plain or has_none or (is_read and is_painted and not _is_placed(shape.material))
+    return is_plain or has_none or (is_read and is_painted and not _is_placed(writing, shape.material))
 
 
-def _is_placed(material: Look | None) -> bool:
-    return material is not None and bool(material.texture) and not lies_plainly(material.placement)
+def _is_placed(writing: Writing, look: Look | None) -> bool:
+    """Whether the mesh's coordinates have to say how an image lies."""
+    return _placed_look(writing, look) is not None and look is not None and not lies_plainly(look.placement)
 
 
-def _whole(mesh: Mesh, data: shapes.MeshData, appearance: Appearance, look: Look | None) -> Mesh:
+def _placed_look(writing: Writing, look: Look | None) -> Look | None:
+    """The look whose image is new to MuJoCo; the textures of an MJCF file say themselves how they lie."""
+    is_own = isinstance(look, VisualMaterial) and bool(known_layers(writing, look))
+    return None if look is None or not look.texture or is_own else look
+
+
+def _whole(writing: Writing, mesh: Mesh, data: shapes.MeshData, appearance: Appearance, look: Look | None) -> Mesh:
     """All faces; the file itself where MuJoCo reads it as it is."""
     is_read = mesh.vertices is None and not mesh.submesh and Path(mesh.path).suffix.lower() in SUFFIXES
-    if is_read and not _is_placed(look):
+    if is_read and not _is_placed(writing, look):
         return mesh
-    return _in_place(mesh, data, appearance, look)
+    return _in_place(writing, mesh, data, appearance, look)
 
 
-def _split(mesh: Mesh, data: shapes.MeshData, appearance: Appearance) -> Iterator[Part]:
+def _split(writing: Writing, mesh: Mesh, data: shapes.MeshData, appearance: Appearance) -> Iterator[Part]:
     for look, faces in appearance.faces_of_materials(data.n_faces):
-        part = _in_place(mesh, shapes.faces_alone(data, faces), appearance.of_faces(faces), look)
+        part = _in_place(writing, mesh, shapes.faces_alone(data, faces), appearance.of_faces(faces), look)
         yield Part(part, _material(look))
 
 
-def _in_place(mesh: Mesh, data: shapes.MeshData, appearance: Appearance, look: Look | None) -> Mesh:
-    coordinates = laid_coordinates(appearance.coordinates, look)  # MuJoCo has no other way to say how an image lies
+def _in_place(writing: Writing, mesh: Mesh, data: shapes.MeshData, appearance: Appearance, look: Look | None) -> Mesh:
+    coordinates = laid_coordinates(
+        appearance.coordinates, _placed_look(writing, look)
+    )  # MuJoCo has no other way to say how an image lies
     layers = Appearance(normals=appearance.normals, coordinates=() if coordinates is None else (coordinates,))
     return dataclasses.replace(
         mesh,

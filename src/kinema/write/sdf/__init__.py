@@ -62,6 +62,8 @@ def _document(writing: Writing, described: Robot | World) -> Element:
         writing.drop(("mesh", mesh), f"the file {file!r} that it refers to", why)
     for material, what, why in writing.meshes.unsaid:
         writing.drop(("material", material), what, why)
+    for material, what, how in writing.meshes.approximated:
+        writing.approximate(("material", material), what, how)
     return root
 
 

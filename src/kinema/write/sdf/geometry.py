@@ -101,7 +101,11 @@ def _mesh(writing: Writing, element: Element, shape: Shape, mesh: Mesh, *, seen:
     owner = f'shape "{shape.name}"'
     whole = replace(mesh, submesh="")
     # a part is named beside the file; of a new file made of that one it is the whole
-    is_made = bool(mesh.path) and mesh.vertices is None and not writing.meshes.keeps_file(whole, is_seen=seen)
+    is_made = (
+        bool(mesh.path)
+        and mesh.vertices is None
+        and not writing.meshes.keeps_file(whole, seen_on=shape if seen else None)
+    )
     named, whole = ("", mesh) if is_made else (mesh.submesh, whole)
     placed = writing.meshes.place(whole, shape.name, seen_on=shape if seen else None)
     if placed is None and not mesh.uri:

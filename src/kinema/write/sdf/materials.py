@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from kinema.description import Shape, VisualMaterial
-from kinema.shapes import Placement
+from kinema.description import Mesh, Shape, VisualMaterial
+from kinema.shapes import Placement, Texture, channel_reference
 from kinema.words import sdf
 
+from ..stand_ins import AROUND, with_mean_color
 from ..text import Element, number, numbers
 from ..textures import NoImage, without_carried
 from .extras import give_back, setting
@@ -20,6 +21,9 @@ _MAP = re.compile(r"<(\w+_map)>\s*(.*?)\s*</\1>", re.DOTALL)
 
 def add_material(writing: Writing, element: Element, shape: Shape, material: VisualMaterial) -> None:
     """The `<material>` of a visual, where there is something to say."""
+    if material.image_color is not None:
+        writing.approximate(shape, "the texture around it", AROUND)
+        material = with_mean_color(material)
     made = Element("material")
     color = _shown(writing, shape, _color(shape, material))
     specular, ambient = setting(material, sdf.SPECULAR), setting(material, sdf.AMBIENT)
@@ -44,8 +48,9 @@ def add_material(writing: Writing, element: Element, shape: Shape, material: Vis
     unsaid += ["from which opacity on it is there"] if material.opacity_threshold is not None else []
     unsaid += ["how its texture lies"] if material.placement != Placement() else []
     unsaid += ["its name"] if material.name and not material.name_is_generated else []
+    is_mesh = isinstance(shape.geometry, Mesh)
     called = VisualMaterial(name=material.name or f"of {shape.name}", origin=material.origin)
-    called.extras, called.attributes = material.extras, without_carried(material).attributes
+    called.extras, called.attributes = material.extras, without_carried(material, is_laid=is_mesh).attributes
     if unsaid:
         writing.drop(called, ", ".join(unsaid))
     give_back(writing, called, made, said=_SAID, skip=(sdf.PBR,), simple=_SIMPLE)
@@ -102,17 +107,33 @@ def _pbr(writing: Writing, element: Element, shape: Shape, material: VisualMater
 def _maps(writing: Writing, shape: Shape, material: VisualMaterial) -> dict[str, str]:
     """What images say -> the references to them; what the format has no word for is on record."""
     found: dict[str, str] = {}
+    files = [image.file for image in material.maps.values()]
     for role, image in material.maps.items():
         if role not in sdf.PBR_MAPS:
             writing.drop(shape, f"the {role} map of its material")
             continue
-        reference = _texture(writing, shape, image.file)
+        split = _channel(writing, image, is_shared=files.count(image.file) > 1)
+        reference = split or _texture(writing, shape, image.file)
         if reference:
             found[role] = reference
-        if image.channel not in ("", "r") or image.strength != 1.0 or image.placement != material.placement:
+        is_whole = bool(split) or image.channel in ("", "r")
+        if not is_whole or image.strength != 1.0 or image.placement != material.placement:
             how = "SDFormat takes the whole of the image, at its full strength and as the base colour's lies"
             writing.approximate(shape, f"the {role} map of its material", how)
     return found
+
+
+def _channel(writing: Writing, image: Texture, *, is_shared: bool) -> str:
+    """The reference to a grey image of the channel that is meant; empty where the whole image is, or it cannot be made.
+
+    Of an image that says several things, as glTF packs them, each gets one of its own.
+    """
+    if not image.channel or (image.channel == "r" and not is_shared):
+        return ""
+    try:
+        return writing.meshes.textures.place(channel_reference(image.file, image.channel))
+    except NoImage:
+        return ""
 
 
 def _texture(writing: Writing, shape: Shape, image: str) -> str:

@@ -69,6 +69,8 @@ def _robot(writing: Writing, described: Robot | World) -> Element:
         writing.drop(("mesh", mesh), f"the file {name!r} that it refers to", why)
     for material, what, why in writing.meshes.unsaid:
         writing.drop(("material", material), what, why)
+    for material, what, how in writing.meshes.approximated:
+        writing.approximate(("material", material), what, how)
     report_losses(writing, lowered, said)
     if isinstance(described, World):
         report_assembly(writing, described, set())

@@ -11,6 +11,7 @@ from kinema.shapes import Placement
 from kinema.words import urdf
 
 from ..report import Action
+from ..stand_ins import AROUND, with_mean_color
 from ..text import Element, numbers, xml_name
 from ..textures import NoImage, without_carried
 from .extras import give_back, names_of
@@ -77,7 +78,7 @@ class Materials:
             self.writing.approximate(_called(material), "its name", f'it is called "{name}": the other one is taken')
         element.set({"name": name})
         self.root.children.append(element)
-        give_back(self.writing, without_carried(material), element, self.root)
+        give_back(self.writing, without_carried(material, is_laid=is_in_mesh), element, self.root)
         return name
 
     def _fill(self, element: Element, material: VisualMaterial) -> bool:
@@ -91,9 +92,10 @@ class Materials:
 
     def _color(self, material: VisualMaterial) -> tuple[float, ...] | None:
         """Red, green, blue, alpha; readers refuse what is not from 0 to 1."""
-        if material.color is None:
+        given = with_mean_color(material).color
+        if given is None:
             return None
-        color = tuple(finite(c, f'material "{material.name}"', "colour") for c in material.color)
+        color = tuple(finite(c, f'material "{material.name}"', "colour") for c in given)
         clamped = tuple(min(max(c, 0.0), 1.0) for c in color)
         if clamped != color:
             how = f"{numbers(color)} is not from 0 to 1, and is {numbers(clamped)} here"
@@ -115,6 +117,8 @@ class Materials:
             return ""
 
     def _report(self, material: VisualMaterial, *, is_in_mesh: bool) -> None:
+        if material.image_color is not None:
+            self.writing.approximate(_called(material), "the texture around it", AROUND)
         unsaid = [name for name in _UNSAID if getattr(material, name) is not None]
         unsaid += [f"{role} map" for role in material.maps]
         unsaid += ["the placement of its texture"] if material.placement != Placement() else []

@@ -9,7 +9,8 @@ from kinema.shapes import Look, MapRole, Placement, Texture, Wrap, roughness_of_
 from kinema.words import mjcf, ours, usd
 
 from ..report import Action
-from ..textures import NoImage, TextureStore
+from ..stand_ins import AROUND, color_without_image
+from ..textures import REPEATS, NoImage, TextureStore
 from .draft import Draft, PrimDraft
 from .record_values import keep_table
 
@@ -58,7 +59,7 @@ class LookAuthor:
             self._keep_texture(material, look)
         shader.declare(usd.SURFACE_OUTPUT, "token")
         material.declare(usd.SURFACE_OUTPUT, "token", source=f"{path}/Surface.{usd.SURFACE_OUTPUT}")
-        self._keep(material, look)
+        self._keep(material, look, connected=connected)
 
     def _shader(self, path: str, kind: str) -> PrimDraft:
         shader = self._draft.prim(path, usd.SHADER)
@@ -80,7 +81,7 @@ class LookAuthor:
             if value is not None and role not in look.maps:
                 shader.set(usd.input_of(name), "float", value)
 
-    def _keep(self, material: PrimDraft, look: Look) -> None:
+    def _keep(self, material: PrimDraft, look: Look, *, connected: bool) -> None:
         for setting, value in ((ours.SPECULAR, look.specular), (ours.REFLECTANCE, look.reflectance)):
             if value is not None:
                 material.keep(setting, value)
@@ -90,14 +91,15 @@ class LookAuthor:
         if look.name != material.name:
             material.keep(ours.NAME, look.name)
         if isinstance(look, VisualMaterial):
-            self._keep_settings(material, look)
+            self._keep_settings(material, look, connected=connected)
 
-    def _keep_settings(self, material: PrimDraft, look: VisualMaterial) -> None:
-        """What a material has of its own format."""
+    def _keep_settings(self, material: PrimDraft, look: VisualMaterial, *, connected: bool) -> None:
+        """What a material has of its own format; how its image lies is told already where that is connected."""
         shininess = look.attributes.get(mjcf.key(mjcf.SHININESS))
         if isinstance(shininess, float):
             material.keep(ours.SHININESS, shininess)
         carried = {mjcf.key(mjcf.SHININESS), *((mjcf.key(mjcf.TEXTURES),) if look.texture else ())}
+        carried |= set(REPEATS) if connected else set()
         own = {key: value for key, value in look.attributes.items() if key in _KEPT and key not in carried}
         kept = keep_table(material, ours.ATTRIBUTES, own)
         if kept:
@@ -128,8 +130,16 @@ class LookAuthor:
             reader.declare(usd.output_of(usd.RESULT), "float3")
             source = f"{reader.path}.{usd.output_of(usd.RESULT)}"
             shader.declare(usd.input_of(usd.DIFFUSE_COLOR), "color3f", source=source)
-        elif color is not None:
-            shader.set(usd.input_of(usd.DIFFUSE_COLOR), "color3f", color[:3])
+            return False
+        shown = color_without_image(look)
+        if shown is not None:
+            shader.set(usd.input_of(usd.DIFFUSE_COLOR), "color3f", shown[:3])
+            if shown != color:
+                material.keep(ours.COLOR, [] if color is None else color[:3])
+                material.keep(ours.COLOR_SHOWN, shown[:3])
+        if look.image_color is not None:
+            material.keep(ours.IMAGE_COLOR, look.image_color)
+            self._draft.lose(Action.APPROXIMATED, ("material", look.name), "the texture around it", AROUND)
         return False
 
     def _map(
@@ -228,8 +238,8 @@ class LookAuthor:
             self._draft.lose(Action.DROPPED, ("material", look.name), "the texture", str(error))
             return
         material.keep(ours.TEXTURE, f"./{file}")
-        how = "the shape has no texture coordinates; the file's name is in kinema:texture"
-        self._draft.lose(Action.EXTENSION, ("material", look.name), "the texture", how)
+        how = "the shape has no texture coordinates; its colour is the image's mean, the file is in kinema:texture"
+        self._draft.lose(Action.APPROXIMATED, ("material", look.name), "the texture", how)
 
 
 def _roughness(look: Look) -> float | None:

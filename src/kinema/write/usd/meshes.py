@@ -27,8 +27,8 @@ class Meshes:
 
     def __init__(self, draft: Draft, target: Path, *, embed: bool) -> None:
         self._draft = draft
-        self._loaded: dict[tuple[str, str, bool], shapes.LoadedMesh | MeshMissing] = {}
-        self._dressed: set[tuple[str, str, bool]] = set()
+        self._loaded: dict[tuple[object, ...], shapes.LoadedMesh | MeshMissing] = {}
+        self._dressed: set[tuple[object, ...]] = set()
         self._library = None if embed else _Library(draft, target)
 
     @property
@@ -44,10 +44,10 @@ class Meshes:
             seen: whether what is laid on the triangles is wanted too.
         """
         if mesh.vertices is not None and mesh.faces is not None:
-            return shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces), appearance=mesh.appearance)
+            return dressed_mesh(mesh) or shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces))
         if not mesh.path:
             raise MeshMissing(f"the file {mesh.uri!r} was not found" if mesh.uri else "it has no file and no triangles")
-        key = (mesh.path, mesh.submesh, mesh.center_submesh)
+        key = (mesh.path, mesh.submesh, mesh.center_submesh, mesh.projection)
         if key not in self._loaded or (seen and key not in self._dressed):
             self._loaded[key] = _loaded(mesh, seen=seen)
             if seen:
