@@ -96,7 +96,7 @@ class Draft:
     """Number of a description's joint, by its entity (the same robot may be added twice) and its identity."""
     switchable: bool = False
     """Whether constraints may be switched on and off."""
-    solids: dict[tuple[int, str], Any] = field(default_factory=dict)
+    solids: dict[tuple[int, str | None], Any] = field(default_factory=dict)
     """What stands for shapes, by their identity: may be handed on to drafts of the same descriptions."""
     n_qs: int = 0
     n_dofs: int = 0

@@ -60,7 +60,7 @@ class _Gathering:
             ]
         return self.made[key]
 
-    def _pieces(self, shape: Shape, nonconvex: str) -> list[Piece]:
+    def _pieces(self, shape: Shape, nonconvex: str | None) -> list[Piece]:
         known, key = self.draft.solids, (id(shape), nonconvex)
         if key not in known:
             known[key] = pieces_of(shape, self.draft.diagnostics, nonconvex)

@@ -29,7 +29,7 @@ def compile_model(
     contacts: bool = False,
     switchable: bool = False,
     measures: bool = False,
-    solids: dict[tuple[int, str], Any] | None = None,
+    solids: dict[tuple[int, str | None], Any] | None = None,
 ) -> Model:
     """The model of everything that was added; what cannot be simulated is among the diagnostics.
 

@@ -81,7 +81,7 @@ def _models(
     mixed = {i: entity._mixed for i, entity in enumerate(plan.entities) if entity._mixed is not None}
     chosen, which = combinations(mixed, n_envs)
     asked = {"contacts": settings.contacts, "switchable": "equality" in settings.per_env, "measures": True}
-    solids: dict[tuple[int, str], Any] = {}
+    solids: dict[tuple[int, str | None], Any] = {}
     models, given = [], np.zeros((2, 0), dtype=np.bool_)
     for number, variants in enumerate(chosen):
         parts = [p if i not in variants else mixed[i].parts[variants[i]] for i, p in enumerate(plan.parts)]
