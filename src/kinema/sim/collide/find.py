@@ -12,7 +12,7 @@ from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..arrays import UNLIMITED, Owner
-from ..constrain.impedance import hardest, impedance, reference, whole_power
+from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
 from ..sweeps.own import with_own
