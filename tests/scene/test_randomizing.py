@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -135,6 +137,40 @@ def test_friction_and_sizes() -> None:
     assert ((friction >= 0.25) & (friction <= 0.75)).all()
     assert ((size >= 0.09) & (size <= 0.11)).all()
     assert len(np.unique(friction)) == len(np.unique(size)) == 4
+    scene.step(400)
+    np.testing.assert_allclose(ball.get_pos()[:, 2], size, atol=1e-3)
+
+
+FALLING = """
+<mujoco><option timestep="0.002" integrator="implicitfast"/><worldbody>
+<geom type="plane" size="1 1 1"/>
+<body pos="0 0 0.12" euler="10 5 0"><freejoint/>
+<geom type="box" size="0.1 0.06 0.05" mass="1.5" solref="0.05 0.8"/></body>
+</worldbody></mujoco>
+"""
+
+
+def test_what_follows_from_masses_follows(tmp_path: Path) -> None:
+    """Inverse inertias, and so how hard contacts are: as MuJoCo has them once mj_setConst ran on the new masses."""
+    file = tmp_path / "falling.xml"
+    file.write_text(FALLING)
+    scene = km.Scene(precision="double", quiet=True)
+    box = scene.add(file)
+    scene.build(3)
+    scene.randomize(box, mass=km.uniform(0.3, 3.0), seed=1)
+    for i, mass in enumerate(box.get_mass()):
+        peer = mujoco.MjModel.from_xml_string(FALLING)
+        peer.body_mass[1], peer.body_inertia[1] = mass, peer.body_inertia[1] * (mass / 1.5)
+        data = mujoco.MjData(peer)
+        mujoco.mj_setConst(peer, data)
+        np.testing.assert_allclose(box.get_dofs_invweight()[i], peer.dof_invweight0, rtol=1e-9)
+        if i == 0:
+            mujoco.mj_resetData(peer, data)
+            for _ in range(60):
+                mujoco.mj_step(peer, data)
+            scene.step(60)
+            assert data.ncon
+            np.testing.assert_allclose(box.get_qpos()[0], data.qpos, atol=1e-7)
 
 
 @pytest.mark.parametrize(

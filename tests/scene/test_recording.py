@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +51,10 @@ def stepped(scene: km.Scene, steps: int) -> dict[str, np.ndarray]:
     return {name: np.stack(rows) for name, rows in seen.items()}
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".mcap"])
 def test_arrays_and_playing_them_again(moving: km.Scene, tmp_path: Path, suffix: str) -> None:
-    if suffix == ".parquet":
-        pytest.importorskip("pyarrow", reason="Parquet needs the extra record")
+    if suffix != ".npz":
+        pytest.importorskip("pyarrow" if suffix == ".parquet" else "mcap", reason="this needs the extra record")
     file = tmp_path / f"run{suffix}"
     with moving.record(file) as recording:
         seen = stepped(moving, 4)
@@ -121,3 +122,24 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
     ):
         with pytest.raises(km.KinemaError, match=said):
             wrong()
+
+
+def test_mcap_as_its_own_library_reads_it(moving: km.Scene, tmp_path: Path) -> None:
+    """Topics of each environment, times, joints by name and links as Foxglove has them."""
+    reader = pytest.importorskip("mcap.reader", reason="MCAP needs the extra record")
+    with moving.record(tmp_path / "run.mcap", envs_idx=[0, 2]):
+        seen = stepped(moving, 3)
+    with (tmp_path / "run.mcap").open("rb") as file:
+        messages = list(reader.make_reader(file).iter_messages())
+    assert {channel.topic for _, channel, _ in messages} == {f"/env_{i}/{x}" for i in (0, 2) for x in ("state", "tf")}
+    arm = moving.entities[0]
+    states = [json.loads(m.data) for _, channel, m in messages if channel.topic == "/env_2/state"]
+    assert [list(x["qpos"]) for x in states] == [[j.name for j in arm.joints]] * 4
+    np.testing.assert_array_equal([list(x["qpos"].values()) for x in states], seen["qpos"][:, 2])
+    own = [(s, m) for s, channel, m in messages if channel.topic == "/env_0/tf"]
+    assert {s.name for s, _ in own} == {"foxglove.FrameTransforms"}
+    np.testing.assert_allclose(np.diff([m.log_time for _, m in own]), 1e7, atol=1)
+    last = json.loads(own[-1][1].data)["transforms"][-1]
+    assert (last["parent_frame_id"], last["child_frame_id"]) == ("env_0", f"env_0/{arm.links[-1].name}")
+    np.testing.assert_array_equal([last["translation"][x] for x in "xyz"], seen["pos"][-1, 0, -1])
+    np.testing.assert_array_equal([last["rotation"][x] for x in "wxyz"], seen["quat"][-1, 0, -1])

@@ -17,12 +17,12 @@ N_ENVS = 3
 
 
 def rolling(**how: Any) -> tuple[km.Scene, km.Entity, km.Entity]:
-    """A ball that bounces and rolls on a slope, and an arm that is controlled; environments differ."""
+    """A ball that bounces and rolls on a slope, and an arm that is controlled; environments differ in two ways."""
     scene = km.Scene(quiet=True, **how)
     scene.add(km.Plane((0.2, 0.1, 1.0)))
-    ball = scene.add(km.Sphere(0.1), pos=(0, 0, 0.2))
+    ball = scene.add([km.Sphere(0.1), km.Sphere(0.12)], pos=(0, 0, 0.2))
     arm = scene.add(reacher(), pos=(0, 0, 5))
-    scene.build(N_ENVS, per_env=("mass_shift", "kp"))
+    scene.build(N_ENVS, per_env=("mass_shift", "kp", "geom_friction"))
     return scene, ball, arm
 
 
@@ -30,7 +30,7 @@ def rolling(**how: Any) -> tuple[km.Scene, km.Entity, km.Entity]:
 def scene() -> tuple[km.Scene, km.Entity, km.Entity]:
     scene, ball, arm = rolling()
     ball.set_qvel(np.arange(18.0).reshape(3, 6) / 10)
-    ball.set_mass_shift([[0.0], [0.5], [1.0]])
+    scene.randomize(ball, mass=km.uniform(0.5, 1.5), friction=km.uniform(0.5, 1.5), seed=2)
     arm.control_dofs_position([0.3, -0.2], ["shoulder", "elbow"])
     arm.set_dofs_kp(np.array([[10.0], [20.0], [30.0]]), ["elbow"])
     scene.step(30)
@@ -53,7 +53,7 @@ scene.get_state().save(sys.argv[2])
 
 
 def test_another_process_goes_on_bit_for_bit(scene: tuple[km.Scene, km.Entity, km.Entity], tmp_path: Path) -> None:
-    """1,000 further steps with contact, commands and parameters that differ between environments."""
+    """1,000 further steps with contact, commands, randomisation, and balls of two sizes."""
     here, before, after = scene[0], tmp_path / "before.npz", tmp_path / "after.npz"
     here.get_state().save(before)
     here.step(1000)

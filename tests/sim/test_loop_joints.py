@@ -26,7 +26,8 @@ from kinema.description import (
 )
 from kinema.foundation import Array, Diagnostics, Pose
 from kinema.sim import Engine
-from kinema.sim.lower.condition import measured, perturbed, weigh_constraints
+from kinema.sim.lower.condition import measured, perturbed
+from kinema.sim.lower.weights import weigh_constraints
 from kinema.sim.rigid.integrate import advance
 from kinema.sim.sweeps.tree import grow
 from kit.robots.configurations import by_joint

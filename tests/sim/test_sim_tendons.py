@@ -8,7 +8,8 @@ import pytest
 
 from kinema.sim import Integrator, Settings
 from kinema.sim.fields.groups import GROUPS
-from kinema.sim.lower.condition import find_rest_lengths, weigh_constraints
+from kinema.sim.lower.condition import find_rest_lengths
+from kinema.sim.lower.weights import weigh_constraints
 from kinema.trace import interpret
 from kit.mjcf_side import Disable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from kinema.description import Joint, Link, Robot, World
 from kinema.foundation import Array, Diagnostics, Pose
@@ -95,6 +96,8 @@ class Draft:
     """Number of a description's joint, by its entity (the same robot may be added twice) and its identity."""
     switchable: bool = False
     """Whether constraints may be switched on and off."""
+    solids: dict[tuple[int, str | None], Any] = field(default_factory=dict)
+    """What stands for shapes, by their identity: may be handed on to drafts of the same descriptions."""
     n_qs: int = 0
     n_dofs: int = 0
     pieces: list[Piece] = field(default_factory=list)

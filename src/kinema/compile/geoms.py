@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.description import Collider, colliders, colliding_pairs
+from kinema.description import Collider, Shape, colliders, colliding_pairs
 from kinema.foundation import Array, KinemaError, Pose
 from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_field, pack_hulls
 
@@ -56,9 +56,15 @@ class _Gathering:
             shape = collider.shape
             self.made[key] = [
                 Geom(shape.name, piece, body, base @ shape.pose @ piece.pose, of_shape(shape), entity)
-                for piece in pieces_of(shape, self.draft.diagnostics, self.draft.parts[entity].nonconvex)
+                for piece in self._pieces(shape, self.draft.parts[entity].nonconvex)
             ]
         return self.made[key]
+
+    def _pieces(self, shape: Shape, nonconvex: str | None) -> list[Piece]:
+        known, key = self.draft.solids, (id(shape), nonconvex)
+        if key not in known:
+            known[key] = pieces_of(shape, self.draft.diagnostics, nonconvex)
+        return known[key]
 
     def _body(self, entity: int, collider: Collider) -> Body | None:
         own = (b for b in self.draft.bodies if b.entity == entity and b.robot.name == collider.robot)

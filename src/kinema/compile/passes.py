@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from kinema.foundation import ArrayLike, Diagnostics
 from kinema.model import Model, no_geoms, no_pairs, no_sensors
@@ -28,13 +29,16 @@ def compile_model(
     contacts: bool = False,
     switchable: bool = False,
     measures: bool = False,
+    solids: dict[tuple[int, str | None], Any] | None = None,
 ) -> Model:
     """The model of everything that was added; what cannot be simulated is among the diagnostics.
 
     What can touch what is in it only if asked for, and what is measured likewise: meshes take their time. With
-    `switchable`, constraints that do not hold to begin with are in it as well.
+    `switchable`, constraints that do not hold to begin with are in it as well. `solids` keeps what stands for shapes
+    from one call to the next, of the same descriptions.
     """
     draft = Draft(list(parts), Diagnostics() if diagnostics is None else diagnostics, switchable=switchable)
+    draft.solids = draft.solids if solids is None else solids
     for run in PASSES:
         run(draft)
     qpos0 = pack.start_coordinates(draft)

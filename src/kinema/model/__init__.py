@@ -12,6 +12,7 @@ from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
 from .fields import FIELD_HEAD as FIELD_HEAD, SampledField as SampledField, pack_field as pack_field
 from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .geoms import (
+    ABSENT as ABSENT,
     SHAPE_KINDS as SHAPE_KINDS,
     GeomsInfo as GeomsInfo,
     PairsInfo as PairsInfo,
@@ -31,6 +32,7 @@ from .model import (
     Model as Model,
     ModelOptions as ModelOptions,
 )
+from .own import OwnNumbers as OwnNumbers, OwnWord as OwnWord
 from .paths import PathsInfo as PathsInfo
 from .sensors import (
     RAY_BOX as RAY_BOX,

@@ -25,6 +25,9 @@ SHAPE_KINDS = (
 )
 """Kinds of shapes, in the order in which they stand in a pair."""
 
+ABSENT = -1e15
+"""The radius of a shape that is not there: nothing is near enough to touch it."""
+
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class GeomsInfo:
@@ -46,7 +49,7 @@ class GeomsInfo:
     center: Array
     """Of a sphere around it, in its own axes [m], (n, 3)."""
     radius: Array
-    """Of that sphere [m], infinite for planes."""
+    """Of that sphere [m], infinite for planes; `ABSENT` for a shape that only other environments have."""
     first_number: Ints
     """Where those of a mesh (`hulls.py`), a height field or a distance field (`fields.py`) begin in `numbers`."""
     counts: Ints

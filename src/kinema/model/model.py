@@ -17,6 +17,7 @@ from .bodies import DofsInfo, FramesInfo, Ints, JointsInfo, LinksInfo, motion_si
 from .cords import ActuatorsInfo, TendonsInfo
 from .fluid import FluidInfo, no_fluid
 from .geoms import GeomsInfo, PairsInfo, no_geoms, no_pairs
+from .own import OwnNumbers
 from .paths import PathsInfo, no_paths
 from .sensors import SensorsInfo, no_sensors
 from .ties import CouplingsInfo, TiesInfo
@@ -110,6 +111,8 @@ class Model:
     sensors: SensorsInfo = field(default_factory=no_sensors)
     names_of_frames: list[str] = field(default_factory=list)
     """The joint that each frame comes from, for messages."""
+    own: OwnNumbers | None = None
+    """Numbers that are read from an array."""
 
     @property
     def n_links(self) -> int:

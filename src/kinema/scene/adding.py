@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from kinema.shapes import MESH_SUFFIXES, Terrain as Ground
 
 from .arguments import flag, one_of_or_none, placed, three_scales
 from .entity import Entity
+from .mixing import mixed_parts
 from .morphs import Mesh, Morph
 from .running import HasRunning, Running
 from .stuff import Stuff, body_of, remade
+
+Addable = Robot | World | Morph | Ground | str | os.PathLike[str]
 
 
 class Adding(HasRunning):
@@ -30,7 +34,7 @@ class Adding(HasRunning):
 
     def add(  # noqa: PLR0913  one for each thing that can be said of it
         self,
-        robot: Robot | World | Morph | Ground | str | os.PathLike[str],
+        robot: Addable | Sequence[Addable],
         *,
         fixed: bool | None = None,
         pos: ArrayLike = (0.0, 0.0, 0.0),
@@ -45,13 +49,14 @@ class Adding(HasRunning):
         color: ArrayLike | None = None,
         collision: bool | None = None,
         nonconvex: str | None = None,
+        seed: int | None = None,
     ) -> Entity:
         """Put a robot, all that is in a file, or a plain body into the scene.
 
         Args:
             robot: a description, the path of a file (a robot's, or a mesh), or a body: `km.Box`, `Sphere`, `Ellipsoid`,
                 `Capsule`, `Cylinder`, `Plane`, `Mesh`, `Terrain`; or terrain that `kinema.shapes` made. The same may be
-                added many times.
+                added many times. A list of them are variants: each environment has one, in turn or drawn by `seed`.
             fixed: whether its base is bolted down; None for as the file says, and bolted down where it says nothing.
                 Bodies fall unless they are fixed; planes and terrain never move.
             pos: where the file's own origin is put [m].
@@ -68,20 +73,27 @@ class Adding(HasRunning):
             collision: False for something that touches nothing.
             nonconvex: what its meshes touch as that are clearly not convex, `hull`, `decompose` or `sdf`; None for what
                 the scene says.
+            seed: of a list, draws which environment has which, instead of one after the other.
         """
         if self._running is not None:
             raise KinemaError("the scene is built: add everything before scene.build()")
         stuff = Stuff(friction, density, mass, material, color, collision)
         bolted = None if fixed is None else flag(fixed, "fixed")
-        description = self._described(robot, stuff, scale, bolted)
-        part = Part(
-            name=unique_name(name or description.name or "entity", self._names),
-            description=description,
-            pose=placed(description, pos, quat, euler),
-            fixed=bolted,
-            nonconvex=one_of_or_none(nonconvex, "nonconvex", NONCONVEX) or self.nonconvex,
-        )
-        entity = Entity(self, part.name, description, compile_model([part]))
+        several = list(robot) if isinstance(robot, list | tuple) else [robot]
+        if not several:
+            raise KinemaError("add: a list of variants has at least one")
+        if seed is not None and (len(several) == 1 or isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+            raise KinemaError(f"seed: expected a whole number that draws from a list of variants, not {seed!r}")
+        variants = [self._described(one, stuff, scale, bolted) for one in several]
+        called = unique_name(name or variants[0].name or "entity", self._names)
+        touches = one_of_or_none(nonconvex, "nonconvex", NONCONVEX) or self.nonconvex
+        parts = [
+            Part(name=called, description=x, pose=placed(x, pos, quat, euler), fixed=bolted, nonconvex=touches)
+            for x in variants
+        ]
+        mixed = mixed_parts(variants, parts, seed) if len(parts) > 1 else None
+        part = parts[0] if mixed is None else mixed.parts[0]
+        entity = Entity(self, called, part.description, compile_model([part]), mixed)
         self._parts.append(part)
         self.entities.append(entity)
         return entity

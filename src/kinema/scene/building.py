@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,14 @@ from kinema.backend import find_device
 from kinema.compile import Medium, Part, compile_model
 from kinema.foundation import Array, Diagnostics
 from kinema.model import Model
-from kinema.sim import Engine, Settings
+from kinema.sim import Engine, Settings, Variants
 
 from .content_key import content_key
 from .controls import Controls
 from .entity import Entity
 from .file_options import report_options
 from .memory import Memory
+from .mixing import Which, combinations, share_numbers
 from .outputs import Outputs
 from .progress import Progress
 from .running import Running
@@ -45,12 +47,9 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
     """Compile the model and allocate what it needs; entities learn their places."""
     descriptions = [p.description for p in plan.parts]
     with progress("modelling"):
-        asked = {"contacts": settings.contacts, "switchable": "equality" in settings.per_env, "measures": True}
-        model = compile_model(plan.parts, plan.gravity, diagnostics, plan.medium, **asked)
-        model.options = plan.solving.over(model.options)
-        given = _set_constants(model, plan.entities)
-        model.pairs.room = plan.max_contacts
-        key = content_key(model, settings, plan.precision)
+        models, which, given = _models(plan, settings, n_envs, diagnostics)
+        model = models[0]
+        key = content_key(model, settings, plan.precision, models[1:])
     with progress("checking"):
         report_missing(model, descriptions, diagnostics, contacts=settings.contacts)
         for part in plan.parts:
@@ -66,12 +65,37 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
             precision=plan.precision,
             emission=plan.emission,
             progress=progress,
+            variants=Variants(models, which),
         )
         memory = Memory(engine)
         controls = Controls(model, memory, np.array(inertia.diagonal), given, diagnostics)
     for entity, info in zip(plan.entities, model.entities, strict=True):
         entity._info = info
     return Running(model, engine, memory, controls, Outputs(memory, plan.out), key)
+
+
+def _models(
+    plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics
+) -> tuple[list[Model], Which, np.ndarray]:
+    """The model of each kind of environment, which each has, and which gains were given."""
+    mixed = {i: entity._mixed for i, entity in enumerate(plan.entities) if entity._mixed is not None}
+    chosen, which = combinations(mixed, n_envs)
+    asked = {"contacts": settings.contacts, "switchable": "equality" in settings.per_env, "measures": True}
+    solids: dict[tuple[int, str | None], Any] = {}
+    models, given = [], np.zeros((2, 0), dtype=np.bool_)
+    for number, variants in enumerate(chosen):
+        parts = [p if i not in variants else mixed[i].parts[variants[i]] for i, p in enumerate(plan.parts)]
+        said = Diagnostics() if number else diagnostics
+        model = compile_model(parts, plan.gravity, said, plan.medium, **asked, solids=solids)
+        model.options = plan.solving.over(model.options)
+        given = _set_constants(model, plan.entities)
+        model.pairs.room = plan.max_contacts
+        for entity, variant in variants.items():
+            mixed[entity].hide(model, entity, variant)
+        models.append(model)
+    if len(models) > 1:
+        share_numbers(models)
+    return models, which, given
 
 
 def _set_constants(model: Model, entities: Sequence[Entity]) -> np.ndarray:

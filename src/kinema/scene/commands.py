@@ -13,6 +13,7 @@ from kinema.sim import PARAMETERS, Control
 
 from .arguments import parameter
 from .batches import Index, batched, environments, items
+from .mixing import Mixed
 from .running import Running
 
 _CONSTANTS = (
@@ -41,6 +42,7 @@ class Commands(ABC):
 
     name: str
     _alone: Model
+    _mixed: Mixed | None
     _constants: dict[str, dict[int, float]]
     _info: EntityInfo | None
 
@@ -195,13 +197,19 @@ class Commands(ABC):
             getattr(running.model.dofs, name)[rows] = array[0]
         running.controls.was_set(name, rows)
 
+    def _built_links(self, name: str, envs: Index | None) -> np.ndarray:
+        """What of its links environments were built with, (n_envs, n_links, ...)."""
+        info, variants = self.info, self._running.engine.variants
+        table = np.stack([getattr(m.links, name)[info.link_start : info.link_end] for m in variants.models])
+        return table[variants.which if envs is None else variants.which[envs]]
+
     def set_mass_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
         """Make links heavier [kg], (n_envs, n_links); their inertia grows in proportion. Needs per_env."""
         own = self._links(links_idx, "set_mass_shift")
         envs = environments(envs_idx, self._running.n_envs)
         n_envs = self._running.n_envs if envs is None else len(envs)
         more = batched(shift, n_envs, (len(own),), np.float64, "set_mass_shift")
-        lacking = (self._alone.links.inertial_mass[own] + more < 0.0).any(axis=0)
+        lacking = (self._built_links("inertial_mass", envs)[:, own] + more < 0.0).any(axis=0)
         if lacking.any():
             name = self._alone.links.names[own[lacking][0]]
             raise KinemaError(f'set_mass_shift: link "{name}" has no more than its mass to lose')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ NOT_THE_STEP = ("dt", "drive", "per_env", "roles", "external_forces")
 """Settings that change neither what a state is nor where it leads, or that are among the arrays of a state."""
 
 
-def content_key(model: Model, settings: Settings, precision: str) -> str:
+def content_key(model: Model, settings: Settings, precision: str, others: Sequence[Model] = ()) -> str:
     """A digest of all that decides how a state goes on."""
     digest = hashlib.sha256(precision.encode())
-    _take(digest, model)
+    for one in (model, *others):
+        _take(digest, one)
     for field in dataclasses.fields(settings):
         if field.name not in NOT_THE_STEP:
             _take(digest, (field.name, getattr(settings, field.name)))

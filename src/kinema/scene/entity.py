@@ -13,6 +13,7 @@ from kinema.model import EntityInfo, Model
 
 from .batches import Index, any_like, by_name, by_pattern, items
 from .measuring import Measuring
+from .mixing import Mixed
 from .parts import EntityJoint, EntityLink
 from .reaching import Reaching
 from .running import HasRunning, Running
@@ -30,7 +31,9 @@ class Entity(Measuring, Resting, Reaching):
     world's axes, angular along the link's.
     """
 
-    def __init__(self, scene: HasRunning, name: str, description: Robot | World, alone: Model) -> None:
+    def __init__(
+        self, scene: HasRunning, name: str, description: Robot | World, alone: Model, mixed: Mixed | None = None
+    ) -> None:
         self.scene: Any = scene
         """The scene that it is in."""
         self.name = name
@@ -39,6 +42,7 @@ class Entity(Measuring, Resting, Reaching):
         """The model of this entity only: what its names and sizes are read from."""
         self._constants: dict[str, dict[int, float]] = {}
         self._info: EntityInfo | None = None
+        self._mixed = mixed
         self._all_dofs = np.arange(alone.n_dofs)
         self._named: dict[tuple[str, ...], list[int]] = {}
         self.links = [
@@ -97,6 +101,21 @@ class Entity(Measuring, Resting, Reaching):
     def keyframe_names(self) -> list[str]:
         """The states that its file names, in the order of their numbers, for `Scene.reset(keyframe=...)`."""
         return list(self._alone.keyframes.names)
+
+    @property
+    def n_variants(self) -> int:
+        """How many different things environments have of it: 1 unless a list was added."""
+        return 1 if self._mixed is None else len(self._mixed.parts)
+
+    @property
+    def variant_idx(self) -> np.ndarray:
+        """Which of the list that was added each environment has, (n_envs,)."""
+        n_envs = self._running.n_envs
+        return np.zeros(n_envs, np.intp) if self._mixed is None else self._mixed.which(n_envs)
+
+    def description_in(self, env: int = 0) -> Robot | World:
+        """What an environment has of it: the description, or the one of those added that is its variant."""
+        return self.description if self._mixed is None else self._mixed.shown[int(self.variant_idx[env])]
 
     def get_link(self, name: str) -> EntityLink:
         """The link of that name."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kinema.foundation import KinemaError
+from kinema.model import ABSENT
 
 from .arguments import sol_params
 from .batches import Index, as_array, environments, items
@@ -76,7 +77,10 @@ class Geoms(Stops):
             start += width
 
     def get_geoms_size(self, geoms_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
-        """Sizes by kind [m], (n_envs, n, 3): radius; radius and half length; half extents; half axes; rest zero."""
+        """Sizes by kind [m], (n_envs, n, 3): radius; radius and half length; half extents; half axes; rest zero.
+
+        Of variants of different kinds, shapes that an environment has not got tell those of others.
+        """
         own = self._geoms(geoms_idx, "get_geoms_size")
         return self._of_geoms("size", envs_idx)[:, own]
 
@@ -99,6 +103,7 @@ class Geoms(Stops):
         memory = self._running.memory
         memory.write("geom_size", (3 * own[:, None] + np.arange(3)).ravel(), values.reshape(len(envs), -1), envs)
         radii = np.stack([_radius(kind, values[:, k]) for k, kind in enumerate(kinds)], axis=1)
+        radii = np.where(self._built_geoms("radius")[envs][:, own] == ABSENT, ABSENT, radii)
         memory.write("geom_radius", own, radii, envs)
         every = self._of_geoms("size", None)
         every[envs[:, None], own] = values
@@ -128,11 +133,14 @@ class Geoms(Stops):
         """A parameter of all shapes of the scene, (n_envs, n_geoms, numbers): a copy."""
         running = self._running
         kept = running.of_geoms.get(name)
-        if kept is None:
-            table = getattr(running.model.geoms, name)
-            kept = np.broadcast_to(table, (running.n_envs, *table.shape))
+        kept = self._built_geoms(name) if kept is None else kept
         envs = environments(envs_idx, running.n_envs)
         return np.array(kept if envs is None else kept[envs])
+
+    def _built_geoms(self, name: str) -> np.ndarray:
+        """The same as environments were built, (n_envs, n_geoms, ...)."""
+        variants = self._running.engine.variants
+        return np.stack([getattr(model.geoms, name) for model in variants.models])[variants.which]
 
     def _mixed_friction(self, values: np.ndarray) -> np.ndarray:
         """Of all pairs, (n_envs, pairs of 5 numbers), from those of shapes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,11 @@ class Measuring(Placing):
 
     links: list[EntityLink]
     description: Robot | World
+
+    @property
+    @abstractmethod
+    def variant_idx(self) -> np.ndarray:
+        """Which variant each environment has."""
 
     @property
     def base_link(self) -> EntityLink:
@@ -125,14 +131,21 @@ class Measuring(Placing):
         places, turns = (np.asarray(x.numpy(), np.float64)[first : self.info.link_end] for x in (state.pos, state.quat))
         if envs is not None:
             places, turns = places[:, envs], turns[:, envs]
-        boxes = []
-        for shapes, place, turn in zip(self._shapes(), places, turns, strict=True):
-            axes = np.stack([_rotated(turn, axis) for axis in np.eye(3)], axis=2)
-            boxes.append(reach(shapes, place, axes))
-        return np.stack([np.min([b[:, 0] for b in boxes], axis=0), np.max([b[:, 1] for b in boxes], axis=0)], axis=1)
+        chosen = self.variant_idx if envs is None else self.variant_idx[envs]
+        result = np.zeros((len(chosen), 2, 3))
+        for variant in np.unique(chosen):
+            here, boxes = np.flatnonzero(chosen == variant), []
+            for shapes, place, turn in zip(self._shapes(int(variant)), places[:, here], turns[:, here], strict=True):
+                axes = np.stack([_rotated(turn, axis) for axis in np.eye(3)], axis=2)
+                boxes.append(reach(shapes, place, axes))
+            result[here, 0] = np.min([b[:, 0] for b in boxes], axis=0)
+            result[here, 1] = np.max([b[:, 1] for b in boxes], axis=0)
+        return result
 
-    def _shapes(self) -> list[list[Shape]]:
+    def _shapes(self, variant: int) -> list[list[Shape]]:
         """Of each link, in their order."""
+        if self._mixed is not None:
+            return [list(link.shapes) for link in self._mixed.shown[variant].links]
         whole = self.description
         named = whole.named_links() if isinstance(whole, World) else ((x.name, whole, x) for x in whole.links)
         by_name_ = {name: link.shapes for name, _, link in named}

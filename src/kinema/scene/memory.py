@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinema.backend import torch_module
-from kinema.sim import Engine
+from kinema.sim import WEIGHING, Engine
 
 from .batches import Index
 
@@ -79,6 +79,7 @@ class Memory:
     def write(self, name: str, items: slice | Index, values: np.ndarray, envs: Index | None = None) -> None:
         """Set some items from values of shape (environments, items)."""
         self.engine.touch()
+        self.engine.masses_changed |= name in WEIGHING
         if self.engine.device.is_cpu:
             self._put(self.all(name), items, values, envs)
             return
@@ -116,6 +117,7 @@ class Memory:
     def on_device(self, name: str, items: slice | Index, values: Any, envs: Any) -> None:
         """Set some items from a PyTorch tensor on the same GPU, without a detour through the host."""
         self.engine.touch()
+        self.engine.masses_changed |= name in WEIGHING
         target = self.engine.field(name).to_torch()
         values = values.detach().to(target.dtype)
         values = (values[None] if values.ndim < 2 else values).movedim(0, 1)

@@ -39,7 +39,16 @@ class Parameters(Geoms):
         return self._get_dofs("stiffness", dofs_idx, envs_idx)
 
     def get_dofs_invweight(self, dofs_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
-        """The inverse of the inertia that moves each degree of freedom at the start [1/kg, 1/(kg m2)]."""
+        """The inverse of the inertia that moves each degree of freedom at the start [1/kg, 1/(kg m2)].
+
+        Once masses, centres of mass or rotors were set for environments, (n_envs, n).
+        """
+        if self._info is not None:
+            engine, own = self._running.engine, self._info.dof_start + self._dofs(dofs_idx, "get_dofs_invweight")
+            engine.settle()
+            if engine.invweight is not None:
+                envs = environments(envs_idx, engine.n_envs)
+                return np.array(engine.invweight[own].T if envs is None else engine.invweight[own][:, envs].T)
         return self._get_dofs("invweight", dofs_idx, envs_idx)
 
     def set_dofs_stiffness(self, stiffness: Any, dofs_idx: Any = None) -> None:
@@ -69,11 +78,13 @@ class Parameters(Geoms):
     def get_links_inertial_mass(self, links_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """Masses of links [kg], (n_links,); where environments have their own, (n_envs, n_links)."""
         own = self._links(links_idx, "get_links_inertial_mass")
-        mass = self._alone.links.inertial_mass[own]
-        if self._info is None or not self._running.memory.has("mass_shift"):
-            return mass.copy()
+        if self._info is None or not (self._mixed or self._running.memory.has("mass_shift")):
+            return self._alone.links.inertial_mass[own].copy()
         running = self._running
         envs = environments(envs_idx, running.n_envs)
+        mass = self._built_links("inertial_mass", envs)[:, own]
+        if not running.memory.has("mass_shift"):
+            return mass
         return mass + running.memory.read("mass_shift", self._info.link_start + own, envs)
 
     def get_mass(self, envs_idx: Any = None) -> Any:
@@ -82,6 +93,6 @@ class Parameters(Geoms):
 
     def set_mass(self, mass: Any, envs_idx: Any = None) -> None:
         """Make it so heavy as a whole [kg], all links in proportion; needs `per_env=("mass_shift",)`."""
-        own = self._alone.links.inertial_mass
+        own = self._built_links("inertial_mass", environments(envs_idx, self._running.n_envs))
         given = np.asarray(mass, np.float64).reshape(-1, 1)
-        self.set_mass_shift(own * (given / own.sum() - 1.0), None, envs_idx)
+        self.set_mass_shift(own * (given / own.sum(axis=1, keepdims=True) - 1.0), None, envs_idx)

@@ -37,7 +37,7 @@ Setter = Callable[[Target, Draw, Callable[[tuple[int, ...]], np.ndarray]], None]
 
 def _mass(at: Target, draw: Draw, drawn: Any) -> None:
     own = at.entity._links(at.links, "randomize")
-    built = at.entity._alone.links.inertial_mass[own]
+    built = at.entity._built_links("inertial_mass", at.envs)[:, own]
     wanted = draw.applied(built, drawn((len(own),)), "scale")
     if (wanted < 0.0).any():
         raise KinemaError("randomize: mass: a link would weigh less than nothing")
@@ -46,7 +46,7 @@ def _mass(at: Target, draw: Draw, drawn: Any) -> None:
 
 def _com(at: Target, draw: Draw, drawn: Any) -> None:
     own = at.entity._links(at.links, "randomize")
-    built = at.entity._alone.links.inertial_pos[own]
+    built = at.entity._built_links("inertial_pos", at.envs)[:, own]
     at.entity.set_com_shift(draw.applied(built, drawn((len(own), 3)), "add") - built, own, at.envs)
 
 
@@ -89,9 +89,9 @@ def _geometry_scale(at: Target, draw: Draw, drawn: Any) -> None:
 
 def _of_geoms(at: Target, name: str, draw: Draw, drawn: Any, columns: int) -> None:
     entity: Any = at.entity
-    table = getattr(at.entity._running.model.geoms, name)[entity._own_geoms()]
-    number = drawn((len(table),))
-    values = draw.applied(table[:, 0], number, "scale") if columns == 1 else table[None] * number[..., None]
+    table = entity._built_geoms(name)[at.envs][:, entity._own_geoms()]
+    number = drawn((table.shape[1],))
+    values = draw.applied(table[..., 0], number, "scale") if columns == 1 else table * number[..., None]
     getattr(entity, f"set_geoms_{name}")(values, None, at.envs)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kinema.foundation import KinemaError, ReadError, require
+from kinema.foundation import require
 from kinema.model import Model
 
 from .record_frames import Frames, Source
 
 VERSION = 1
+"""Of all recordings."""
 COLUMNS = {"qpos": "q", "qvel": "v", "ctrl": "u", "act": "a", "sensordata": "s"}
 """Arrays that are columns of a table, and what their names start with."""
 
@@ -38,7 +38,7 @@ def names_of(model: Model) -> dict[str, list[str]]:
     return {"qpos": qpos, "qvel": list(model.dofs.names), "ctrl": actuators, "act": actuators, "sensordata": sensors}
 
 
-def _about(source: Source, envs: np.ndarray) -> dict[str, Any]:
+def about_recording(source: Source, envs: np.ndarray) -> dict[str, Any]:
     """What else a file says."""
     model = source.running.model
     return {
@@ -51,7 +51,7 @@ def _about(source: Source, envs: np.ndarray) -> dict[str, Any]:
 
 def write_npz(path: Path, source: Source, frames: Frames, envs: np.ndarray) -> None:
     """`time` (frames,), and `qpos`, `qvel`, `ctrl`, `link_pos`, `link_quat`, ... (frames, environments, ...)."""
-    about = np.array(json.dumps(_about(source, envs)))
+    about = np.array(json.dumps(about_recording(source, envs)))
     with path.open("wb") as file:
         np.savez_compressed(file, about=about, **frames.stacked())  # type: ignore[arg-type]
 
@@ -71,34 +71,19 @@ def write_parquet(path: Path, source: Source, frames: Frames, envs: np.ndarray) 
         if array in stacked:
             rows = stacked[array].reshape(n * len(envs), -1)
             columns |= {f"{letter}.{name}": rows[:, k] for k, name in enumerate(names[array])}
-    table = pyarrow.table(columns).replace_schema_metadata({"kinema": json.dumps(_about(source, envs))})
+    table = pyarrow.table(columns).replace_schema_metadata({"kinema": json.dumps(about_recording(source, envs))})
     parquet.write_table(table, path)
 
 
-def load(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a recording says of itself, and its arrays, frames and environments first."""
-    if not path.is_file():
-        raise ReadError(f"{path}: there is no such file")
-    try:
-        about, arrays = _load_npz(path) if path.suffix.lower() == ".npz" else _load_parquet(path)
-        frames, envs = len(arrays["time"]), len(about["environments"])
-        whole = all(a.shape[:2] == (frames, envs) for name, a in arrays.items() if name != "time")
-    except KinemaError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ReadError(f"{path}: this is no recording, or not a whole one: {error}") from None
-    if about.get("kinema_recording") != VERSION or not whole:
-        raise ReadError(f"{path}: this is no recording of this version, or not a whole one")
-    return about, arrays
-
-
-def _load_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def load_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a recording says of itself, and its arrays."""
     with np.load(path, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
     return json.loads(str(arrays.pop("about"))), arrays
 
 
-def _load_parquet(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def load_parquet(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Likewise."""
     table = arrow().read_table(path)
     about = json.loads((table.schema.metadata or {}).get(b"kinema", b"{}"))
     envs = len(about["environments"])

@@ -22,6 +22,8 @@ class Source:
     """The description of each, and where it was put."""
     sensors: Callable[[], np.ndarray]
     """What all sensors tell now, (n_envs, numbers)."""
+    variants: Sequence[tuple[Sequence[Robot | World], np.ndarray]]
+    """What each may look like, and which of these each environment has, (n_envs,)."""
 
 
 @dataclass(slots=True, eq=False)

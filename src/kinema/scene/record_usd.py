@@ -42,16 +42,19 @@ def write_usd(path: Path, source: Source, frames: Frames, envs: np.ndarray, spac
     stage.SetStartTimeCode(codes[0])
     stage.SetEndTimeCode(codes[-1])
     stacked = frames.stacked()
-    files = [_write_entity(source, number, folder, path) for number in range(len(source.running.model.entities))]
+    files: dict[tuple[int, int], str] = {}
     for column, env in enumerate(envs):
         offset = _offset(column, len(envs), spacing)
         home = geom.Xform.Define(stage, f"/World/env_{int(env)}")
         if any(offset):
             home.AddTranslateOp().Set(tuple(float(x) for x in offset))
-        for number, file in enumerate(files):
-            root = _refer(stage, home.GetPath(), source, number, file)
+        for number in range(len(source.running.model.entities)):
+            variant = int(source.variants[number][1][env])
+            if (number, variant) not in files:
+                files[number, variant] = _write_entity(source, number, variant, folder, path)
+            root = _refer(stage, home.GetPath(), source, number, files[number, variant])
             poses = {name: stacked[f"link_{name}"][:, column] for name in ("pos", "quat") if f"link_{name}" in stacked}
-            _animate(stage, root, source, number, codes, poses, offset)
+            _animate(stage, root, source, (number, variant), codes, poses, offset)
     stage.GetRootLayer().Save()
     unfinished.replace(path)
 
@@ -68,10 +71,11 @@ def _offset(number: int, count: int, spacing: float) -> Array:
     return np.array([spacing * (number % across), spacing * (number // across), 0.0])
 
 
-def _write_entity(source: Source, number: int, folder: Path, path: Path) -> str:
-    """What an entity looks like; the way to it from the recording."""
-    file = folder / f"{number}.usdc"
-    write(source.entities[number][0], file, layout=LAYOUT, exact=False)
+def _write_entity(source: Source, number: int, variant: int, folder: Path, path: Path) -> str:
+    """What an entity looks like, or one of its variants; the way to it from the recording."""
+    looks = source.variants[number][0]
+    file = folder / (f"{number}.usdc" if len(looks) == 1 else f"{number}_{variant}.usdc")
+    write(looks[variant], file, layout=LAYOUT, exact=False)
     return f"./{file.relative_to(path.parent).as_posix()}"
 
 
@@ -96,12 +100,19 @@ def _matrix(rotation: Array, position: Array) -> Any:
 
 
 def _animate(
-    stage: Any, root: str, source: Source, number: int, codes: list[float], poses: dict[str, Array], offset: Array
+    stage: Any,
+    root: str,
+    source: Source,
+    which: tuple[int, int],
+    codes: list[float],
+    poses: dict[str, Array],
+    offset: Array,
 ) -> None:
-    """Where the links of an entity are, as time samples of their prims."""
+    """Where the links of an entity's variant are, as time samples of their prims."""
+    number, variant = which
     usd, geom, physics = (importlib.import_module(f"pxr.{x}") for x in ("Usd", "UsdGeom", "UsdPhysics"))
     info = source.running.model.entities[number]
-    written, paths = link_paths(source.entities[number][0], LAYOUT)
+    written, paths = link_paths(source.variants[number][0][variant], LAYOUT)
     _stop_physics(stage.GetPrimAtPath(root), usd, physics)
     cache = geom.XformCache(usd.TimeCode.Default())
     for k, path in enumerate(paths):

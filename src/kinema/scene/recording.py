@@ -12,9 +12,10 @@ from kinema.foundation import KinemaError, WriteError
 from .batches import environments
 from .record_files import arrow, write_npz, write_parquet
 from .record_frames import Frames, Source
+from .record_mcap import library, write_mcap
 from .record_usd import write_usd
 
-SUFFIXES = {".npz": "npz", ".parquet": "parquet", ".usda": "usd", ".usdc": "usd", ".usd": "usd"}
+SUFFIXES = {".npz": "npz", ".parquet": "parquet", ".mcap": "mcap", ".usda": "usd", ".usdc": "usd", ".usd": "usd"}
 """Which files can be written."""
 
 
@@ -81,6 +82,8 @@ class Recording:
         self.is_open = False
         if self.format == "usd":
             write_usd(self.path, self._source, self.frames, self.envs, self._spacing)
+        elif self.format == "mcap":
+            write_mcap(self.path, self._source, self.frames, self.envs)
         elif self.format == "npz":
             write_npz(self.path, self._source, self.frames, self.envs)
         else:
@@ -95,4 +98,6 @@ def _format(path: Path) -> str:
         raise WriteError(f"{path}: there is no folder {path.parent}; make it first")
     if found == "parquet":
         arrow()  # say at once that it is missing
+    if found == "mcap":
+        library("writer")
     return found

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from kinema.foundation import KinemaError
+from kinema.foundation import KinemaError, ReadError
 
-from .record_files import load, names_of
+from .record_files import VERSION, load_npz, load_parquet, names_of
+from .record_mcap import load_mcap
 from .running import Running
 
 STATE = {"qpos": "qpos", "qvel": "vel", "ctrl": "ctrl", "act": "act"}
 """Arrays of a recording that are put back, and what the engine calls them."""
+
+LOADERS = {".npz": load_npz, ".mcap": load_mcap}
+"""What reads a recording, by its suffix."""
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a recording says of itself, and its arrays, frames and environments first."""
+    if not path.is_file():
+        raise ReadError(f"{path}: there is no such file")
+    try:
+        about, arrays = LOADERS.get(path.suffix.lower(), load_parquet)(path)
+        frames, envs = len(arrays["time"]), len(about["environments"])
+        whole = all(a.shape[:2] == (frames, envs) for name, a in arrays.items() if name != "time")
+    except KinemaError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ReadError(f"{path}: this is no recording, or not a whole one: {error}") from None
+    if about.get("kinema_recording") != VERSION or not whole:
+        raise ReadError(f"{path}: this is no recording of this version, or not a whole one")
+    return about, arrays
 
 
 class Replay:

@@ -15,6 +15,9 @@ from .scene import Scene
 from .visual_lights import cameras_of
 from .visuals import Shown, stage_of
 
+FAR_BELOW = -1e4
+"""Where that is which an environment has not got [m]."""
+
 
 class SceneCameras:
     """Cameras that see everything in a scene, in all of its environments at once.
@@ -45,10 +48,12 @@ class SceneCameras:
         kind: str = "visual",
     ) -> None:
         self.scene = scene
+        self._extra = variant_rows(scene)
         shown = shown_of(scene)
         known = {c.name: c for one in shown for c in cameras_of(one.description, one.links, one.base)}
         chosen = [_named(c, known) for c in (known.values() if cameras is None else cameras)]
         self.stage = stage_of(shown, kind=kind)
+        self.stage.n_links = scene.running.model.n_links + len(self._extra)
         self.placed = Placed(
             self.stage, scene.n_envs, find_device(scene.device), [p for p in per_env if p != "cameras"]
         )
@@ -89,16 +94,48 @@ class SceneCameras:
         if not self.stage.n_links:
             self.placed.place(shutter=shutter)
             return
-        self.placed.place(_single(links.pos.warp), _single(links.quat.warp), shutter=shutter)
+        pos, quat = _single(links.pos.warp), _single(links.quat.warp)
+        if self._extra:
+            pos, quat = self._with_variants(pos), self._with_variants(quat)
+        self.placed.place(pos, quat, shutter=shutter)
+
+    def _with_variants(self, rows: Any) -> Any:
+        """The rows of links, and after them those of variants: far below where an environment has another."""
+        known = rows.numpy()
+        width = len(known) // self.scene.running.model.n_links
+        made = [known]
+        for link, here in self._extra:
+            own = known[width * link : width * (link + 1)].copy()
+            if width == 3:
+                own[:, ~here] = FAR_BELOW
+            made.append(own)
+        wp = warp()
+        return wp.array(np.ascontiguousarray(np.concatenate(made)), dtype=wp.float32, device=rows.device)
 
 
 def shown_of(scene: Scene) -> list[Shown]:
-    """What there is to see in a scene."""
-    model, shown = scene.running.model, []
-    for part, entity in zip(scene._parts, model.entities, strict=True):
-        rows = {model.links.names[row]: row for row in range(entity.link_start, entity.link_end)}
-        shown.append(Shown(description=part.description, pose=part.pose, links=rows))
+    """What there is to see in a scene; variants of an entity have rows of links of their own, after all others."""
+    model, shown, extra = scene.running.model, [], scene.running.model.n_links
+    for entity, part, info in zip(scene.entities, scene._parts, model.entities, strict=True):
+        rows = {model.links.names[row]: row for row in range(info.link_start, info.link_end)}
+        if entity._mixed is None:
+            shown.append(Shown(description=part.description, pose=part.pose, links=rows))
+            continue
+        for one, own in zip(entity._mixed.shown, entity._mixed.parts, strict=True):
+            names = [link.name for link in one.links]
+            shown.append(Shown(description=one, pose=own.pose, links={x: extra + i for i, x in enumerate(names)}))
+            extra += len(names)
     return shown
+
+
+def variant_rows(scene: Scene) -> list[tuple[int, np.ndarray]]:
+    """Of each row of links that variants have: the link in the simulation, and which environments have it."""
+    rows = []
+    for entity in scene.entities:
+        for variant in range(entity.n_variants) if entity.n_variants > 1 else ():
+            here = entity.variant_idx == variant
+            rows += [(link, here) for link in range(entity.info.link_start, entity.info.link_end)]
+    return rows
 
 
 def link_rows(poses: Sequence[Sequence[Pose]], device: str) -> tuple[Any, Any]:

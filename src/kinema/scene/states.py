@@ -85,6 +85,7 @@ def state_of_scene(running: Running, envs_idx: Any = None) -> SceneState:
     """What the scene is in now, in all environments or some."""
     envs = environments(envs_idx, running.n_envs)
     engine, controls = running.engine, running.controls
+    engine.settle()
     arrays: dict[str, np.ndarray] = {}
     for name, array, shared in _arrays(running):
         arrays[f"{SHARED}{name}" if shared else name] = np.array(array if shared or envs is None else array[:, envs])
@@ -108,6 +109,7 @@ def restore(running: Running, state: SceneState, envs_idx: Any = None) -> None:
         _restore_controls(running, state)
     elif not np.array_equal(_modes(running), state.arrays[f"{CONTROL}modes"][:, :1]):
         raise KinemaError("set_state: joints were controlled in another way in that state: restore all environments")
+    running.engine.masses_changed = False  # what follows from them is in the state as well
     for name, array, shared in _arrays(running):
         if shared and whole:
             array[:] = state.arrays[f"{SHARED}{name}"]
@@ -130,6 +132,7 @@ def transfer(running: Running, state: SceneState) -> None:
             if not running.engine.device.is_cpu:
                 running.engine.field(name).assign(array)
     _set_clock(running, state)
+    running.engine.masses_changed = True
     running.engine.touch()
 
 

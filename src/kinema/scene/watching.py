@@ -12,6 +12,7 @@ import numpy as np
 from kinema.compile import Part
 
 from .arguments import amount, flag, whole
+from .entity import Entity
 from .record_frames import Source
 from .recording import Recording
 from .replaying import Replay
@@ -23,6 +24,7 @@ class Watching:
     """The part of a scene that is looked at after each step, where somebody asks for it."""
 
     substeps: int
+    entities: list[Entity]
     _parts: list[Part]
     _watched: Sensors | None = None
     _recordings: tuple[Recording, ...] | list[Recording] = ()
@@ -51,21 +53,24 @@ class Watching:
         """Record what happens from now on, the present state first; `close()`, or the end of a `with`, writes the file.
 
         Args:
-            path: a `.npz` (arrays), a `.parquet` (a table; extra `record`), or a `.usda`, `.usdc` or `.usd`: what
-                everything looks like, and where it is at each time, for any viewer.
+            path: a `.npz` (arrays), a `.parquet` (a table) or an `.mcap` (for Foxglove and its like; extra `record` for
+                both), or a `.usda`, `.usdc` or `.usd`: what everything looks like, and where it is at each time, for
+                any viewer.
             every: how many steps there are from frame to frame.
             envs_idx: which environments; None for all.
             sensors: whether what sensors tell is recorded as well; in USD there is no place for it.
             env_spacing: how far environments are apart in USD [m].
         """
         chosen = {"every": whole(every, "record", "step"), "envs_idx": envs_idx, "sensors": flag(sensors, "sensors")}
-        source = Source(self.running, [(p.description, p.pose) for p in self._parts], lambda: self.sensors.data)
+        looks = [((e.description,) if e._mixed is None else e._mixed.shown, e.variant_idx) for e in self.entities]
+        entities = [(p.description, p.pose) for p in self._parts]
+        source = Source(self.running, entities, lambda: self.sensors.data, looks)
         made = Recording(source, Path(path), **chosen, spacing=amount(env_spacing, "env_spacing"))  # type: ignore[arg-type]
         self._recordings = [r for r in self._recordings if r.is_open] + [made]
         return made
 
     def replay(self, path: str | os.PathLike[str]) -> Replay:
-        """A recording of the same entities (`.npz` or `.parquet`): `for time in scene.replay(path)` plays it."""
+        """A recording of the same entities (`.npz`, `.parquet`, `.mcap`): `for time in scene.replay(path)` plays it."""
         return Replay(self.running, Path(path))
 
     def _listeners(self) -> list[Callable[[], None]]:

@@ -25,6 +25,7 @@ from .kinematics.solver import (
 from .lower.condition import Inertias as Inertias, dof_inertias as dof_inertias, perturbed as perturbed
 from .lower.plan import EMISSIONS as EMISSIONS
 from .lower.programs import step_program as step_program
+from .lower.variants import WEIGHING as WEIGHING, Variants as Variants
 from .run.engine import Engine as Engine
 from .settings import (
     PARAMETERS as PARAMETERS,

@@ -43,6 +43,8 @@ class Owner(enum.Enum):
     TREE = "tree"
     """All frames that hang on one that the world holds."""
     ROLE = "role"
+    NUMBER = "number"
+    """One that parts of the model read instead of being compiled with it."""
 
 
 class Use(enum.Enum):
@@ -121,6 +123,7 @@ class ArrayInfo:
             Owner.RAYS: len(model.sensors.rays.numbers),
             Owner.TREE: n_trees(model),
             Owner.ROLE: settings.roles,
+            Owner.NUMBER: 0 if model.own is None else len(model.own.values),
         }[self.owner]
 
 
@@ -279,6 +282,14 @@ ARRAYS = [
     *(
         ArrayInfo(f"{table[:-1]}_{name}", owner, Use.CONSTANT, width, _of_touch(table, name), _touching, asked_as=asked)
         for owner, table, name, width, asked in TOUCH
+    ),
+    ArrayInfo(
+        "own_numbers",
+        Owner.NUMBER,
+        Use.INPUT,
+        start=lambda model, _: np.zeros(0) if model.own is None else model.own.values[:, 0],
+        when=lambda settings: settings.own,
+        asked_as=("variants", "mass_shift", "com_shift", "armature"),
     ),
     ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),
     ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),

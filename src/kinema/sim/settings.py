@@ -53,7 +53,7 @@ PARAMETERS = (
     *("gravity", "mass_shift", "com_shift", "kp", "kv", "armature", "damping"),
     *("wind", "density", "viscosity"),
     *("limit", "frictionloss", "equality", "sol_params"),
-    *("geom_friction", "geom_sol_params", "geom_size"),
+    *("geom_friction", "geom_sol_params", "geom_size", "variants"),
 )
 """What may differ between environments, if that is asked for before building."""
 
@@ -94,6 +94,8 @@ class Settings:
     """Whether an environment stays in its last state that was made of numbers, once the next one would not be."""
     external_forces: bool = False
     """Whether forces on links are inputs."""
+    own: bool = False
+    """Whether numbers that the model keeps apart (`Model.own`) are inputs."""
     roles: int = 1
     """How many threads share an environment."""
     team: bool = False

@@ -36,7 +36,13 @@ from .functions import (
 from .interpret import interpret as interpret, interpret_in as interpret_in
 from .llvm_spread import N_ENTRY as N_ENTRY, SHARES as SHARES
 from .llvm_threads import Room as Room
-from .loops import Row as Row, RowCode as RowCode, record_loop as record_loop, record_spread as record_spread
+from .loops import (
+    Own as Own,
+    Row as Row,
+    RowCode as RowCode,
+    record_loop as record_loop,
+    record_spread as record_spread,
+)
 from .lowering import UNIFORM as UNIFORM, Target as Target
 from .parts import Part as Part, cut as cut
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule

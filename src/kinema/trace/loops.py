@@ -3,7 +3,8 @@
 A model with hundreds of joints needs the same few things done to each of them. The *kind* of a row says which code it
 runs, its integers say where in the arenas its arrays start, and its numbers are the constants of that row. Numbers that
 are zero, one or infinite in all rows of a kind are folded into the code, all others are read from the table. So the
-code does not grow with the model, and models that need the same kinds share it.
+code does not grow with the model, and models that need the same kinds share it. Numbers that each environment has its
+own of (`Own`) are read from an array instead.
 """
 
 from __future__ import annotations
@@ -25,6 +26,19 @@ FOLDED = (0.0, 1.0, -1.0, math.inf, -math.inf)
 """Numbers that are worth a code of their own where all rows of a kind have them."""
 
 
+OWN = "own "
+"""Before the name of a row's numbers, where environments have their own: the array that they are read from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Numbers of a row that lie in an array, because they differ between environments or may be set."""
+
+    place: Place
+    known: tuple[float | None, ...]
+    """Those that are plain all the same; None for what is read, each at its place in the row."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """One row of a table; those of a kind name the same arrays and numbers."""
@@ -33,10 +47,16 @@ class Row:
     """Which code it runs: a record of all that the code asks for; rows are told apart by its text."""
     places: dict[str, Place]
     """Array -> where its first item is for this row."""
-    numbers: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    numbers: Mapping[str, Sequence[Value] | Own] = field(default_factory=dict)
     """Symbols only in what is going to be unrolled."""
     inside: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     """Rows of its own, for loops in its code."""
+
+    @property
+    def code(self) -> str:
+        """What tells apart the rows that run different code."""
+        own = [f" {name} {x.known}" for name, x in self.numbers.items() if isinstance(x, Own)]
+        return str(self.kind) + "".join(own)
 
 
 class RowCode:
@@ -54,6 +74,8 @@ class RowCode:
         self.kind = rows[0].kind
         self.recorder = recorder
         self._folded = folded if around is None else {**around._folded, **folded}
+        own = {name for name, values in rows[0].numbers.items() if isinstance(values, Own)}
+        self._own = own if around is None else (around._own - folded.keys()) | own
 
     def read(self, array: str, item: int = 0) -> Value:
         """An item of an array of this row."""
@@ -65,7 +87,8 @@ class RowCode:
 
     def numbers(self, name: str) -> list[Value]:
         """Constants of this row: symbols, or plain numbers where all rows of the kind agree."""
-        return [self.read(NUMBER + name, i) if x is None else x for i, x in enumerate(self._folded[name])]
+        array = OWN if name in self._own else NUMBER
+        return [self.read(array + name, i) if x is None else x for i, x in enumerate(self._folded[name])]
 
     def number(self, name: str) -> Value:
         """A constant that is one number."""
@@ -134,7 +157,7 @@ def _packed(
     """A loop, and the local arrays of its code."""
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
-        by_kind.setdefault(str(row.kind), []).append(row)
+        by_kind.setdefault(row.code, []).append(row)
     kinds = sorted(by_kind)  # whatever their order in this model, so that models share their code
     several = int(len(kinds) > 1)
     cases: dict[str, Case] = {}
@@ -145,15 +168,16 @@ def _packed(
         own_locals.update(needed)
     width = several + max(len(c.arrays) for c in cases.values())
     ints = np.zeros((len(rows), width), np.int32)
-    symbolic = any(isinstance(x, Scalar) for row in rows for values in row.numbers.values() for x in values)
+    plain = [values for row in rows for values in row.numbers.values() if not isinstance(values, Own)]
+    symbolic = any(isinstance(x, Scalar) for values in plain for x in values)
     floats = np.zeros((len(rows), max(len(c.numbers) for c in cases.values())), object if symbolic else np.float64)
     for i, row in enumerate(rows):
-        case = cases[str(row.kind)]
-        ints[i, :several] = kinds.index(str(row.kind))
+        case = cases[row.code]
+        ints[i, :several] = kinds.index(row.code)
         for array, (_, column) in case.arrays.items():
             ints[i, column] = row.places[array].row
         for slot, column in case.numbers.items():
-            floats[i, column] = row.numbers[slot.array.removeprefix(NUMBER)][slot.item]
+            floats[i, column] = row.numbers[slot.array.removeprefix(NUMBER)][slot.item]  # type: ignore[index]
     return Loop(name, tuple(cases[k] for k in kinds), ints, floats, **how), own_locals
 
 
@@ -162,6 +186,8 @@ def _trace(
 ) -> tuple[Case, dict[str, int]]:
     """The code of one kind, and the local arrays it needs, under names that no other code has."""
     folded = {name: _fold([row.numbers[name] for row in rows]) for name in rows[0].numbers}
+    for row in rows:
+        row.places.update({OWN + name: x.place for name, x in row.numbers.items() if isinstance(x, Own)})
     recorder = Recorder(prefix)
     body(RowCode(rows, recorder, folded, around))
     program = recorder.finish()
@@ -189,7 +215,9 @@ def _within(blocks: Blocks) -> Iterator[str]:
                 yield from _within(body)
 
 
-def _fold(values: Sequence[Sequence[Value]]) -> list[float | None]:
+def _fold(values: Sequence[Sequence[Value] | Own]) -> list[float | None]:
     """What all rows agree on, and is worth a code of its own."""
-    columns = list(zip(*values, strict=True))
+    if isinstance(values[0], Own):
+        return list(values[0].known)
+    columns = list(zip(*values, strict=True))  # type: ignore[arg-type]
     return [c[0] if c[0] in FOLDED and len(set(c)) == 1 else None for c in columns]  # type: ignore[list-item]

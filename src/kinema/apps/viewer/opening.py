@@ -92,7 +92,9 @@ def show(scene: Scene, *, block: bool = False, **address: Any) -> Viewer:
     """Show a scene that is built; see `Scene.show`."""
     scene.running  # noqa: B018  an error where it is not built
     exhibits = [
-        Exhibit(i, entity.name, entity.description, entity=entity, diagnostics=list(entity.description.diagnostics))
+        Exhibit(
+            i, entity.name, entity.description_in(0), entity=entity, diagnostics=list(entity.description.diagnostics)
+        )
         for i, entity in enumerate(scene.entities)
     ]
     for exhibit in exhibits:

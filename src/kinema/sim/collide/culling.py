@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from kinema import trace
 from kinema.trace import Place, RowCode, Value
 
-from ..arrays import UNLIMITED, Owner
+from ..arrays import Owner
 from ..rigid.kinematics import Pose
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import add, dot, rotate, sub
+from ..sweeps.own import with_own
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
-from .touches import Touches, TouchSet
+from .numbers import set_numbers
+from .touches import Touches, TouchSet, set_name
 
 
 def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
@@ -23,12 +23,8 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     for touch in touches.sets:
         with s.everybody():
             row = touches.row(touch, _ends(s, touch))
-        numbers = {}
-        if is_culled(touch) and "geom_size" not in s.settings.per_env:
-            spheres = [_sphere_of(s, touch, frame) for frame in touch.plan.frames]
-            for word, (center, radius) in zip(("a ", "b "), spheres, strict=True):
-                numbers |= {f"{word}center": center, f"{word}radius": [min(radius, UNLIMITED)]}
-            numbers["margin"] = [float(max(s.model.pairs.margin[touch.plan.pairs]))]
+        numbers = {} if "geom_size" in s.settings.per_env else set_numbers(s.model, touch.plan)
+        numbers = with_own(s, "set", set_name(touch.plan), numbers)
         rows.append(
             PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
         )
@@ -47,7 +43,7 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
             ends.append(add(at.position, center if on_world and word == "a " else rotate(at.rotation, center)))
         apart = sub(ends[1], ends[0])
         reach = code.number("a radius") + code.number("b radius") + code.number("margin")
-        code.write("near", [trace.select(dot(apart, apart), reach * reach, awake, 0.0)])
+        code.write("near", [trace.select(dot(apart, apart), reach * trace.absolute(reach), awake, 0.0)])
 
     s.loop("frames that are near each other", rows, body)
 
@@ -64,18 +60,3 @@ def _ends(s: Sweeps, touch: TouchSet) -> dict[str, Place]:
 def _awake(code: RowCode) -> Value:
     """Whether any of them is awake: what sleeps touches as it did."""
     return trace.select(trace.minimum(code.read("one"), code.read("other")), 0.5, 1.0, 0.0)
-
-
-def is_culled(touch: TouchSet) -> bool:
-    """Whether it pays to look at the frames before their shapes."""
-    return len(touch.plan.pairs) > 2
-
-
-def _sphere_of(s: Sweeps, touch: TouchSet, frame: int) -> tuple[list[float], float]:
-    """A sphere around the shapes of a frame that a set speaks of."""
-    geoms, pairs = s.model.geoms, s.model.pairs
-    own = {int(g) for p in touch.plan.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
-    centers = {g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in own}
-    middle = np.mean(list(centers.values()), axis=0)
-    radius = max(float(geoms.radius[g]) + float(((centers[g] - middle) ** 2).sum() ** 0.5) for g in own)
-    return middle.tolist(), radius

@@ -15,6 +15,7 @@ from ..arrays import UNLIMITED, Owner
 from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
+from ..sweeps.own import with_own
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
@@ -22,14 +23,10 @@ from .branches import where
 from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
+from .numbers import geom_numbers, pair_numbers
 from .pairs import PAIRS
 from .solid import Grid, Hull, Samples, Solid, Work
 from .touches import Layout, PlannedSet, Touches
-
-COARSE_FROM = 1e-7
-"""A solver of this tolerance, or a larger one, is one of single precision."""
-HARDEST = 3e2
-"""How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +93,7 @@ def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:
     for i, kind in enumerate(geoms.kinds):
         frame = int(geoms.frame_idx[i])
         own = GeomKind(frame == WORLD, kind == "sphere")
-        numbers = {"position": geoms.pos[i].tolist(), "rotation": geoms.rot[i].ravel().tolist()}
+        numbers = with_own(s, "geom", i, geom_numbers(s.model, i))
         rows.append(s.row(own, {"frame ": frame_ref(frame)}, {"geom": places[i]}, numbers))
 
     def body(code: RowCode) -> None:
@@ -141,40 +138,12 @@ def _rows(
             tuple(sorted(differing := _differing(s, p))),
             listed,
         )
-        numbers = {
-            "a size": geoms.size[a].tolist(),
-            "b size": geoms.size[b].tolist(),
-            "a numbers": [float(x) for x in (geoms.first_number[a], *geoms.counts[a], _extent(s, a))],
-            "b numbers": [float(x) for x in (geoms.first_number[b], *geoms.counts[b], _extent(s, b))],
-            "a center": geoms.center[a].tolist(),
-            "b center": geoms.center[b].tolist(),
-            "a radius": [min(float(geoms.radius[a]), UNLIMITED)],
-            "b radius": [min(float(geoms.radius[b]), UNLIMITED)],
-            "margin": [float(pairs.margin[p])],
-            "force margin": [float(pairs.margin[p] - pairs.gap[p])],
-            "friction": pairs.friction[p].tolist(),
-            "per ratio": [options.impratio**-0.5],
-            "weight": [float(pairs.weight[p, 0])],
-            "hardest": [_hardest(s, plan, float(pairs.weight[p, 0]))],
-            "solref": list(sound(pairs.solref[p].tolist())),
-            "solref of sliding": list(sound(pairs.solref_friction[p].tolist())),
-            "solimp": pairs.solimp[p].tolist(),
-            "sign": [1.0 if int(geoms.frame_idx[a]) == plan.frames[0] else -1.0],
-            "pair": [float(p + 1)],
-            "lively": [float(x[p]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stick)],
-            **constants,
-        }
+        numbers = {**with_own(s, "pair", p, pair_numbers(s.model, s.settings, plan, p)), **constants}
         own = {"a": places[a], "b": places[b], **more, **differing}
         if geoms.numbers.size:
             own["shape_numbers"] = s.places["shape_numbers"]
         rows.append(s.row(kind, {}, own, numbers))
     return rows
-
-
-def _extent(s: Sweeps, geom: int) -> float:
-    """How far a mesh reaches from its own origin, at most."""
-    geoms = s.model.geoms
-    return float(min(geoms.radius[geom] + (geoms.center[geom] ** 2).sum() ** 0.5, UNLIMITED))
 
 
 def _differing(s: Sweeps, pair: int) -> dict[str, Place]:
@@ -194,12 +163,6 @@ def _own(code: RowCode, word: str, count: int) -> list[Value]:
     kind = code.kind
     assert isinstance(kind, LookKind)
     return code.array(word, count) if word in kind.own else list(code.numbers(word))
-
-
-def _hardest(s: Sweeps, plan: PlannedSet, weight: float) -> float:
-    """Pyramids are the harder the less friction there is: no harder than single precision can factorise."""
-    is_coarse = s.settings.tolerance > COARSE_FROM and plan.kind.dimension > 1 and not plan.kind.elliptic
-    return HARDEST / weight if is_coarse else UNLIMITED
 
 
 def _weight(code: RowCode, kind: LookKind, friction: Value, bound: Value) -> Value:
@@ -235,7 +198,7 @@ def _is_near(code: RowCode) -> tuple[Value, Value]:
         normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
         return dot(apart, normal), _own(code, "b radius", 1)[0] + margin
     reach = _own(code, "a radius", 1)[0] + _own(code, "b radius", 1)[0] + margin
-    return dot(apart, apart), reach * reach
+    return dot(apart, apart), reach * trace.absolute(reach)
 
 
 def _center(code: RowCode, word: str, name: str) -> Vector:

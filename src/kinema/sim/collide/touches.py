@@ -86,6 +86,11 @@ def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[Pl
     return sets
 
 
+def set_name(plan: PlannedSet) -> str:
+    """What tells it apart from others."""
+    return f"{plan.frames} {plan.kind.dimension}"
+
+
 def may_lose_contacts(model: Model) -> bool:
     """Whether the pairs can make more points between two frames than there is room for."""
     return any(plan.capacity < plan.n_points for plan in planned_sets(model))

@@ -8,9 +8,8 @@ is, and the acceleration it wants) is the same for all, and is MuJoCo's soft-con
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
@@ -21,21 +20,12 @@ from ..sweeps.cords import Lengths
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot
 from ..sweeps.matrix import Entries
+from ..sweeps.own import with_own
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.trees import Places, places_in
+from .blocks import Block, Law, block_name, block_numbers
 from .impedance import FASTEST, MOST, NO_TIME, bound_of_return, impedance, reference, sound, whole_power
-
-
-class Law(enum.StrEnum):
-    """What a row may do."""
-
-    EQUALITY = "equality"
-    """Push and pull."""
-    LIMIT = "limit"
-    """Push."""
-    FRICTION = "friction"
-    """Push and pull up to a bound."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,39 +41,6 @@ class Known:
     motion: Quantity[Moving]
     lengths: Lengths
     """Of paths."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """Rows that belong together."""
-
-    law: Law
-    dofs: Sequence[int]
-    """That it acts on."""
-    n_rows: int
-    weights: Sequence[float]
-    """Of each row, about the inverse of the inertia that it moves."""
-    solref: Sequence[float]
-    solimp: Sequence[float]
-    margin: float = 0.0
-    spring: Sequence[float] = (0.0, 0.0)
-    """Of a limit that is a spring and a damper itself: stiffness and damping [N/m or N m/rad, per second]."""
-    bound: float = 0.0
-    """Of friction."""
-    hard: bool = False
-    """Whether it is to hold at the end of a step as well as a step can make it: nobody asked for softness."""
-    patient: bool = False
-    """Whether it comes back from afar no faster than `FASTEST`; what is hard always does."""
-    drifts: bool = False
-    """Whether its speed changes while no coordinate accelerates."""
-    of: tuple[Owner, int] | None = None
-    """Whose numbers it has, where they differ between environments."""
-    called: str = ""
-    """Under which of `OWN_NUMBERS`."""
-    holder: int = -1
-    """The tie that it goes with when that breaks."""
-    tells: Mapping[str, object] = field(default_factory=dict)
-    """What its kind wants to know of it again."""
 
 
 OWN_NUMBERS = {
@@ -164,14 +121,7 @@ class Rows:
                 held=self.held,
                 hopes=self.hopes,
             )
-            numbers = {
-                "weights": list(block.weights),
-                "solref": sound(block.solref),
-                "solimp": list(block.solimp),
-                "margin": [block.margin],
-                "bound": [block.bound],
-                "spring": list(block.spring),
-            }
+            numbers = with_own(self.s, "block", block_name(block), block_numbers(block))
             tree = trees[int(self.s.model.dofs.frame_idx[block.dofs[0]])]
             given = {**places_in(tree, more or {}), **marks[block.dofs[0]]}
             rows.append(self.s.row(kind, {}, {**places, **own, **given}, numbers))

@@ -54,6 +54,10 @@ class Host(Protocol):
         """Another one whenever anything may have changed."""
         ...
 
+    def settle(self) -> None:
+        """Let everything follow from what was set."""
+        ...
+
     @property
     def progress(self) -> Callable[[str], AbstractContextManager[None]]:
         """Says what is being done, while it is."""
@@ -175,6 +179,7 @@ class _Group:
 
     def refresh(self) -> None:
         """Run, if anything changed."""
+        self._engine.settle()
         if self._version != self._engine.version:
             self.run()
 

@@ -7,20 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from kinema.foundation import Array
 from kinema.model import Model, Motion
 from kinema.trace import Place, Row
 
 from ..arrays import Owner
-from ..fields.groups import JACOBIAN, write_jacobian
 from ..force.paths import lengths_of
 from ..force.rotors import mass_with_rotors
 from ..rigid.aba import remaining_inertias
 from ..rigid.integrate import advance
 from ..rigid.kinematics import poses_in_parents
-from ..rigid.links import link_bodies
 from ..settings import Settings
 from ..step import Step
 from ..sweeps.sweeps import Sweeps
@@ -60,55 +57,6 @@ def dof_inertias(model: Model, q: Sequence[float] | Array) -> Inertias:
     outputs = {"entire": (Owner.DOF, 1), "left": (Owner.DOF, 1)}
     found = plain_numbers(model, Settings(), run, outputs, {"qpos": q})
     return Inertias(found["entire"].tolist(), found["left"].tolist())
-
-
-def weigh_constraints(model: Model) -> None:
-    """How easily each constraint is moved at the start: the inverse inertias that decide how hard it is.
-
-    As MuJoCo has them: of a degree of freedom (those of a ball, and the translations of a free joint, share theirs), of
-    a coupling or a tendon by its levers, of a tie or a contact by the links it is between, at their centres of mass.
-    """
-    n, ties, couplings, tendons = model.n_dofs, model.ties, model.couplings, model.tendons
-    touching = [model.geoms.link_idx[own] for own in (model.pairs.geom_a, model.pairs.geom_b)]
-    links = sorted({int(x) for x in (*ties.link_a, *ties.link_b, *touching[0], *touching[1]) if x >= 0})
-
-    def run(s: Sweeps) -> None:
-        step = Step(s)
-        where, frames = step.where, step.frames
-        mass_with_rotors(step).store("inertia")
-        bodies = link_bodies(s, frames)
-        for link in links:
-            write_jacobian(s, where, frames, link, lambda ref: bodies[ref].center, f"{link} ")
-
-    outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
-    found = plain_numbers(model, Settings(), run, outputs, {"qpos": model.qpos0, "vel": np.zeros(n)})
-    found = {name: np.resize(np.concatenate([x, np.zeros(n * n)]), n * n) for name, x in found.items()}
-    inverse = _inverse(found["inertia"].reshape(n, n))
-    own = np.diag(inverse).copy()
-    for dofs in _sharing(model):
-        own[dofs] = own[dofs].mean()
-    model.dofs.invweight = own
-    of_link = {-1: np.zeros(2)}
-    for link in links:
-        jacobian = np.array([found[f"{link} {name}"][:n] for name in JACOBIAN])
-        diagonal = np.einsum("ij,jk,ik->i", jacobian, inverse, jacobian)
-        of_link[link] = np.array([diagonal[:3].mean(), diagonal[3:].mean()])
-    for i, (a, b) in enumerate(zip(ties.link_a.tolist(), ties.link_b.tolist(), strict=True)):
-        ties.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
-    for i, (a, b) in enumerate(zip(*(x.tolist() for x in touching), strict=True)):
-        model.pairs.weight[i] = np.maximum(of_link[a] + of_link[b], SMALLEST)
-    _, moments = measured(model, model.qpos0)
-
-    def along(levers: Array, paths: npt.NDArray[np.int32]) -> list[float]:
-        full = [lever * (moments[path] if path >= 0 else 1.0) for lever, path in zip(levers, paths, strict=True)]
-        return [float(m @ inverse @ m) for m in full]
-
-    tendons.weight = np.maximum(along(tendons.moment, tendons.path_idx), SMALLEST)
-    unit = np.where(tendons.per_inertia, 1.0 / tendons.weight, 1.0)
-    tendons.stiffness, tendons.damping = unit * tendons.stiffness, unit * tendons.damping
-    tendons.per_inertia[:] = False
-    sides = [along(couplings.moment_a, couplings.path_a), along(couplings.moment_b, couplings.path_b)]
-    couplings.weight = np.maximum(np.sum(sides, axis=0), SMALLEST)
 
 
 def weigh_muscles(model: Model) -> None:
@@ -180,25 +128,6 @@ def _resting(model: Model) -> Array:
         own = slice(joints.q_start[i], joints.q_end[i])
         q[own] = model.qpos0[own]
     return q
-
-
-def _inverse(inertia: Array) -> Array:
-    """Where something has no inertia, which may be given it later, it counts for nothing."""
-    try:
-        found = np.linalg.inv(inertia)
-    except np.linalg.LinAlgError:
-        found = np.linalg.pinv(inertia)
-    if not np.isfinite(found).all():
-        found = np.linalg.pinv(np.nan_to_num(inertia))
-    return np.asarray(found, np.float64)
-
-
-def _sharing(model: Model) -> list[list[int]]:
-    """Degrees of freedom that count as one: those of balls, and the translations of free joints."""
-    balls = [list(node.dofs) for node in grow(model).nodes if len(node.dofs) > 1]
-    joints = model.joints
-    free = [i for i, kind in enumerate(joints.kinds) if kind == "free"]
-    return balls + [list(range(joints.dof_start[i], joints.dof_start[i] + 3)) for i in free]
 
 
 def perturbed(model: Model) -> list[float]:

@@ -67,11 +67,19 @@ def _groups(model: Model, settings: Settings) -> tuple[list[list[Component]], li
     tree = grow(model)
     may_touch = {frame for pair in touching(model) for frame in pair}
     for part in components(model):
-        if part.is_contiguous and may_touch.isdisjoint(part.frames):
+        if part.is_contiguous and may_touch.isdisjoint(part.frames) and not _keeps_apart(model, part):
             groups.setdefault(signature(model, tree, part, settings), []).append(part)
         else:
             scattered.append(part)
     return list(groups.values()), scattered
+
+
+def _keeps_apart(model: Model, part: Component) -> bool:
+    """Whether environments have their own numbers of a part."""
+    words = () if model.own is None else model.own.words
+    return any(
+        (table == "frame" and own in part.frames) or (table == "link" and own in part.links) for table, own, _ in words
+    )
 
 
 def plan(model: Model, settings: Settings, tree: Tree, budget: int = LARGEST_UNROLLED, least: int = 1) -> Plan:

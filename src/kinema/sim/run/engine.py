@@ -15,13 +15,16 @@ from kinema.foundation import KinemaError
 from kinema.model import Model, no_geoms, no_pairs
 from kinema.trace import UNIFORM
 
-from ..arrays import ARRAYS, BY_NAME, GAINS, Use, arrays_of, start_of
+from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
 from ..fields.fields import Fields
-from ..lower.condition import find_rest_lengths, weigh_constraints, weigh_muscles
+from ..lower.condition import find_rest_lengths, weigh_muscles
 from ..lower.limbs import best_roles, find_limbs
 from ..lower.plan import make_step, wants_rolling
+from ..lower.variants import WEIGHING, Variants, keep_apart, refuse_other_forms
+from ..lower.weights import own_weights, weigh_constraints
 from ..rigid.integrate import RUNS
 from ..settings import Control, Drive, Integrator, Settings
+from ..sweeps.own import ARRAY
 from ..sweeps.tree import grow
 
 Progress = Callable[[str], AbstractContextManager[None]]
@@ -54,16 +57,14 @@ class Engine:
         team: bool | None = None,
         control: Sequence[Control] | None = None,
         progress: Progress = _silent,
+        variants: Variants | None = None,
     ) -> None:
         if n_envs < 1:
             raise KinemaError(f"a scene has at least one environment, not {n_envs}")
-        find_rest_lengths(model)
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
-        if not settings.contacts:
-            model.geoms, model.pairs = no_geoms(), no_pairs()
-        if (settings.limits or settings.constraints or settings.contacts) and model.n_dofs:
-            weigh_constraints(model)
-        weigh_muscles(model)
+        self.variants = Variants.of(model, n_envs) if variants is None else variants
+        """The models of all environments, and which each has."""
+        _weigh(self.variants.models, settings)
         self.model = model
         self.n_envs = n_envs
         self.device = device
@@ -86,6 +87,11 @@ class Engine:
         self.settings = settings = replace(settings, roles=roles, team=team)
         if precision == "single" and (settings.limits or settings.constraints or settings.contacts):
             self.settings = settings = replace(settings, tolerance=max(settings.tolerance, COARSE))
+        self.settings = settings = keep_apart(self.variants.models, settings)
+        self.masses_changed = False
+        """Whether what follows from them is still to be computed."""
+        self.invweight: np.ndarray | None = None
+        """Of degrees of freedom, as environments have them once masses were set, (n_dofs, n_envs)."""
         self.time = 0
         """Steps taken."""
         self.seconds = 0.0
@@ -107,7 +113,7 @@ class Engine:
         """Everything else that can be asked for, computed when it is."""
         for info in ARRAYS:
             if info.use is not Use.STATE and info.name in self._arenas:
-                self.field(info.name).assign(start_of(info, model, settings))
+                self.field(info.name).assign(self._start(info))
         self.reset()
         self.set_control(control if control is not None else [Control.ACTUATOR] * model.n_dofs)
 
@@ -116,6 +122,34 @@ class Engine:
         for info in ARRAYS:
             if info.use is Use.STATE and info.name in self._arenas and len(self.field(info.name).numpy()):
                 self.field(info.name).assign(start_of(info, self.model, self.settings), envs)
+
+    def _start(self, info: ArrayInfo) -> np.ndarray:
+        """What an array holds to begin with: one column, or one for each environment where they differ."""
+        if len(self.variants.models) == 1 or not info.differs(self.settings):
+            return start_of(info, self.model, self.settings)
+        if info.name == ARRAY:
+            assert self.model.own is not None
+            return self.model.own.values[:, self.variants.which]
+        columns = [start_of(info, model, self.settings) for model in self.variants.models]
+        return np.concatenate(columns, axis=1)[:, self.variants.which]
+
+    def settle(self) -> None:
+        """Let what follows from masses follow, where they were set: how hard constraints are."""
+        settings = self.settings
+        if not self.masses_changed:
+            return
+        self.masses_changed = False
+        if self.model.own is None or not (settings.limits or settings.constraints or settings.contacts):
+            return
+        known = [
+            name for name in (*sorted(settings.per_env & WEIGHING), ARRAY) if self._arenas[name].layout.rows[name][1]
+        ]
+        arrays = {name: self.field(name).numpy() for name in known}
+        rows, values, self.invweight = own_weights(self.model, settings, arrays)
+        if len(rows):
+            every = np.array(arrays[ARRAY])
+            every[rows] = values
+            self.field(ARRAY).assign(every)
 
     @property
     def version(self) -> tuple[object, ...]:
@@ -216,6 +250,7 @@ class Engine:
 
     def step(self, count: int = 1) -> None:
         """Take some steps, in one launch."""
+        self.settle()
         if self.fields.keeps_previous:
             if count > 1:
                 self._advance(count - 1)
@@ -265,6 +300,7 @@ class Engine:
             launch = captured(self.device, [self._kernel().record(part) for part in parts])
 
         def run() -> None:
+            self.settle()
             launch()
             self.count(steps)
 
@@ -272,6 +308,19 @@ class Engine:
 
     def _told(self, commands: Any, steps: int = 1, advance: int = 0) -> Arguments:
         return Arguments(self.state, commands, self._nothing, self.uniform, steps, advance, self.threads)
+
+
+def _weigh(models: Sequence[Model], settings: Settings) -> None:
+    """What follows from the numbers of models: lengths at rest, how hard constraints are."""
+    refuse_other_forms(models)
+    for model in models:
+        find_rest_lengths(model)
+        if not settings.contacts:
+            model.geoms, model.pairs = no_geoms(), no_pairs()
+    if (settings.limits or settings.constraints or settings.contacts) and models[0].n_dofs:
+        weigh_constraints(*models)
+    for model in models:
+        weigh_muscles(model)
 
 
 def refuse_too_many(n_envs: int, device: Device, precision: str, layouts: list[Layout]) -> None:

@@ -19,6 +19,7 @@ from .found import Found
 from .idle import Idle, guarded, trees_of_frames
 from .known import KnownPlaces
 from .maths import add
+from .own import with_own
 from .quantities import PartRow, Quantity, Targets
 from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
 from .tree import WORLD, Inertia, Link, Node, Tree, frame_ref, link_ref, root_of
@@ -190,9 +191,10 @@ class Loops:
         """Likewise, of all degrees of freedom."""
         return {dof: self.mark_of(node.index) for node in self.nodes for dof in node.dofs}
 
-    def numbers_of(self, node: Node, word: str = "") -> dict[str, Sequence[Value]]:
+    def numbers_of(self, node: Node, word: str = "") -> dict[str, Any]:
         """The constants of a frame, under names that start with a word; of one that is not the row's, its pose."""
-        known = {**frame_numbers(self.model, node, pose_only=bool(word)), **self._own.get(node.index, {})}
+        known: dict[str, Any] = dict(frame_numbers(self.model, node, pose_only=bool(word)))
+        known = {**with_own(self, "frame", node.index, known), **self._own.get(node.index, {})}
         return {word + name: values for name, values in known.items()}
 
     def link_row(self, link: int) -> PartRow:
@@ -210,7 +212,8 @@ class Loops:
             held=parent >= 0,
             jointed=frames["frame "] != frames["above frame "],
         )
-        return self.row(kind, targets, self.arrays_of(Owner.LINK, link), link_numbers(self.model, link))
+        numbers = with_own(self, "link", link, link_numbers(self.model, link))
+        return self.row(kind, targets, self.arrays_of(Owner.LINK, link), numbers)
 
     def arrays_of_dof(self, dof: int) -> dict[str, Place]:
         """Where the arrays of a degree of freedom start, and those of its coordinate."""

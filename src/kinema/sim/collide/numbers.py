@@ -1,0 +1,91 @@
+"""The numbers that shapes, pairs of them and frames with them have in the tables of what touches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinema.model import ABSENT, Model
+
+from ..arrays import UNLIMITED
+from ..constrain.impedance import sound
+from ..settings import Settings
+from .touches import PlannedSet
+
+COARSE_FROM = 1e-7
+"""A solver of this tolerance, or a larger one, is one of single precision."""
+HARDEST = 3e2
+"""How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
+WEIGHTS = ("weight", "hardest")
+"""Those of a pair that follow from masses."""
+Numbers = dict[str, list[float]]
+
+
+def geom_numbers(model: Model, geom: int) -> Numbers:
+    """Where a shape is in its frame."""
+    return {"position": model.geoms.pos[geom].tolist(), "rotation": model.geoms.rot[geom].ravel().tolist()}
+
+
+def pair_numbers(model: Model, settings: Settings, plan: PlannedSet, p: int) -> Numbers:
+    """All that is known of two shapes that may touch."""
+    geoms, pairs = model.geoms, model.pairs
+    a, b = int(pairs.geom_a[p]), int(pairs.geom_b[p])
+    weight = float(pairs.weight[p, 0])
+    return {
+        "a size": geoms.size[a].tolist(),
+        "b size": geoms.size[b].tolist(),
+        "a numbers": [float(x) for x in (geoms.first_number[a], *geoms.counts[a], _extent(model, a))],
+        "b numbers": [float(x) for x in (geoms.first_number[b], *geoms.counts[b], _extent(model, b))],
+        "a center": geoms.center[a].tolist(),
+        "b center": geoms.center[b].tolist(),
+        "a radius": [min(float(geoms.radius[a]), UNLIMITED)],
+        "b radius": [min(float(geoms.radius[b]), UNLIMITED)],
+        "margin": [float(pairs.margin[p])],
+        "force margin": [float(pairs.margin[p] - pairs.gap[p])],
+        "friction": pairs.friction[p].tolist(),
+        "per ratio": [model.options.impratio**-0.5],
+        "weight": [weight],
+        "hardest": [hardest_of(settings, plan, weight)],
+        "solref": list(sound(pairs.solref[p].tolist())),
+        "solref of sliding": list(sound(pairs.solref_friction[p].tolist())),
+        "solimp": pairs.solimp[p].tolist(),
+        "sign": [1.0 if int(geoms.frame_idx[a]) == plan.frames[0] else -1.0],
+        "pair": [float(p + 1)],
+        "lively": [float(x[p]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stick)],
+    }
+
+
+def _extent(model: Model, geom: int) -> float:
+    """How far a mesh reaches from its own origin, at most."""
+    geoms = model.geoms
+    return float(min(geoms.radius[geom] + (geoms.center[geom] ** 2).sum() ** 0.5, UNLIMITED))
+
+
+def hardest_of(settings: Settings, plan: PlannedSet, weight: Any) -> Any:
+    """Pyramids are the harder the less friction there is: no harder than single precision can factorise."""
+    is_coarse = settings.tolerance > COARSE_FROM and plan.kind.dimension > 1 and not plan.kind.elliptic
+    return HARDEST / weight if is_coarse else UNLIMITED
+
+
+def set_numbers(model: Model, plan: PlannedSet) -> Numbers:
+    """Spheres around what two frames have that may touch; none where it does not pay to look at the frames first."""
+    if len(plan.pairs) <= 2:
+        return {}
+    numbers: Numbers = {"margin": [float(max(model.pairs.margin[plan.pairs]))]}
+    for word, frame in zip(("a ", "b "), plan.frames, strict=True):
+        center, radius = _sphere_of(model, plan, frame)
+        numbers |= {f"{word}center": center, f"{word}radius": [min(radius, UNLIMITED)]}
+    return numbers
+
+
+def _sphere_of(model: Model, plan: PlannedSet, frame: int) -> tuple[list[float], float]:
+    """A sphere around the shapes of a frame that a set speaks of."""
+    geoms, pairs = model.geoms, model.pairs
+    own = {int(g) for p in plan.pairs for g in (pairs.geom_a[p], pairs.geom_b[p]) if geoms.frame_idx[g] == frame}
+    centers = {g: geoms.pos[g] + geoms.rot[g] @ geoms.center[g] for g in own if geoms.radius[g] != ABSENT}
+    if not centers:
+        return [0.0, 0.0, 0.0], ABSENT
+    middle = np.mean(list(centers.values()), axis=0)
+    radius = max(float(geoms.radius[g]) + float(((centers[g] - middle) ** 2).sum() ** 0.5) for g in centers)
+    return middle.tolist(), radius

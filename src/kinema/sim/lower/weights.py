@@ -1,0 +1,211 @@
+"""How easily constraints are moved: the inverse inertias that decide how hard they are, for many models at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from kinema.foundation import Array
+from kinema.model import Model
+from kinema.trace import interpret_in
+
+from ..arrays import Owner
+from ..collide.numbers import WEIGHTS, hardest_of
+from ..collide.touches import PlannedSet, planned_sets
+from ..constrain.blocks import block_name
+from ..constrain.kinds import kinds_and_blocks
+from ..fields.groups import JACOBIAN, write_jacobian
+from ..force.rotors import mass_with_rotors
+from ..rigid.links import link_bodies
+from ..settings import Settings
+from ..step import Step
+from ..sweeps.own import ARRAY
+from ..sweeps.sweeps import Sweeps
+from ..sweeps.tree import grow
+from .condition import SMALLEST, measured
+from .programs import named, table_program
+from .variants import WEIGHING, own_numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mobility:
+    """What inverse inertias there are at the start, of some models or environments."""
+
+    inverse: Array
+    """Of degrees of freedom, (columns, n_dofs, n_dofs)."""
+    of_link: Mapping[int, Array]
+    """Of links: mean of translation and rotation at their centres of mass, (columns, 2)."""
+
+
+def weigh_constraints(*models: Model) -> None:
+    """How easily each constraint is moved at the start, into the tables of models of one form.
+
+    As MuJoCo has them: of a degree of freedom (those of a ball, and the translations of a free joint, share theirs), of
+    a coupling or a tendon by its levers, of a tie or a contact by the links it is between, at their centres of mass.
+    """
+    first = models[0]
+    first.own = own_numbers(models, Settings()) if len(models) > 1 else None
+    arrays = {"qpos": np.stack([model.qpos0 for model in models], axis=1)}
+    if first.own is not None:
+        arrays[ARRAY] = first.own.values
+    found = mobility(first, Settings(own=first.own is not None), arrays)
+    first.own = None
+    for column, model in enumerate(models):
+        _put(model, Weights.of(model, found), column)
+
+
+def mobility(model: Model, settings: Settings, arrays: Mapping[str, Array]) -> Mobility:
+    """Inverse inertias, where columns of arrays tell how models or environments differ."""
+    n, (columns,) = model.n_dofs, {array.shape[1] for array in arrays.values()}
+    ties, geoms, pairs = model.ties, model.geoms, model.pairs
+    ends = (ties.link_a, ties.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
+    links = sorted({int(x) for own in ends for x in own if x >= 0})
+
+    def run(s: Sweeps) -> None:
+        step = Step(s)
+        where, frames = step.where, step.frames
+        mass_with_rotors(step).store("inertia")
+        bodies = link_bodies(s, frames)
+        for link in links:
+            write_jacobian(s, where, frames, link, lambda ref: bodies[ref].center, f"{link} ")
+
+    outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
+    program = table_program(model, settings, run, named(settings, outputs), outputs)
+    told = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
+    told |= {name: np.zeros((n * width, columns)) for name, (_, width) in outputs.items()}
+    interpret_in(program, told, {})
+    inverse = _inverse(told["inertia"].T.reshape(columns, n, n))
+    of_link: dict[int, Array] = {-1: np.zeros((columns, 2))}
+    for link in links:
+        jacobian = np.stack([told[f"{link} {name}"].T for name in JACOBIAN], axis=1)
+        diagonal = ((jacobian @ inverse) * jacobian).sum(axis=2)
+        of_link[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
+    return Mobility(inverse, of_link)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """How easily constraints are moved, (columns, ...) each as the tables of a model have it."""
+
+    dofs: Array
+    ties: Array
+    pairs: Array
+    tendons: Array
+    couplings: Array
+
+    @classmethod
+    def of(cls, model: Model, known: Mobility) -> Weights:
+        """Those that follow from inverse inertias."""
+        ties, tendons, couplings, geoms = model.ties, model.tendons, model.couplings, model.geoms
+        own = np.diagonal(known.inverse, axis1=1, axis2=2).copy()
+        for dofs in _sharing(model):
+            own[:, dofs] = own[:, dofs].mean(axis=1, keepdims=True)
+        _, moments = measured(model, model.qpos0)
+
+        def along(levers: Array, paths: npt.NDArray[np.int32]) -> Array:
+            full = [lever * (moments[path] if path >= 0 else 1.0) for lever, path in zip(levers, paths, strict=True)]
+            columns = [((m @ known.inverse) * m).sum(axis=1) for m in full]
+            return np.stack(columns, axis=1) if columns else np.zeros((len(known.inverse), 0))
+
+        def between(a: npt.NDArray[np.int32], b: npt.NDArray[np.int32]) -> Array:
+            sums = [known.of_link[i] + known.of_link[j] for i, j in zip(a.tolist(), b.tolist(), strict=True)]
+            made = np.stack(sums, axis=1) if sums else np.zeros((len(known.inverse), 0, 2))
+            return np.maximum(made, SMALLEST)
+
+        sides = along(couplings.moment_a, couplings.path_a) + along(couplings.moment_b, couplings.path_b)
+        return cls(
+            dofs=own,
+            ties=between(ties.link_a, ties.link_b),
+            pairs=between(geoms.link_idx[model.pairs.geom_a], geoms.link_idx[model.pairs.geom_b]),
+            tendons=np.maximum(along(tendons.moment, tendons.path_idx), SMALLEST),
+            couplings=np.maximum(sides, SMALLEST),
+        )
+
+    def flat(self) -> Array:
+        """All of them, (columns, numbers)."""
+        return np.concatenate([x.reshape(len(x), -1) for x in self._all()], axis=1)
+
+    def _all(self) -> tuple[Array, ...]:
+        return self.dofs, self.ties, self.pairs, self.tendons, self.couplings
+
+
+def _put(model: Model, weights: Weights, column: int) -> None:
+    """Into the tables of a model."""
+    tendons = model.tendons
+    model.dofs.invweight = weights.dofs[column]
+    model.ties.weight[:] = weights.ties[column]
+    model.pairs.weight[:] = weights.pairs[column]
+    tendons.weight = weights.tendons[column]
+    unit = np.where(tendons.per_inertia, 1.0 / tendons.weight, 1.0)
+    tendons.stiffness, tendons.damping = unit * tendons.stiffness, unit * tendons.damping
+    tendons.per_inertia[:] = False
+    model.couplings.weight = weights.couplings[column]
+
+
+def own_weights(
+    model: Model, settings: Settings, arrays: Mapping[str, Array]
+) -> tuple[npt.NDArray[np.intp], Array, Array]:
+    """How hard constraints are where masses differ between environments.
+
+    `arrays` are those of the engine that masses follow from. Given back are rows of `own_numbers`, what belongs there,
+    (rows, environments), and the inverse inertias of degrees of freedom, (n_dofs, environments).
+    """
+    assert model.own is not None
+    asked = replace(Settings(), per_env=settings.per_env & WEIGHING, own=ARRAY in arrays)
+    (columns,) = {array.shape[1] for array in arrays.values()}
+    start = np.repeat(model.qpos0[:, None], columns, axis=1)
+    weights = Weights.of(model, mobility(model, asked, {**arrays, "qpos": start}))
+    known, rows, values = weights.flat().T, [], []
+    for part, numbers, plan in _sources(model, settings):
+        for word, sources in numbers.items():
+            own = model.own.words.get((*part, word))
+            if own is not None:
+                found = known[[int(i) for i in sources]]
+                found = found if word != "hardest" or plan is None else hardest_of(settings, plan, found)
+                rows += range(own.start, own.start + len(sources))
+                values.append(np.broadcast_to(found, (len(sources), columns)))
+    return np.array(rows, np.intp), np.concatenate([np.zeros((0, columns)), *values]), weights.dofs.T
+
+
+def _sources(
+    model: Model, settings: Settings
+) -> Iterator[tuple[tuple[str, int | str], dict[str, list[float]], PlannedSet | None]]:
+    """Of each pair and block which of all weights it has, by their numbers in `Weights.flat`."""
+    tables = (model.dofs.invweight, model.ties.weight, model.pairs.weight, model.tendons.weight, model.couplings.weight)
+    ends = np.cumsum([table.size for table in tables])
+    ids = [np.arange(end - x.size, end, dtype=np.float64).reshape(x.shape) for x, end in zip(tables, ends, strict=True)]
+    tagged = replace(
+        model,
+        dofs=replace(model.dofs, invweight=ids[0]),
+        ties=replace(model.ties, weight=ids[1]),
+        tendons=replace(model.tendons, weight=ids[3]),
+        couplings=replace(model.couplings, weight=ids[4]),
+    )
+    for plan in planned_sets(model) if settings.contacts else ():
+        for p in plan.pairs:
+            yield ("pair", p), {word: [float(ids[2][p, 0])] for word in WEIGHTS}, plan
+    for _, blocks in kinds_and_blocks(tagged, settings, grow(tagged).nodes):
+        for block in blocks:
+            yield ("block", block_name(block)), {"weights": list(block.weights)}, None
+
+
+def _inverse(inertia: Array) -> Array:
+    """Where something has no inertia, which may be given it later, it counts for nothing."""
+    try:
+        found = np.linalg.inv(inertia)
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(inertia)
+    if not np.isfinite(found).all():
+        found = np.linalg.pinv(np.nan_to_num(inertia))
+    return np.asarray(found, np.float64)
+
+
+def _sharing(model: Model) -> list[list[int]]:
+    """Degrees of freedom that count as one: those of balls, and the translations of free joints."""
+    balls = [list(node.dofs) for node in grow(model).nodes if len(node.dofs) > 1]
+    joints = model.joints
+    free = [i for i, kind in enumerate(joints.kinds) if kind == "free"]
+    return balls + [list(range(joints.dof_start[i], joints.dof_start[i] + 3)) for i in free]
