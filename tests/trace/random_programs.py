@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from kinema.trace import (
     SCRATCH,
     UNIFORM,
+    Own,
     Place,
     Program,
     Recorder,
@@ -536,7 +537,8 @@ class Plain:
         self.flush()
         for row in rows:
             self.rows.append(row.places)
-            body(str(row.kind), self, [*row.numbers["k"], *row.numbers["f"]])
+            known = [row.numbers[name] for name in ("k", "f")]
+            body(str(row.kind), self, [x for values in known if not isinstance(values, Own) for x in values])
             self.flush()
             self.rows.pop()
 

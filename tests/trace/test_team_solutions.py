@@ -35,7 +35,7 @@ def summed() -> Program:
     recorder = Recorder()
     with recorder.team("all"):
 
-        def square(turn: object) -> list[object]:
+        def square(turn: Value) -> list[Value]:
             x = recorder.read("x", 1, turn)
             recorder.write("x", [x * x], 1, turn)
             return [x * x]

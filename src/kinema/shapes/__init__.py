@@ -13,6 +13,7 @@ from kinema.shapes.channel_images import channel_reference, packed_reference
 from kinema.shapes.decompose import Decomposition, convex_parts
 from kinema.shapes.distance.field import DistanceField, distance_field, signed_distances
 from kinema.shapes.flat import THICKNESS, is_flat, thickened
+from kinema.shapes.formats.png import PictureError
 from kinema.shapes.formats.source import LoadedMesh
 from kinema.shapes.hull import convex_hull
 from kinema.shapes.image_files import image_name, image_pixels, mean_color, read_image, to_png
@@ -89,6 +90,7 @@ __all__ = [
     "MeshError",
     "MeshLimits",
     "MeshQuality",
+    "PictureError",
     "Piece",
     "Placement",
     "Polytope",

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .blocks import Blocks, Count, If, Line, Loop, Repeat, Team
+from .blocks import Blocks, Count, If, Line, Loop, Repeat
 from .equations import Choose, Solve, whole
 from .program import Program
 from .slots import SCRATCH
@@ -77,7 +77,7 @@ def _walk(program: Program, blocks: Blocks, moments: list[_Moment], bodies: list
         if isinstance(block, Line | Loop | Solve | Choose):
             moments.append(_Moment(touched(program, (block,)), set(_surely((block,))), conditions))
             continue
-        assert not isinstance(block, Team), "a team is not part of another"
+        assert isinstance(block, Repeat | Count | If), "that is not part of a team"
         first, decides = len(moments), _Moment(touched(program, (_condition(block),)), set(), conditions)
         moments.append(decides)
         _walk(program, block.body, moments, bodies, conditions + (not isinstance(block, Repeat)))

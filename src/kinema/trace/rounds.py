@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import Block, Blocks, Case, Count, Instruction, Line, Loop, Store, lines, map_lines
+from .blocks import Block, Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Store, Team, lines, map_lines
 from .equations import Choose, Solve
 from .program import Program
 from .slots import SCRATCH, Operand, Slot
@@ -42,6 +42,7 @@ def in_rounds(program: Program, size: int) -> Program:
             elif isinstance(block, Line | Solve | Choose) or (isinstance(block, Count) and block.shared):
                 result.append(block)
             else:
+                assert isinstance(block, Count | Repeat | If | Team), "that is not part of a team"
                 result.append(replace(block, body=shared(block.body)))
         return tuple(result)
 

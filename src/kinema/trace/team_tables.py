@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .blocks import Block, Blocks, Line, Loop
+from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Team
 from .equations import Choose, Solve
 from .program import Program
 from .slots import FAR, SCRATCH
@@ -34,6 +34,7 @@ def in_bytes(program: Program, size: int) -> Program:
                 cases = tuple(replace(case, blocks=changed(case.blocks)) for case in block.cases)
                 result.append(replace(block, ints=ints, cases=cases))
             else:
+                assert isinstance(block, Count | Repeat | If | Team), "that is not part of a team"
                 result.append(replace(block, body=changed(block.body)))
         return tuple(result)
 

@@ -112,8 +112,10 @@ class _Unrolling:
                     self.count(block)
                 case Team():
                     self.blocks(block.body)
-                case _:
+                case Repeat() | If() | Count():
                     self.stay(block)
+                case _:
+                    raise TypeError("that is for many threads")
 
     # ------------------------------------------------------------------------------------------------ what goes away
 

@@ -19,7 +19,7 @@ HARDEST = 3e2
 """How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
 WEIGHTS = ("weight", "hardest")
 """Those of a pair that follow from masses."""
-Numbers = dict[str, list[float]]
+Numbers = dict[str, list[Any]]
 
 
 def geom_numbers(model: Model, geom: int) -> Numbers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..arrays import Owner
 from .impedance import sound
@@ -59,7 +60,7 @@ def block_name(block: Block) -> str:
     return f"{block.law} {sorted(block.tells.items())}"
 
 
-def block_numbers(block: Block) -> dict[str, list[float]]:
+def block_numbers(block: Block) -> dict[str, list[Any]]:
     """What its rows know of it."""
     return {
         "weights": list(block.weights),
