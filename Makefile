@@ -8,7 +8,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser cluster fuzz reach walk train breaks pairs clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser cluster fuzz reach walk train breaks pairs docs wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,17 @@ breaks: setup  ## step 10,000 random robots that are held by more than can be he
 
 pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
 	$(BIN)/python tools/coal_pairs.py
+
+docs: $(BIN)/mkdocs  ## build the documentation site (build/site/index.html); warnings and dead links are errors
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+$(BIN)/mkdocs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+wheel: setup  ## build a wheel (dist/), install it into an empty environment and try it there
+	$(BIN)/python tools/try_wheel.py
 
 clean:  ## remove caches and builds (not .venv)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
