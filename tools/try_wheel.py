@@ -2,7 +2,7 @@
 
     python tools/try_wheel.py [--extra viewer] [--folder dist]
 
-Nothing of the repository is in sight of what is tried: it runs in a folder of its own, with the robots that are in the wheel.
+Nothing of the repository is in sight of what is tried: it runs in a folder of its own, with the robots of the wheel.
 """
 
 from __future__ import annotations
