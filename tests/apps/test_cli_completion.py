@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer.main
 
 import kinema
+from kinema.apps.cli import app
 from kit.command_line import run
 
 MAIN = "import sys; from kinema.apps.cli import main; sys.argv = ['kinema', *sys.argv[1:]]; main()"
-COMMANDS = ["info", "check", "convert", "simulate", "doctor", "bench", "rules", "render", "view"]
 
 
 def _kinema(*arguments: str, **environment: str) -> str:
@@ -29,7 +30,8 @@ def test_the_version_is_that_of_the_package() -> None:
 
 def test_tab_offers_every_command() -> None:
     offered = _kinema(_KINEMA_COMPLETE="complete_bash", COMP_WORDS="kinema ", COMP_CWORD="1").split()
-    assert offered == COMMANDS
+    assert {"info", "check", "convert", "simulate", "view"} <= set(offered)
+    assert set(offered) == set(typer.main.get_command(app).commands)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_tab_offers_options_and_their_values() -> None:
