@@ -17,6 +17,8 @@ from kinema.apps.bench.contact import Place, load_touching
 from kit.assets import SHARED_ASSETS
 from kit.soak import soak
 
+FALL, IN_HAND = 0.8, 0.1
+"""Time of random commands before the states that all start from; a hand throws its cube out soon [s]."""
 SCENES = {
     "go2": (Place.FLOOR, "unitree_go2/go2_scene.xml"),
     "humanoid": (Place.FLOOR, "mujoco_humanoid/humanoid.xml"),
@@ -30,7 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
     faulty = 0
     for name in names:
         place, file = SCENES[name]
-        case = load_touching(place, SHARED_ASSETS / "mjcf" / file)
+        case = load_touching(place, SHARED_ASSETS / "mjcf" / file, IN_HAND if place is Place.CUBE else FALL)
         found = soak(case, arguments.envs, arguments.env_steps // len(names), arguments.device)
         rate = found.env_steps / max(found.seconds, 1e-9)
         print(

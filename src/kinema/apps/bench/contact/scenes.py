@@ -26,6 +26,8 @@ CUBE = 0.03
 BENEATH, DROPS, SLOW = "0 0 -1000", 9, 0.1
 """Where the cube is before its place is found, rows of places over the hand that are tried, and how slow it is where it
 stays [m/s]."""
+TOUCHES = 'contype="255" conaffinity="255" condim="3"'
+"""What is added touches everything; said of it, because a robot's defaults would count for it."""
 OF_COLLISIONS = 3
 """The group of shapes that are there to be touched, as files mostly have it."""
 MOST_FILES, MOST_BYTES = 2_000, 500_000_000
@@ -115,14 +117,14 @@ def _around(robot: Path, place: Place) -> str:
     model = _touchable(robot)
     low, _ = _extent(model)
     has_floor = bool((model.geom_type == 0).any())
-    floor = "" if has_floor else f'<geom type="plane" size="0 0 1" pos="0 0 {low[2]:.6g}"/>'
+    floor = "" if has_floor else f'<geom type="plane" size="0 0 1" pos="0 0 {low[2]:.6g}" {TOUCHES}/>'
     assets, things = "", floor
     if place is Place.TERRAIN:
         assets, things = _terrain()
     elif place is Place.CUBE:
         things += (
             f'<body name="bench cube" pos="{BENEATH}"><freejoint/>'
-            f'<geom type="box" size="{CUBE} {CUBE} {CUBE}" mass="0.1"/></body>'
+            f'<geom type="box" size="{CUBE} {CUBE} {CUBE}" mass="0.1" {TOUCHES}/></body>'
         )
     return (
         f'<mujoco model="{place.value}"><include file="{robot.name}"/>'
@@ -177,7 +179,7 @@ def _terrain() -> tuple[str, str]:
         f'<hfield name="bench terrain" nrow="{rows}" ncol="{columns}" size="4 4 {top:.6g} 0.02" '
         f'elevation="{_numbers((heights / top).ravel())}"/>'
     )
-    return asset, '<geom type="hfield" hfield="bench terrain" pos="0 0 0.03"/>'
+    return asset, f'<geom type="hfield" hfield="bench terrain" pos="0 0 0.03" {TOUCHES}/>'
 
 
 def _extent(model: Any, besides: int = 0) -> tuple[np.ndarray, np.ndarray]:
