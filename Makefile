@@ -4,11 +4,12 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup-done
 WORKERS ?= 2
+STEPS   ?= 10000000
 ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser cluster fuzz reach walk train breaks pairs docs wheel clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser cluster fuzz reach walk train breaks soak pairs docs wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,6 +114,9 @@ train: setup  ## train the small tasks with stable-baselines3 (pip install 'kine
 
 breaks: setup  ## step 10,000 random robots that are held by more than can be held, and count what is not finite
 	$(BIN)/python tools/never_breaks.py --workers $(WORKERS)
+
+soak: setup  ## run thrashing robots for ten million steps with contact (STEPS=10000000), and count what breaks
+	$(BIN)/python tools/soak.py --env-steps $(STEPS)
 
 pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
 	$(BIN)/python tools/coal_pairs.py

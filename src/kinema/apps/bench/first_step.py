@@ -17,28 +17,32 @@ from pathlib import Path
 CACHE = "KINEMA_CACHE"
 
 
-def first_step(file: Path, device: str, n_envs: int, *, free: bool = False) -> dict[str, float]:
-    """Seconds to the first step, cold and warm, and the peak of memory on the host [MiB]."""
+def first_step(file: Path | None, device: str, n_envs: int, *, free: bool = False, place: str = "") -> dict[str, float]:
+    """Seconds to the first step, cold and warm, and the peak of memory on the host [MiB]; with contact in a place."""
+    told = [str(file or ""), device, str(n_envs), str(int(free)), place]
     with tempfile.TemporaryDirectory() as cache:
-        cold, warm = (_measured(file, device, n_envs, cache, free) for _ in range(2))
+        cold, warm = (_measured(told, cache) for _ in range(2))
     return {"cold_s": cold["seconds"], "warm_s": warm["seconds"], "peak_mib": warm["peak_mib"]}
 
 
-def _measured(file: Path, device: str, n_envs: int, cache: str, free: bool) -> dict[str, float]:
-    told = [str(file), device, str(n_envs), str(int(free)), str(time.time())]
-    command = [sys.executable, "-m", "kinema.apps.bench.first_step", *told]
+def _measured(told: list[str], cache: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "kinema.apps.bench.first_step", *told, str(time.time())]
     done = subprocess.run(command, env={**os.environ, CACHE: cache}, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def main(file: str, device: str, n_envs: str, free: str, started: str) -> None:
+def main(file: str, device: str, n_envs: str, free: str, place: str, started: str) -> None:
     """Read, build, step once, and tell."""
     from kinema.backend import find_device, synchronise
     from kinema.sim import Engine
 
     from .case import load_ours
+    from .contact import Place, load_our_side
 
-    name, model, settings = load_ours(Path(file), free=bool(int(free)))
+    if place:
+        name, model, settings = load_our_side(Place(place), Path(file) if file else None)
+    else:
+        name, model, settings = load_ours(Path(file), free=bool(int(free)))
     engine = Engine(model, settings, int(n_envs), find_device(device))
     engine.step()
     synchronise(engine.device)

@@ -6,6 +6,7 @@ import sys
 
 from . import (
     cluster_command as cluster_command,
+    commands_bench as commands_bench,
     commands_convert as commands_convert,
     commands_render as commands_render,
     view_command as view_command,

@@ -20,6 +20,16 @@ class IntegratorName(enum.StrEnum):
     RK4 = "rk4"
 
 
+class PlaceName(enum.StrEnum):
+    """Where things touch while they are measured."""
+
+    FLOOR = "floor"
+    TERRAIN = "terrain"
+    CUBE = "cube"
+    TOWER = "tower"
+    CLUTTER = "clutter"
+
+
 class Precision(enum.StrEnum):
     """32 or 64 bits."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,13 +33,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     cls=Group,
 )
-
-
-def _some_time(value: float) -> float:
-    """A time that is more than none."""
-    if not (math.isfinite(value) and value > 0.0):
-        raise typer.BadParameter(f"{value!r} is not a time in seconds of more than 0")
-    return value
 
 
 @app.command(cls=Command)
@@ -187,49 +178,6 @@ def doctor(json: Json = False) -> None:
     from .doctor import run
 
     raise typer.Exit(run(json=json))
-
-
-@app.command(cls=Command)
-def bench(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Robots to measure with, of any format.")],
-    envs: Annotated[str, typer.Option(metavar="N,...", help="Numbers of environments, separated by commas.")] = "4096",
-    device: Annotated[
-        str, typer.Option(metavar="NAME", help="cpu, cuda:0, or auto for a GPU where there is one.")
-    ] = "auto",
-    seconds: Annotated[
-        float, typer.Option(callback=_some_time, metavar="SECONDS", help="How long each measurement takes.")
-    ] = 1.0,
-    json: Json = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Also draw a chart.", show_default=False)
-    ] = None,
-    startup: Annotated[bool, typer.Option(help="Also measure the first step of a new process.")] = True,
-    free: Annotated[bool, typer.Option("--free", help="Without limits, dry friction, mimics and loops.")] = False,
-) -> None:
-    """Measure environment-steps a second beside MuJoCo C and, where it is installed, MuJoCo Warp, in one run.
-
-    Every simulator gets the same robot (without its shapes: there is no contact), the same integrator, and random
-    commands at every step. Ratios are to the peer on as many cores. Results are checked against MuJoCo C in double
-    precision. Measure on an otherwise idle machine.
-
-    Exit status: 0 fine, 1 something did not stay finite, 2 a file could not be read or simulated.
-    """
-    from .bench import bench as run
-
-    counts = _counts(envs)
-    raise typer.Exit(run(files, counts, device, seconds=seconds, json=json, plot=plot, startup=startup, free=free))
-
-
-def _counts(envs: str) -> list[int]:
-    """Numbers of environments from `1024,4096`."""
-    try:
-        counts = [int(n) for n in envs.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or min(counts) < 1:
-        message = f"{envs!r} is not a list of numbers of at least 1, such as 1024,4096"
-        raise typer.BadParameter(message, param_hint="--envs")
-    return counts
 
 
 @app.command(cls=Command)

@@ -1,0 +1,89 @@
+"""This simulator, with things that touch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from kinema.backend import find_device, synchronise
+from kinema.sim import Engine
+
+from .case import STEPS, TouchCase
+from .figures import Counts, device_bytes
+
+
+class Ours:
+    """An engine on one core of a CPU or on a GPU."""
+
+    def __init__(self, case: TouchCase, n_envs: int, device: str) -> None:
+        self.case, self.n_envs = case, n_envs
+        before, began = device_bytes(device), time.perf_counter()
+        found = find_device(device)
+        self.engine = Engine(case.model, case.settings, n_envs, found, threads=1 if found.is_cpu else None)
+        self.engine.prepare()
+        self.build_seconds = time.perf_counter() - began
+        self.commands = case.commands(n_envs)
+        self.counts = self.counted()
+        rows = self.engine.state.layout.n_rows + self.engine.told.layout.n_rows
+        used = device_bytes(device) - before
+        self.bytes_per_env = rows * 4.0 if self.engine.device.is_cpu else used / n_envs
+        self.sequence = self.engine.sequence(STEPS)
+        for t in range(STEPS):
+            if case.model.n_actuators:
+                self.sequence.field(f"ctrl {t}").assign(self.commands[t])
+
+    def start(self) -> None:
+        """All environments into the states to start from."""
+        engine, (qpos, qvel) = self.engine, self.case.starts(self.n_envs)
+        engine.reset()
+        engine.field("qpos").assign(np.ascontiguousarray(qpos.T))
+        engine.field("vel").assign(np.ascontiguousarray(qvel.T))
+        synchronise(engine.device)
+
+    def counted(self) -> Counts:
+        """One rollout, step by step."""
+        found, engine = Counts(), self.engine
+        self.start()
+        for t in range(STEPS):
+            if self.case.model.n_actuators:
+                engine.field("ctrl").assign(self.commands[t])
+            engine.step()
+            found.contacts.append(float(engine.field("n_contacts").numpy().mean()))
+            found.iterations.append(float(engine.field("n_iterations").numpy().mean()))
+            if t == 0:
+                found.first = np.array(engine.field("vel").numpy(), dtype=np.float64).T
+        found.overflows = int((engine.field("most_wanted").numpy() > 0).sum())
+        found.most_contacts = int(engine.field("most_contacts").numpy().max())
+        return found
+
+    def is_finite(self) -> bool:
+        """Whether it is, and nothing was flagged."""
+        engine = self.engine
+        return bool(np.isfinite(engine.field("qpos").numpy()).all() and not engine.field("error").numpy().any())
+
+
+class OurRollout:
+    """One way of running an engine: all steps in one launch, or a launch for each."""
+
+    def __init__(self, ours: Ours, *, one_launch: bool) -> None:
+        self.ours, self.n_envs = ours, ours.n_envs
+        self.bytes_per_env, self.build_seconds = ours.bytes_per_env, ours.build_seconds
+        self.counts = ours.counts
+        self.name = "Kinema, rollout" if one_launch else "Kinema, step by step"
+        self.name += ", one core" if ours.engine.device.is_cpu else ""
+        self._launch: Callable[[], None] = ours.engine.rollout(ours.sequence, one_launch=one_launch)
+
+    def start(self) -> None:
+        """The engine's."""
+        self.ours.start()
+
+    def run(self) -> None:
+        """One rollout, to its end."""
+        self._launch()
+        synchronise(self.ours.engine.device)
+
+    def is_finite(self) -> bool:
+        """The engine's."""
+        return self.ours.is_finite()
