@@ -52,7 +52,7 @@ class Mixed:
 def combinations(mixed: Mapping[int, Mixed], n_envs: int) -> tuple[list[dict[int, int]], Which]:
     """What environments are made of, each once: the variant of each mixed entity; and which each environment has."""
     if not mixed:
-        return [{}], np.zeros(n_envs, np.intp)
+        return [{}], np.broadcast_to(np.zeros(1, np.intp), (n_envs,))  # of no size, however many there are
     chosen = np.stack([own.which(n_envs) for own in mixed.values()], axis=1)
     _, first, which = np.unique(chosen, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)  # the first environment's comes first
