@@ -55,9 +55,11 @@ class RigidSolver:
 
     def __dir__(self) -> list[str]:
         """Also what is looked up on demand, for those who press the tab key."""
-        holders = (getattr(self._engine, "fields", None), self._engine.model)
-        found = {name for holder in holders if holder is not None for name in dir(holder) if not name.startswith("_")}
-        return sorted({*super().__dir__(), *_INFO, *AWAKE, *found})
+        fields, model = getattr(self._engine, "fields", None), self._engine.model
+        found = {*dir(fields)} if fields is not None else set[str]()
+        found |= {name for name in dir(model) if getattr(model, name) is not None}
+        shown = {name for name in found if not name.startswith("_")}
+        return sorted({*super().__dir__(), *_INFO, *AWAKE, *shown})
 
 
 class Sim:
