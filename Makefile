@@ -119,7 +119,7 @@ soak: setup  ## run thrashing robots for ten million steps with contact (STEPS=1
 	$(BIN)/python tools/soak.py --env-steps $(STEPS)
 
 pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
-	$(BIN)/python tools/coal_pairs.py
+	$(BIN)/python -m tools.coal_pairs
 
 docs: $(BIN)/mkdocs  ## build the documentation site (build/site/index.html); warnings and dead links are errors
 	$(BIN)/mkdocs build --strict --quiet

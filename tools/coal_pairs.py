@@ -1,6 +1,6 @@
 """Compare distances, normals and nearest points of random pairs of all kinds of shapes with those of coal.
 
-    python tools/coal_pairs.py [--count 1000000] [--seed 0] [--only box-mesh]
+    python -m tools.coal_pairs [--count 1000000] [--seed 0] [--only box-mesh]
 
 A third of the poses are degenerate: parallel, concentric, just touching, or nearly so. Fails where ours is farther from
 the truth than a micrometre, of shapes that are about as large as a metre, more often than once in a thousand.
@@ -11,9 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.sim.collide.coal_side import KINDS, all_poses, compared
 

@@ -80,7 +80,9 @@ def same_step(model: Model, settings: Settings) -> None:
     state = {name for name in program.inputs if name not in ("dt", "force_lower", "force_upper", "actuator_on")}
     arrays = arrays_for(model, settings, forced(model), 3)
     for name in sorted(state):
-        arrays[name] = rng.uniform(-0.5, 0.5, arrays[name].shape)
+        # gains that feed motion may leave nothing of an inertia, and of that only rounding would be left
+        high = 0.0 if name in ("gain_position", "gain_velocity") else 0.5
+        arrays[name] = rng.uniform(-0.5, high, arrays[name].shape)
     for phase in (0, 3) if integrator is Integrator.RK4 else (0,):
         if "phase" in arrays:
             arrays["phase"][:] = phase

@@ -148,7 +148,7 @@ def test_parameters_are_those_of_another_model() -> None:
     of_constraints = {"limit", "frictionloss", "equality", "sol_params"}  # see tests/scene/test_own_constraints.py
     of_the_medium = {"wind", "density", "viscosity"}  # see tests/sim/test_fluid.py
     of_shapes = {"geom_friction", "geom_size", "geom_sol_params"}  # see tests/scene/test_geoms.py
-    assert set(parameters) == set(PARAMETERS) - of_constraints - of_the_medium - of_shapes
+    assert set(parameters) == set(PARAMETERS) - of_constraints - of_the_medium - of_shapes - {"variants"}
     found = stepped(
         model, Settings(per_env=frozenset(PARAMETERS)), (), **parameters, **gains_of(other, positioned(other))
     )

@@ -298,6 +298,7 @@ UNSET = {
     *("CollisionRules.neighbours_collide", "Tendon.armature", "ConeLimit.total", "Constraint.gear_axis_a"),
     *("Constraint.gear_axis_b", "Axis.locked", "Camera.settings", "Light.settings"),
     *("Mesh.projection", "Look.image_color"),  # of textures, which are said
+    "Mesh.field_resolution",  # of meshes that are added to a scene: no file says it
     *("Appearance.coordinates", "Appearance.colors", "Appearance.materials", "Appearance.material_of_face"),
     *("Placement.scale", "Placement.offset", "Placement.rotation", "Placement.coordinates", "Texture.placement"),
 }
