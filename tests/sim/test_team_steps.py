@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kinema as km
+from kinema.sim import Engine
+from kinema.sim.collide import listing
 from kinema.sim.lower.plan import make_step
 from kinema.trace import SCRATCH, Part, Place, Program, cut, interpret_in
 from kinema.trace.interpret import interpret_part
@@ -45,28 +48,62 @@ def run_in_parts(parts: list[Part], arenas: Mapping[str, np.ndarray], places: Ma
             common[to] = own[row]
 
 
+@dataclass(frozen=True)
+class Launches:
+    """A scene, the launches of its step, and where it starts."""
+
+    engine: Engine
+    parts: list[Part]
+    start: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, text: str, folder: Path, **how: Any) -> Launches:
+        path = folder / "scene.xml"
+        path.write_text(text)
+        scene = km.Scene(precision="double", quiet=True, **how)
+        scene.add(path)
+        scene.build(n_envs=N_ENVS)
+        engine = scene.running.engine
+        parts = cut(make_step(engine.model, replace(engine.settings, team=True), engine.places, rolled=False), 32)
+        start = {name: np.array(getattr(engine, name).data, copy=True) for name in ("state", "told", "uniform")}
+        start = {name: x.reshape(-1, 1) if x.ndim == 1 else x[:, :N_ENVS] for name, x in start.items()}
+        row, n = engine.places["vel"].row, engine.model.n_dofs
+        start["state"][row : row + n] += np.random.default_rng(0).normal(size=(n, N_ENVS))
+        return cls(engine, parts, start)
+
+    def row(self, name: str) -> int:
+        return self.engine.places[name].row
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
 @pytest.mark.parametrize("text", [CONES, PYRAMIDS], ids=["cones", "pyramids"])
 def test_a_step_in_launches_is_a_step(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "scene.xml"
-    path.write_text(text)
-    scene = km.Scene(precision="double", quiet=True)
-    scene.add(path)
-    scene.build(n_envs=N_ENVS)
-    engine = scene.running.engine
+    made = Launches.of(text, tmp_path)
+    engine, parts = made.engine, made.parts
     alone: Program = make_step(engine.model, engine.settings, engine.places, rolled=False)
-    parts = cut(make_step(engine.model, replace(engine.settings, team=True), engine.places, rolled=False), 32)
     assert any(part.is_team for part in parts)
     assert any(part.spread is not None for part in parts)
-    start = {name: np.array(getattr(engine, name).data, copy=True) for name in ("state", "told", "uniform")}
-    start = {name: x.reshape(-1, 1) if x.ndim == 1 else x[:, :N_ENVS] for name, x in start.items()}
-    row, n = engine.places["vel"].row, engine.model.n_dofs
-    start["state"][row : row + n] += np.random.default_rng(0).normal(size=(n, N_ENVS))
-    one, other = ({name: x.copy() for name, x in start.items()} for _ in range(2))
+    one, other = ({name: x.copy() for name, x in made.start.items()} for _ in range(2))
     for _ in range(N_STEPS):
         interpret_in(alone, one, engine.places)
         run_in_parts(parts, other, engine.places)
-    assert one["state"][engine.places["n_contacts"].row].min() > 0.0, "nothing touches"
-    counted = engine.places["n_iterations"].row
-    rows = [i for i in range(len(one["state"])) if i != counted]
+    assert one["state"][made.row("n_contacts")].min() > 0.0, "nothing touches"
+    rows = [i for i in range(len(one["state"])) if i != made.row("n_iterations")]
     np.testing.assert_allclose(other["state"][rows], one["state"][rows], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where each list has room, but not all that obey one law; and the user may ask for more."""
+    monkeypatch.setattr(listing, "MOST", 3)
+    counts = {}
+    for room in (1, 16):
+        made = Launches.of(CONES, tmp_path, max_contacts=room)
+        run_in_parts(made.parts, made.start, made.engine.places)
+        found = made.start["state"]
+        assert np.isfinite(found).all()
+        counts[room] = [found[made.row(name)].tolist() for name in ("n_contacts", "n_lost_contacts", "most_wanted")]
+    there = counts[16][0]
+    assert min(there) > 3
+    assert counts[16][1:] == [[0.0] * N_ENVS] * 2
+    assert counts[1] == [[3.0] * N_ENVS, [x - 3.0 for x in there], there]

@@ -97,16 +97,21 @@ def _print(console: Console, results: Sequence[Result], starts: Starts, singles:
     for name, rates in singles.items():
         told = ", ".join(f"{call} {rate:,.0f}" for call, rate in rates.items())
         console.print(f"{name}, one environment, steps a second: {told}")
-    for name, start in starts.items():
-        console.print(
-            f"{name}, from the start of a process to its first step: {start['cold_s']:.1f} s without a cache, "
-            f"{start['warm_s']:.1f} s with one; {start['peak_mib']:.0f} MiB at most"
-        )
+    print_starts(console, starts)
     console.print(
         "error: the greatest difference of a coordinate from MuJoCo C in double precision, after 20 steps of random "
         f"commands.\nAll without contacts{' and constraints' if free else ''}, implicitfast, random commands at every "
         f"step{'' if free else ', which lean to one side, so that limits are reached'}."
     )
+
+
+def print_starts(console: Console, starts: Starts) -> None:
+    """How long new processes take to their first step."""
+    for name, start in starts.items():
+        console.print(
+            f"{name}, from the start of a process to its first step: {start['cold_s']:.1f} s without a cache, "
+            f"{start['warm_s']:.1f} s with one; {start['peak_mib']:.0f} MiB at most"
+        )
 
 
 def _as_json(results: Sequence[Result], starts: Starts, singles: Starts, device: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from kinema.apps.bench.contact import Place, TouchFigures, load_touching, run_to
 from kinema.backend import find_device
 from kinema.foundation import KinemaError
 
+from .bench import print_starts
 from .diagnostics_table import output_console
 from .reading import report_error
 
@@ -85,11 +86,7 @@ def _print(console: Console, results: Sequence[Result], starts: Rates, singles: 
     for name, rates in singles.items():
         told = ", ".join(f"{call} {rate:,.0f}" for call, rate in rates.items())
         console.print(f"{name}, one environment, steps a second of CPU time: {told}")
-    for name, start in starts.items():
-        console.print(
-            f"{name}, from the start of a process to its first step: {start['cold_s']:.1f} s without a cache, "
-            f"{start['warm_s']:.1f} s with one; {start['peak_mib']:.0f} MiB at most"
-        )
+    print_starts(console, starts)
     console.print(
         "Random commands at every step, from the same states after 0.8 s of them. Ratios are to the first "
         "simulator; on a CPU\nby CPU time of one core. error: of the velocities after one step, against their change, "

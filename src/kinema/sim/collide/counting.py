@@ -29,12 +29,15 @@ def counted(s: Sweeps, touches: Touches | Lists) -> Counted:
     if isinstance(touches, Touches):
         lost, wanted = (s.recorder.read(SCRATCH, place.row) for place in (touches.lost, touches.wanted))
         return Counted(touches.number(), lost, wanted)
-    numbers = [(s.recorder.read(SCRATCH, x.count.row), float(x.capacity)) for x in touches.of_kind.values()]
-    wanted = 0.0
-    for count, room in numbers:
-        wanted = trace.maximum(wanted, trace.select(room, count, count, 0.0))
-    kept = [trace.minimum(count, room) for count, room in numbers]
-    return Counted(sum_of(kept), sum_of([a - b for (a, _), b in zip(numbers, kept, strict=True)]), wanted)
+    wanted: Value = 0.0
+    kept: list[Value] = []
+    lost: list[Value] = []
+    for law in touches.laws:
+        found = sum_of([s.recorder.read(SCRATCH, x.count.row) for x in law.lists])
+        kept.append(trace.minimum(sum_of(law.numbers(s)), float(law.capacity)))
+        lost.append(found - kept[-1])
+        wanted = trace.maximum(wanted, trace.select(0.5, lost[-1], found, 0.0))
+    return Counted(sum_of(kept), sum_of(lost), wanted)
 
 
 def count_contacts(s: Sweeps, counts: Counted) -> None:

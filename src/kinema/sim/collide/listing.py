@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kinema.trace import SCRATCH, Place
+from kinema import trace
+from kinema.trace import SCRATCH, Place, Value
 
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD
 from .touches import Layout, PlannedSet, SetKind, planned_sets
 
 MOST = 96
-"""Contacts of one kind that an environment has room for."""
+"""Contacts of one law that an environment has room for; more where the user asks for more between two bodies."""
 
 
 class Listed(Layout):
@@ -35,11 +36,25 @@ class ContactList:
     contacts: Place
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Lawful:
+    """Lists of contacts that obey one law, and are kept together."""
+
+    lists: Sequence[ContactList]
+    capacity: int
+
+    def numbers(self, s: Sweeps) -> list[Value]:
+        """How many contacts of each list there was room for in it."""
+        found = [s.recorder.read(SCRATCH, x.count.row) for x in self.lists]
+        return [trace.minimum(count, float(x.capacity)) for count, x in zip(found, self.lists, strict=True)]
+
+
 class Lists:
     """All contacts of some frames, in the scratch memory."""
 
     def __init__(self, s: Sweeps) -> None:
         self.order = preorder(s)
+        self.most = max(MOST, s.model.pairs.room)
         self.plans = planned_sets(s.model, [node.index for node in s.nodes])
         rooms: dict[tuple[int, bool], int] = {}
         for plan in self.plans:
@@ -47,10 +62,19 @@ class Lists:
             rooms[key] = rooms.get(key, 0) + plan.n_points
         self.of_kind: dict[tuple[int, bool], ContactList] = {}
         for (dimension, elliptic), room in sorted(rooms.items()):
-            capacity, kind = min(room, MOST), SetKind(dimension, elliptic, on_world=False, lively=False)
+            capacity, kind = min(room, self.most), SetKind(dimension, elliptic, on_world=False, lively=False)
             contacts = s.take(capacity * Listed(dimension).width, distant=True)
             self.of_kind[dimension, elliptic] = ContactList(kind, capacity, s.take_fixed(1), contacts)
             s.recorder.write(SCRATCH, [0.0], self.of_kind[dimension, elliptic].count.row)
+
+    @property
+    def laws(self) -> list[Lawful]:
+        """All lists: where there are cones, all contacts in these and those without friction obey one law."""
+        every = list(self.of_kind.values())
+        cones = any(x.kind.elliptic for x in every)
+        first = [x for x in every if cones and (x.kind.elliptic or x.kind.dimension == 1)]
+        groups = [*([first] if first else []), *([x] for x in every if x not in first)]
+        return [Lawful(own, min(sum(x.capacity for x in own), self.most)) for own in groups]
 
     def places(self, plan: PlannedSet) -> Mapping[str, Place]:
         """Where what touches between two frames goes."""

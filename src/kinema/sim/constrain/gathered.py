@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from kinema import trace
 from kinema.trace import SCRATCH, Choose, Place, Row, Slot, Term, Value, whole
 
-from ..collide.listing import MOST, ContactList, Lists, last_carried
+from ..collide.listing import ContactList, Lawful, Lists, last_carried
 from ..sweeps.maths import dot
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
@@ -32,29 +32,25 @@ class Gathered:
         self.s = s
         self.n = sum(len(node.dofs) for node in s.nodes)
         self.order = lists.order
-        every = list(lists.of_kind.values())
-        in_cones = [x for x in every if x.kind.elliptic or x.kind.dimension == 1]
-        cones = any(x.kind.elliptic for x in every)
-        laws = ([in_cones] if cones else []) + [[x] for x in every if not (cones and x in in_cones)]
-        self.groups = [self._group(law) for law in laws]
+        self.groups = [self._group(law) for law in lists.laws]
         s.recorder.new_line()
         for group in self.groups:
             self._keep_near(group)
         self._find_jacobian(s.start_of(axes))
 
-    def _group(self, lists: Sequence[ContactList]) -> Group:
-        s, recorder = self.s, self.s.recorder
-        dimension, capacity = max(x.kind.dimension for x in lists), min(sum(x.capacity for x in lists), MOST)
+    def _group(self, law: Lawful) -> Group:
+        s, recorder, capacity = self.s, self.s.recorder, law.capacity
+        dimension = max(x.kind.dimension for x in law.lists)
         kept = Kept(dimension, self.n)
         total: Value = 0.0
         sources: list[tuple[ContactList, Place]] = []
-        for one in lists:
+        for one, number in zip(law.lists, law.numbers(s), strict=True):
             sources.append((one, s.take_fixed(1)))
             recorder.write(SCRATCH, [total], sources[-1][1].row)
-            total = total + trace.minimum(recorder.read(SCRATCH, one.count.row), float(one.capacity))
+            total = total + number
         count, records = s.take_fixed(1), s.take(capacity * kept.width, distant=True)
         recorder.write(SCRATCH, [trace.minimum(total, float(capacity))], count.row)
-        elliptic = any(x.kind.elliptic for x in lists)
+        elliptic = any(x.kind.elliptic for x in law.lists)
         return Group(dimension, elliptic, sources, capacity, records, kept, count)
 
     def _keep_near(self, group: Group) -> None:

@@ -66,7 +66,6 @@ class Together(Newton):
         self.all_rows, self.rows = self.rows, self.own.rest
         self.diagonal = self._vector("stiffness of rows of single joints")
         self.inertia = FullMatrix(s)
-        self.n = self.inertia.n
         self._fill_inertia()
 
     def _look_at_rows(self) -> None:

@@ -48,11 +48,6 @@ class Place(enum.StrEnum):
     CLUTTER = "clutter"
     """Fifty boxes, balls, capsules and cylinders in a bin; no robot."""
 
-    @property
-    def needs_robot(self) -> bool:
-        """Whether a file has to say who is there."""
-        return self not in (Place.TOWER, Place.CLUTTER)
-
 
 @contextmanager
 def scene_file(place: Place, robot: Path | None) -> Iterator[Path]:
