@@ -27,8 +27,8 @@ class Counted:
 def counted(s: Sweeps, touches: Touches | Lists) -> Counted:
     """All of them."""
     if isinstance(touches, Touches):
-        lost, wanted = (s.recorder.read(SCRATCH, place.row) for place in (touches.lost, touches.wanted))
-        return Counted(touches.number(), lost, wanted)
+        places = (touches.lost, touches.wanted)
+        return Counted(touches.number(), *(s.recorder.read(SCRATCH, place.row) for place in places))
     wanted: Value = 0.0
     kept: list[Value] = []
     lost: list[Value] = []
