@@ -19,6 +19,7 @@ from ..sweeps.own import with_own
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
+from .boxes_around import ROUNDING, boxed, gap, half_extents
 from .branches import where
 from .culling import look_at_frames
 from .frame import tangents
@@ -192,13 +193,29 @@ def _look(code: RowCode) -> None:
 def _is_near(code: RowCode) -> tuple[Value, Value]:
     """Two numbers of which the first is smaller where what is around both shapes overlaps."""
     kind = _kind(code)
-    centers = [_center(code, word, name) for word, name in zip(("a", "b"), kind.kinds, strict=True)]
+    named = list(zip(("a", "b"), kind.kinds, strict=True))
+    centers = [_center(code, word, name) for word, name in named]
     apart, margin = sub(centers[1], centers[0]), code.number("margin")
     if kind.kinds[0] == "plane":
         normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
         return dot(apart, normal), _own(code, "b radius", 1)[0] + margin
     reach = _own(code, "a radius", 1)[0] + _own(code, "b radius", 1)[0] + margin
-    return dot(apart, apart), reach * trace.absolute(reach)
+    far, limit = dot(apart, apart), reach * trace.absolute(reach)
+    if not boxed(kind.kinds):
+        return far, limit
+    near = margin + ROUNDING * reach
+    between = code.recorder.where("boxes", far, limit, lambda: [gap(*(_box(code, *x) for x in named)) - near], [1.0])
+    return between[0], 0.0
+
+
+def _box(code: RowCode, word: str, name: str) -> Solid:
+    """Around a shape."""
+    solid = _solid(code, word, name)
+    if name != "mesh":
+        return replace(solid, size=half_extents(name, solid.size))
+    numbers = code.numbers(f"{word} box")
+    middle = add(solid.position, rotate(solid.rotation, numbers[:3]))
+    return replace(solid, position=middle, size=numbers[3:])
 
 
 def _center(code: RowCode, word: str, name: str) -> Vector:

@@ -11,6 +11,7 @@ from kinema.model import ABSENT, Model
 from ..arrays import UNLIMITED
 from ..constrain.impedance import sound
 from ..settings import Settings
+from .boxes_around import mesh_box
 from .touches import PlannedSet
 
 COARSE_FROM = 1e-7
@@ -37,6 +38,8 @@ def pair_numbers(model: Model, settings: Settings, plan: PlannedSet, p: int) -> 
         "b size": geoms.size[b].tolist(),
         "a numbers": [float(x) for x in (geoms.first_number[a], *geoms.counts[a], _extent(model, a))],
         "b numbers": [float(x) for x in (geoms.first_number[b], *geoms.counts[b], _extent(model, b))],
+        "a box": mesh_box(model, a),
+        "b box": mesh_box(model, b),
         "a center": geoms.center[a].tolist(),
         "b center": geoms.center[b].tolist(),
         "a radius": [min(float(geoms.radius[a]), UNLIMITED)],
