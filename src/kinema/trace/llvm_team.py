@@ -19,6 +19,8 @@ from .slots import COMMON, FAR, SCRATCH, Slot
 
 MOST_TURNS = 8
 """How often the kind of rows may change for each stretch of rounds to have a text of its own."""
+AT_ONCE = 8
+"""Numbers that a thread asks for before it waits for any."""
 _EVERY = (1 << WARP) - 1
 
 
@@ -61,19 +63,32 @@ class LlvmTeam(LlvmThreads):
             self.put(f"%near_e = getelementptr {self.n}, {self.pointer} %far_e, i32 {room.n_far}")
 
     def copies(self, start: int, pairs: Sequence[tuple[int, int]], *, into: bool) -> None:
-        """Between the common scratch memory and the team's own; the pairs are in the table, padded to whole rounds."""
-        rounds, turn = self.begin("0", str(-(-len(pairs) // self.room.size)))
-        first = self.set(f"mul i32 {turn}, {2 * self.room.size}")
-        at = self.set(f"add i32 {first}, %lane")
-        at = self.set(f"add i32 {at}, {start}")
-        source = self._int("ints", at)
-        target = self._int("ints", self.set(f"add i32 {at}, {self.room.size}"))
-        common = f"{self.pointer} {self.below('%scratch_e', source if into else target)}"
-        own = self._at(self.near, self.n, "%near_e", target if into else source)
-        value = self.set(f"load {self.n}, {common if into else own}, align {self.size}")
-        self.put(f"store {self.n} {value}, {own if into else common}, align {self.size}")
-        self.end(rounds)
+        """Between the common scratch memory and the team's own; the pairs are in the table, padded to whole rounds.
+
+        Some rounds at a time, so that the threads wait for the memory once for all of these.
+        """
+        rounds, size = -(-len(pairs) // self.room.size), self.room.size
+        for first in range(0, rounds, AT_ONCE):
+            chosen = range(first, min(first + AT_ONCE, rounds))
+            words = [self.set(f"add i32 %lane, {start + 2 * size * i}") for i in chosen]
+            sources = [self._int("ints", at) for at in words]
+            targets = [self._int("ints", self.set(f"add i32 {at}, {size}")) for at in words]
+            values = []
+            for source in sources:
+                place = self._common(source) if into else self._own(source)
+                values.append(self.set(f"load {self.n}, {place}, align {self.size}"))
+            for value, target in zip(values, targets, strict=True):
+                place = self._own(target) if into else self._common(target)
+                self.put(f"store {self.n} {value}, {place}, align {self.size}")
         self.wait()
+
+    def _common(self, row: str) -> str:
+        """A number of the common scratch memory."""
+        return f"{self.pointer} {self.below('%scratch_e', row)}"
+
+    def _own(self, row: str) -> str:
+        """A number of the team's own."""
+        return self._at(self.near, self.n, "%near_e", row)
 
     def column(self, number: int, column: int, arena: str, at: int) -> None:
         """Where an array of a row starts, computed once: its items are at known distances from there."""
@@ -96,7 +111,7 @@ class LlvmTeam(LlvmThreads):
             number, column = address.column
             return self._at(self.pointer, self.n, self.numbers[number], str(column * self.pitches[number]))
         if address.arena == COMMON:
-            return f"{self.pointer} {self.below('%scratch_e', self.row_of(address, index))}"
+            return self._common(self.row_of(address, index))
         if address.arena not in (SCRATCH, FAR):
             return super()._pointer(slot, index)
         kind, base = self._memory(address.arena)
@@ -143,8 +158,9 @@ class LlvmTeam(LlvmThreads):
         else:
             self._in_turns(block)
         self.wait()
-        for own in block.sums:
-            self.store(own, self.over_threads(self.load(own, {})), {})
+        found = self.over_threads([self.load(own, {}) for own in block.sums])
+        for own, total in zip(block.sums, found, strict=True):
+            self.store(own, total, {})
 
     def _at_once(self, block: Count) -> None:
         """A turn for each thread, and none for some."""
@@ -217,8 +233,7 @@ class LlvmTeam(LlvmThreads):
                 self._rounds(loop, starts, rounds[0][1], len(rounds), loop.cases[kind])
         else:
             self._rounds(loop, starts, 0, len(loop.rounds), None)
-        for own, total in loop.sums:
-            self._add_up(own, total)
+        self._add_up(loop.sums)
 
     def _row(self, loop: Loop, start: str, row: str) -> list[str]:
         """The words of a row."""
@@ -296,10 +311,14 @@ class LlvmTeam(LlvmThreads):
         self.blocks(case.blocks)
         self.addresses.rows.pop()
 
-    def _add_up(self, own: Slot, total: Slot) -> None:
-        """The sum over all threads, the same in each of them: what two pass each other they add in either order."""
-        value = self.over_threads(self.load(own, {}))
-        value = self.set(f"fadd {self.n} {self.load(total, {})}, {value}")
+    def _add_up(self, sums: Sequence[tuple[Slot, Slot]]) -> None:
+        """The sums over all threads, to what there is of them."""
+        if not sums:
+            return
+        found = self.over_threads([self.load(own, {}) for own, _ in sums])
+        before = [self.load(total, {}) for _, total in sums]
+        values = [self.set(f"fadd {self.n} {a}, {b}") for a, b in zip(before, found, strict=True)]
         self.wait()
-        self.store(total, value, {})
+        for (_, total), value in zip(sums, values, strict=True):
+            self.store(total, value, {})
         self.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .llvm_blocks import LlvmBlocks
@@ -61,13 +62,14 @@ class LlvmThreads(LlvmBlocks):
         """All of a team are here, and see what the others have stored."""
         self.put(f"call void @{WAIT}(i32 {self.team})")
 
-    def over_threads(self, value: str) -> str:
-        """The sum over all threads, the same in each of them: what two pass each other they add in either order."""
+    def over_threads(self, values: Sequence[str]) -> list[str]:
+        """Sums over all threads, the same in each of them: what two pass each other they add in either order."""
         offset = 1
         while offset < self.room.size:
-            value = self.set(f"fadd {self.n} {value}, {self.passed(value, offset)}")
+            others = [self.passed(value, offset) for value in values]
+            values = [self.set(f"fadd {self.n} {a}, {b}") for a, b in zip(values, others, strict=True)]
             offset *= 2
-        return value
+        return list(values)
 
     def passed(self, value: str, place: int, how: str = PASS) -> str:
         """The number of the thread whose place differs in one bit, or of the one at a place."""

@@ -6,15 +6,17 @@ A thread has a contact or a degree of freedom, and nobody waits for what is on t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from kinema import trace
 from kinema.trace import SCRATCH, Choose, Place, Row, Slot, Term, Value, whole
 
+from ..collide.branches import where
 from ..collide.listing import ContactList, Lawful, Lists, last_carried
 from ..sweeps.maths import dot
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
-from .cones import along, cost, differs, push
+from .cones import push
 from .contacts import Axes
 from .taking import Group, InRecord, Kept, Taking
 
@@ -138,8 +140,8 @@ class Gathered:
             kept, n = record.group.kept, record.group.dimension
             for item in (kept.change, kept.slope):  # there may be fewer rows
                 record.write(item, [0.0] * n)
-            self._see(record, free, kept.change)
-            self._see(record, velocity, kept.slope)
+            self.see(record, free, kept.change)
+            self.see(record, velocity, kept.slope)
             damping = [*record.read(Kept.DAMPING), *record.read(Kept.SLIDING) * (n - 1)]
             seen = zip(record.change, record.read(kept.slope, n), damping, strict=True)
             first, *rest = [a + d * v for a, v, d in seen]
@@ -149,7 +151,7 @@ class Gathered:
 
         self.each("what contacts miss", one)
 
-    def _see(self, record: InRecord, x: OfDofs, item: int) -> None:
+    def see(self, record: InRecord, x: OfDofs, item: int) -> None:
         """A motion in the directions of a contact, into its record."""
         kept, start, recorder = record.group.kept, self.s.start_of(x), self.s.recorder
         first, along = record.group.records.row, [recorder.read(SCRATCH, start + i) for i in range(self.n)]
@@ -171,64 +173,45 @@ class Gathered:
         """How what is missing changes with a motion."""
 
         def one(record: InRecord) -> list[Value]:
-            self._see(record, x, record.group.kept.change)
+            self.see(record, x, record.group.kept.change)
             return []
 
         self.each("what contacts see of a motion", one)
 
-    def advance(self, length: Place) -> None:
-        """Go along the direction."""
-        far = self.s.recorder.read(SCRATCH, length.row)
-
-        def one(record: InRecord) -> list[Value]:
-            record.write(Kept.RESIDUAL, record.moved(far))
-            return []
-
-        self.each("what contacts miss then", one)
-
     # ----------------------------------------------------------------------------------------------------------- sums
 
-    def slopes(self, length: Place, total: Place) -> None:
-        """Add the slope and the curvature of the cost along the direction."""
+    def sums(
+        self,
+        name: str,
+        of_dof: Callable[[Value], Sequence[Value]],
+        of_contact: Callable[[InRecord], Sequence[Value]],
+        count: int,
+    ) -> list[Value]:
+        """Of what all degrees of freedom and all contacts give: a thread has one of each, and all add up once."""
+        recorder, sums = self.s.recorder, self.s.recorder.local(max(count, 1))
+        counts = [self._count(group) for group in self.groups]
 
-        def one(record: InRecord, far: Value) -> Sequence[Value]:
-            return along(record.moved(far), record.change, *record.law, elliptic=record.group.elliptic)
+        def one(turn: Value) -> list[Value]:
+            recorder.write(sums, [0.0] * count)
 
-        self._total("slopes of contacts", one, length, total, 2)
+            def add(found: Sequence[Value]) -> None:
+                if found:
+                    recorder.write(sums, [recorder.read(sums, i) + x for i, x in enumerate(found)])
 
-    def changed(self, length: Place, total: Place) -> None:
-        """Add how many contacts would be on another part of their law."""
+            where(recorder, "joints", turn, float(self.n), lambda: add(of_dof(turn)))
+            for group, number in zip(self.groups, counts, strict=True):
+                record = InRecord(self.s, group, turn)
+                where(recorder, "contacts", turn, number, lambda record=record: add(of_contact(record)))
+            return [recorder.read(sums, i) for i in range(count)]
 
-        def one(record: InRecord, far: Value) -> Sequence[Value]:
-            return [differs(record.residual, record.moved(far), *record.law, elliptic=record.group.elliptic)]
-
-        self._total("contacts that change", one, length, total, 1)
-
-    def costs(self, length: Place, total: Place) -> None:
-        """Add what contacts cost somewhere along the direction."""
-
-        def one(record: InRecord, far: Value) -> Sequence[Value]:
-            return [cost(record.moved(far), *record.law, elliptic=record.group.elliptic)]
-
-        self._total("costs of contacts", one, length, total, 1)
-
-    def _total(
-        self, name: str, one: Callable[[InRecord, Value], Sequence[Value]], length: Place, total: Place, n: int
-    ) -> None:
-        recorder = self.s.recorder
-        far = recorder.read(SCRATCH, length.row)
-        found = self.each(name, lambda record: one(record, far), n)
-        before = [recorder.read(SCRATCH, total.row + i) for i in range(n)]
-        recorder.write(SCRATCH, [a + b for a, b in zip(before, found, strict=True)], total.row)
-        recorder.new_line()  # who asked for it reads it again
+        return recorder.share(name, reduce(trace.maximum, counts, float(self.n)), one, count)
 
     # ---------------------------------------------------------------------------------------------- contacts to joints
 
-    def joint_forces(self, name: str) -> OfDofs:
-        """What contacts do to joints; each keeps its slope, and its curvature for the matrix."""
-        s, recorder = self.s, self.s.recorder
+    def push(self, name: str) -> None:
+        """Each contact keeps its slope, and its curvature for the matrix."""
 
-        def pushes(record: InRecord) -> list[Value]:
+        def one(record: InRecord) -> list[Value]:
             found = push(record.residual, *record.law, elliptic=record.group.elliptic)
             record.write(record.group.kept.slope, found.slope)
             n, kept = record.group.dimension, record.group.kept
@@ -237,20 +220,15 @@ class Gathered:
                 record.write(kept.curve + i * whole(n), row)
             return []
 
-        self.each(f"{name}, of contacts", pushes)
-        result = s.vector(name)
-        start = s.start_of(result)
+        self.each(name, one)
 
-        def of_dof(turn: Value) -> list[Value]:
-            sums = recorder.local(1)
-            recorder.write(sums, [0.0])
-            for group in self.groups:
-                self._pull(group, turn, sums)
-            recorder.write(SCRATCH, [recorder.read(sums)], start, turn)
-            return []
-
-        recorder.share(name, float(self.n), of_dof)
-        return result
+    def pulled(self, dof: Value) -> Value:
+        """What contacts that push do to a degree of freedom."""
+        recorder, sums = self.s.recorder, self.s.recorder.local(1)
+        recorder.write(sums, [0.0])
+        for group in self.groups:
+            self._pull(group, dof, sums)
+        return recorder.read(sums)
 
     def _pull(self, group: Group, dof: Value, sums: str) -> None:
         """Add what all contacts of a group do to a degree of freedom."""

@@ -11,6 +11,7 @@ from kinema.trace import SCRATCH, Place, Value, whole
 from ..collide.listing import ContactList, Listed
 from ..collide.touches import Contact, Layout, where
 from ..sweeps.sweeps import Sweeps
+from .cones import along, cost, differs
 from .levers import levers_of
 
 
@@ -89,6 +90,18 @@ class InRecord:
     def moved(self, length: Value) -> list[Value]:
         """What is missing so far along the direction."""
         return [x + length * v for x, v in zip(self.residual, self.change, strict=True)]
+
+    def slopes(self, length: Value) -> Sequence[Value]:
+        """The slope and the curvature of its cost along the direction."""
+        return along(self.moved(length), self.change, *self.law, elliptic=self.group.elliptic)
+
+    def changed(self, length: Value) -> Value:
+        """Whether it would be on another part of its law."""
+        return differs(self.residual, self.moved(length), *self.law, elliptic=self.group.elliptic)
+
+    def cost(self, length: Value) -> Value:
+        """What it costs somewhere along the direction."""
+        return cost(self.moved(length), *self.law, elliptic=self.group.elliptic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

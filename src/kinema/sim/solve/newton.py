@@ -63,6 +63,8 @@ class Newton:
         self.sums = s.take_fixed(2)
         self.taken = s.take_fixed(1)
         """Steps that were taken."""
+        self.gain = s.take_fixed(1)
+        """Twice what the last step was to gain of the cost."""
         self.between = s.take_fixed(1)
         """How many contacts there are between moving frames."""
         self.x = self._vector("x")
@@ -169,21 +171,47 @@ class Newton:
 
     def _step(self) -> tuple[Value, Value]:
         along = self._direction()
-        heavy = self._go_along(along)
-        self._search(along, heavy)
+        heavy, known = self._look_along(along)
+        self._search(along, known)
         hard = any(block.hard for block in self.rows.blocks)  # of which single precision loses much in one step
-        changed = self._changed(along) if self.exact and not hard else None
-        self._go(along, heavy)
+        changed = self._move(along, heavy, looks=self.exact and not hard)
         self._look_downhill()
         recorder = self.s.recorder
         recorder.write(SCRATCH, [recorder.read(SCRATCH, self.taken.row) + 1.0], self.taken.row)
-        return 0.5, self._far_off() if changed is None else self._far_off(0.0, trace.select(0.5, changed, 0.0, ROUGH))
+        if changed is None:
+            return 0.5, self._far_off()
+        gain = None if self.contacts is None else recorder.read(SCRATCH, self.gain.row)
+        return 0.5, self._far_off(0.0, trace.select(0.5, changed, 0.0, ROUGH), gain)
 
-    def _far_off(self, tolerance: float = 0.0, rough: Value = 0.0) -> Value:
-        """1 unless the slope of the cost is nothing against the forces, or no more than a rough share of them."""
-        left, forces = self._products("what is left", [(x, x) for x in (self.downhill, self.weight)])
-        most = trace.maximum(max(self.s.settings.tolerance, tolerance) ** 2, rough * rough)
-        return trace.select(most * forces, left, 1.0, 0.0)
+    def _look_along(self, along: OfDofs) -> tuple[OfDofs, list[Value]]:
+        """What a direction changes: the inertia times it, and its products with what is moved, with that, and downhill.
+
+        All of these are there at the start of a search.
+        """
+        heavy = self._go_along(along)
+        return heavy, self._products("the search", [(along, x) for x in (self.weight, heavy, self.downhill)])
+
+    def _move(self, along: OfDofs, heavy: OfDofs, *, looks: bool) -> Value | None:
+        """Go as far as was found best; how many rows and contacts that changes, if anybody looks."""
+        changed = self._changed(along) if looks else None
+        self._go(along, heavy)
+        return changed
+
+    def _far_off(self, tolerance: float = 0.0, rough: Value = 0.0, gain: Value | None = None) -> Value:
+        """1 unless the slope of the cost is nothing against the forces, or no more than a rough share of them.
+
+        Nor where the last step gained nothing against all that is moved: stiff contacts round their slopes coarsely.
+        """
+        tolerance = max(self.s.settings.tolerance, tolerance)
+        left, forces, *moved = self._squares(moved=gain is not None)
+        most = trace.maximum(tolerance**2, rough * rough)
+        far = trace.select(most * forces, left, 1.0, 0.0)
+        return far if gain is None else trace.select(tolerance**2 * moved[0], gain, far, 0.0)
+
+    def _squares(self, *, moved: bool) -> list[Value]:
+        """Of the slope, and of the forces; the work of what is moved."""
+        pairs = [(self.downhill, self.downhill), (self.weight, self.weight), (self.x, self.weight)]
+        return self._products("what is left", pairs if moved else pairs[:2])
 
     # ------------------------------------------------------------------------------------------------- the direction
 
@@ -223,12 +251,12 @@ class Newton:
 
     # ---------------------------------------------------------------------------------------------------- the search
 
-    def _search(self, along: OfDofs, heavy: OfDofs) -> None:
+    def _search(self, along: OfDofs, known: Sequence[Value]) -> None:
         """Where along the direction the cost is least: Newton's method within brackets. Most often that is at 1."""
-        s, others = self.s, (self.weight, heavy, self.downhill)
-        linear, square, start = self._products("the search", [(along, x) for x in others])
+        s, (linear, square, start) = self.s, known
         linear = -start if self.rows.held else linear
         near = NEAR * trace.absolute(start)
+        s.recorder.write(SCRATCH, [start], self.gain.row)
 
         def trial(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
             length, low, high = state

@@ -14,12 +14,13 @@ from ..collide.listing import Lists
 from ..constrain.contacts import Axes
 from ..constrain.gathered import Gathered
 from ..constrain.own_rows import OwnRows
+from ..constrain.taking import InRecord, Kept
 from ..settings import Solver
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from .newton import Newton, OfDofs
-from .of_rows import row_force
+from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
 
 MOST_DOFS = 64
 """Degrees of freedom of which a team keeps a full matrix."""
@@ -65,6 +66,8 @@ class Together(Newton):
         self.own = OwnRows(s, self.rows)
         self.all_rows, self.rows = self.rows, self.own.rest
         self.diagonal = self._vector("stiffness of rows of single joints")
+        self.left = s.take_fixed(3)
+        """Squares of the slope and of the forces, and the work of what is moved."""
         self.inertia = FullMatrix(s)
         self._fill_inertia()
 
@@ -104,6 +107,44 @@ class Together(Newton):
         if self.gathered is not None:
             self.gathered.product(along)
 
+    def _look_along(self, along: OfDofs) -> tuple[OfDofs, list[Value]]:
+        """Each thread has a row of the inertia, and a contact."""
+        self.rows.product(along, "change")
+        heavy, gathered = self._vector("inertia times the direction"), self.gathered
+
+        def of_dof(dof: Value) -> list[Value]:
+            own, weighed = self._get(along, dof), self._row_times(dof, along)
+            self._put(heavy, dof, weighed)
+            return [own * x for x in (self._get(self.weight, dof), weighed, self._get(self.downhill, dof))]
+
+        def of_contact(record: InRecord) -> list[Value]:
+            assert gathered is not None
+            gathered.see(record, along, record.group.kept.change)
+            return []
+
+        return heavy, self._sums("what a direction changes", of_dof, of_contact, 3)
+
+    def _move(self, along: OfDofs, heavy: OfDofs, *, looks: bool) -> Value | None:
+        length = self.s.recorder.read(SCRATCH, self.length.row)
+        changed = self._of_rows("rows that start or stop to push", changed_rows)[0] if looks else 0.0
+        self.rows.each("what is missing then", advance_rows, {"length": self.lengths})
+
+        def of_dof(dof: Value) -> list[Value]:
+            own = self._get(along, dof)
+            changed = [self.own.changed(dof, own, length)] if looks else []
+            self.own.advance(dof, own, length)
+            for quantity, by in ((self.weight, self._get(heavy, dof)), (self.x, own)):
+                self._put(quantity, dof, self._get(quantity, dof) + length * by)
+            return changed
+
+        def of_contact(record: InRecord) -> list[Value]:
+            changed = [record.changed(length)] if looks else []
+            record.write(Kept.RESIDUAL, record.moved(length))
+            return changed
+
+        found = self._sums("along the direction", of_dof, of_contact, int(looks))
+        return changed + found[0] if looks else None
+
     def _direction(self) -> OfDofs:
         """From the slope and all of the curvature."""
         s, full = self.s, self.inertia
@@ -132,50 +173,84 @@ class Together(Newton):
         return along
 
     def _forces(self, name: str) -> OfDofs:
-        """What all that pushes does to joints; and how stiff rows of single joints make these."""
-        parts = [] if self.gathered is None else [self.gathered.joint_forces(f"{name}, by contacts")]
+        """What all that pushes does to joints."""
+        total, force = self._vector(name), self._pushing(name)
+        self._each(name, lambda dof: self._put(total, dof, force(dof)))
+        return total
+
+    def _look_downhill(self) -> None:
+        force = self._pushing("what pushes")
+
+        def one(dof: Value) -> list[Value]:
+            weight = self._get(self.weight, dof)
+            down = force(dof) - weight
+            self._put(self.downhill, dof, down)
+            return [down * down, weight * weight, self._get(self.x, dof) * weight]
+
+        found = self._each("downhill", one, 3)
+        self.s.recorder.write(SCRATCH, found, self.left.row)
+        self.s.recorder.new_line()  # whoever reads it, reads it now
+
+    def _squares(self, *, moved: bool) -> list[Value]:
+        return [self.s.recorder.read(SCRATCH, self.left.row + i) for i in range(3 if moved else 2)]
+
+    def _pushing(self, name: str) -> Callable[[Value], Value]:
+        """What all that pushes does to a joint, and how stiff rows of its own make that."""
+        gathered, parts = self.gathered, []
+        if gathered is not None:
+            gathered.push(f"{name}, of contacts")
         if self.rows.blocks:
             self.rows.each(f"{name} of rows", row_force)
             parts.append(self.rows.joint_forces(f"{name}, by rows"))
-        total = self._vector(name)
 
-        def one(dof: Value) -> list[Value]:
-            force, stiff = self.own.pushes(dof)
+        def force(dof: Value) -> Value:
+            own, stiff = self.own.pushes(dof)
             self._put(self.diagonal, dof, stiff)
-            return self._put(total, dof, sum_of([force, *(self._get(part, dof) for part in parts)]))
+            pulled = [] if gathered is None else [gathered.pulled(dof)]
+            return sum_of([own, *pulled, *(self._get(part, dof) for part in parts)])
 
-        self._each(name, one)
-        return total
+        return force
 
     def _go(self, along: OfDofs, heavy: OfDofs) -> None:
-        """Go as far as was found best."""
-        super()._go(along, heavy)
-        length = self.s.recorder.read(SCRATCH, self.length.row)
-
-        def one(dof: Value) -> list[Value]:
-            self.own.advance(dof, self._get(along, dof), length)
-            return []
-
-        self._each("what rows of single joints miss then", one)
+        self._move(along, heavy, looks=False)
 
     # ------------------------------------------------------------------------------------------- along the direction
 
     def costs_at(self, length: float, along: OfDofs | None = None) -> Value:
         """What all that pushes costs so far along the direction."""
         assert along is not None
-        (own,) = self._each("costs of rows", lambda dof: [self.own.costs(dof, self._get(along, dof), length)], 1)
-        return super().costs_at(length) + own
+        self._set_length(length)
+        rows = self._of_rows(f"costs at {length:g}", costs_of_rows)[0]
+        (both,) = self._sums(
+            f"all costs at {length:g}",
+            lambda dof: [self.own.costs(dof, self._get(along, dof), length)],
+            lambda record: [record.cost(length)],
+            1,
+        )
+        return rows + both
 
     def _slopes(self, along: OfDofs) -> tuple[Value, Value]:
         length = self.s.recorder.read(SCRATCH, self.length.row)
-        own = self._each("slopes of rows", lambda dof: self.own.slopes(dof, self._get(along, dof), length), 2)
-        slope, curve = super()._slopes(along)
-        return slope + own[0], curve + own[1]
+        rows = self._of_rows("slope along the direction", along_direction)
+        both = self._sums(
+            "slopes",
+            lambda dof: self.own.slopes(dof, self._get(along, dof), length),
+            lambda record: record.slopes(length),
+            2,
+        )
+        return rows[0] + both[0], rows[1] + both[1]
 
-    def _changed(self, along: OfDofs) -> Value:
-        length = self.s.recorder.read(SCRATCH, self.length.row)
-        (own,) = self._each("changes of rows", lambda dof: [self.own.changed(dof, self._get(along, dof), length)], 1)
-        return super()._changed(along) + own
+    def _sums(
+        self,
+        name: str,
+        of_dof: Callable[[Value], Sequence[Value]],
+        of_contact: Callable[[InRecord], Sequence[Value]],
+        count: int,
+    ) -> list[Value]:
+        """Over all rows of single joints, and all contacts."""
+        if self.gathered is None:
+            return self._each(name, of_dof, count)
+        return self.gathered.sums(name, of_dof, of_contact, count)
 
     # ----------------------------------------------------------------------------------------------------- the matrix
 
@@ -214,20 +289,12 @@ class Together(Newton):
         return self._each(name, lambda dof: [self._get(a, dof) * self._get(b, dof) for a, b in pairs], len(pairs))
 
     def _heavy(self, name: str, x: OfDofs) -> OfDofs:
-        result, recorder, full = self._vector(name), self.s.recorder, self.inertia
-        first = self.s.start_of(x)
-
-        def one(dof: Value) -> list[Value]:
-            row = [recorder.read(SCRATCH, full.start + j, dof * float(full.pitch)) for j in range(full.n)]
-            return self._put(result, dof, dot(row, [recorder.read(SCRATCH, first + j) for j in range(full.n)]))
-
-        self._each(name, one)
+        result = self._vector(name)
+        self._each(name, lambda dof: self._put(result, dof, self._row_times(dof, x)))
         return result
 
-    def _advance(self, quantity: OfDofs, direction: OfDofs) -> None:
-        length = self.s.recorder.read(SCRATCH, self.length.row)
-
-        def one(dof: Value) -> list[Value]:
-            return self._put(quantity, dof, self._get(quantity, dof) + length * self._get(direction, dof))
-
-        self._each("along the direction", one)
+    def _row_times(self, dof: Value, x: OfDofs) -> Value:
+        """A row of the inertia times a vector."""
+        recorder, full, first = self.s.recorder, self.inertia, self.s.start_of(x)
+        row = [recorder.read(SCRATCH, full.start + j, dof * float(full.pitch)) for j in range(full.n)]
+        return dot(row, [recorder.read(SCRATCH, first + j) for j in range(full.n)])
