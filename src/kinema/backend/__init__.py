@@ -14,7 +14,8 @@ from .devices import (
     torch_module as torch_module,
     warp as warp,
 )
+from .graphs import captured as captured
 from .host_code import keep_code as keep_code, noting_code as noting_code
-from .kernels import Kernel as Kernel, captured as captured
+from .kernels import Kernel as Kernel
 from .pieces import Arguments as Arguments, Roles as Roles
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

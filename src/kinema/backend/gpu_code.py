@@ -45,18 +45,12 @@ class GpuFunction:
         self._device = device
         self._block_dim = block_dim
         code = ptx(text, block_dim, n_blocks)
-        with warp_lock:
-            self._context = ctypes.c_void_p(warp().get_device(device.name).context)
+        self._context = _context(device)
         self.handle = self._within(lambda: _loaded(code))  # the driver may assemble several at a time
         self._within(lambda: _make_room(self.handle, block_dim))
 
     def _within(self, do: Callable[[], Any]) -> Any:
-        """Done in Warp's context: any other, or none, may be the thread's own."""
-        _call("cuCtxPushCurrent_v2", self._context)
-        try:
-            return do()
-        finally:
-            _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+        return _within(self._context, do)
 
     def attribute(self, number: int) -> int:
         """One of the driver's `CUfunction_attribute`s."""
@@ -78,6 +72,27 @@ class GpuFunction:
             )
 
         return launch
+
+
+def is_capturing(device: Device) -> bool:
+    """Whether launches go into a graph just now, whoever makes it."""
+    status, stream = ctypes.c_int(), ctypes.c_void_p(warp().get_device(device.name).stream.cuda_stream)
+    _within(_context(device), lambda: _call("cuStreamIsCapturing", stream, ctypes.byref(status)))
+    return status.value == 1
+
+
+def _context(device: Device) -> ctypes.c_void_p:
+    with warp_lock:
+        return ctypes.c_void_p(warp().get_device(device.name).context)
+
+
+def _within(context: ctypes.c_void_p, do: Callable[[], Any]) -> Any:
+    """Done in Warp's context: any other, or none, may be the thread's own."""
+    _call("cuCtxPushCurrent_v2", context)
+    try:
+        return do()
+    finally:
+        _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
 
 def _loaded(code: bytes) -> ctypes.c_void_p:

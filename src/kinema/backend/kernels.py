@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,9 @@ from kinema.trace import (
     whole,
 )
 
-from .devices import Device, numpy_type, warp
+from .devices import Device, numpy_type
 from .gpu_code import BLOCKS, WARP, GpuFunction
+from .graphs import repeated, side_by_side
 from .host_code import compile_host
 from .pieces import Arguments, Lists, Piece, Roles
 from .processor import has_fused_multiply_add, n_threads
@@ -201,16 +202,16 @@ class Kernel:
             told = arguments.told
             if arguments.advance:
                 told = told[step * arguments.advance : (step + 1) * arguments.advance]
-            run = [self._launch(piece, arguments, told, 1) for piece in self._pieces]
-            launches += run * self._runs_per_step
-        again = 1 if arguments.advance else arguments.steps
+            launches += self._in_order(arguments, told) * self._runs_per_step
+        return repeated(self.device, launches, 1 if arguments.advance else arguments.steps)
 
-        def launch() -> None:
-            for _ in range(again):
-                for one in launches:
-                    one()
-
-        return launch
+    def _in_order(self, arguments: Arguments, told: Any) -> list[Callable[[], None]]:
+        """Launches one after the other; the work of different kinds of rows goes side by side."""
+        found = []
+        for number, group in groupby(enumerate(self._pieces), key=lambda x: x[1].work_of or -1 - x[0]):
+            launches = [self._launch(piece, arguments, told, 1) for _, piece in group]
+            found += [side_by_side(self.device, launches)] if number > 0 else launches
+        return found
 
     def _launch(self, piece: Piece, arguments: Arguments, told: Any, steps: int) -> Callable[[], None]:
         """A launch of one piece."""
@@ -281,20 +282,3 @@ def _pool() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def captured(device: Device, launches: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """Several launches as one: a CUDA graph on a GPU, a loop on a CPU."""
-    if device.is_cpu:
-
-        def run() -> None:
-            for launch in launches:
-                launch()
-
-        return run
-    wp = warp()
-    with wp.ScopedCapture(device=device.name) as capture:
-        for launch in launches:
-            launch()
-    # the graph knows addresses; the launches keep the arrays there
-    return lambda kept=tuple(launches): wp.capture_launch(capture.graph)

@@ -51,6 +51,11 @@ class Piece:
     lists: Lists | None = None
     """What it works with, of what all threads share."""
 
+    @property
+    def work_of(self) -> int:
+        """Of which part it does some of the work, from 1 on; 0 of none."""
+        return self.lists.part + 1 if self.lists is not None and self.lists.blocks else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Lists:

@@ -17,7 +17,7 @@ from ..sweeps.maths import ZERO, Vector, cross, dot, scale, sub
 from .directions import TINY, across, below, unit
 from .nearest import Difference, Nearest
 from .slide import slide
-from .surface import FACE, GONE, NORMAL, OFFSET, POINT, Surface
+from .surface import FACE, GONE, NORMAL, OFFSET, POINT, Lowest, Surface
 from .vectors import either
 
 STEPS = 40
@@ -37,17 +37,18 @@ class _State:
 
     n_points: Value
     n_faces: Value
+    lowest: Lowest
     direction: Vector
     depth: Value
     careful: Value
     """1 after a step that failed: then a new point takes the place of one face only, which cannot fail."""
 
     def flat(self) -> list[Value]:
-        return [self.n_points, self.n_faces, *self.direction, self.depth, self.careful]
+        return [self.n_points, self.n_faces, *self.lowest, *self.direction, self.depth, self.careful]
 
     @classmethod
     def of(cls, flat: Sequence[Value]) -> _State:
-        return cls(flat[0], flat[1], flat[2:5], flat[5], flat[6])
+        return cls(flat[0], flat[1], (flat[2], flat[3]), flat[4:7], flat[7], flat[8])
 
 
 def deepest(difference: Difference, towards: Vector) -> Nearest:
@@ -55,9 +56,11 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
     recorder = difference.recorder
     surface = Surface(recorder, STEPS)
     _first_points(difference, surface, towards)
+    lowest: Lowest = (2.0 * GONE, 0.0)
     for number, (face, beside) in enumerate(zip(FIRST, BESIDE, strict=True)):
         corners = [surface.point(float(i))[:3] for i in face]
-        surface.put(float(number), [float(i) for i in face], [float(i) for i in beside], corners)
+        offset = surface.put(float(number), [float(i) for i in face], [float(i) for i in beside], corners)
+        lowest = trace.minimum(lowest[0], offset), trace.select(offset, lowest[0], float(number), lowest[1])
     recorder.new_line()
     tolerance = 8.0 * difference.rounding + SLACK
 
@@ -70,12 +73,11 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
         along = sub(other[:3], first[:3])
         longest = either(dot(longest, longest), dot(along, along), along, longest)
     beside = across(unit(longest))
-    start = _State(4.0, 4.0, beside, UNKNOWN, 0.0)
+    start = _State(4.0, 4.0, lowest, beside, UNKNOWN, 0.0)
     end = _State.of(recorder.repeat("deepest", step, start.flat(), STEPS))
     # where the difference is but a line, there is no face, and it is no deeper beside it than any of its points
     end = replace(end, depth=trace.select(end.depth, 0.5 * UNKNOWN, end.depth, dot(first[:3], beside)))
-    lowest, _ = surface.lowest(end.n_faces)
-    point = _point_below(recorder, surface, end.n_faces, lowest + 2.0 * tolerance, first[3:])
+    point = _point_below(recorder, surface, end.n_faces, end.lowest[0] + 2.0 * tolerance, first[3:])
     if not difference.is_round:
         return Nearest(end.direction, -end.depth, point)
 
@@ -83,7 +85,7 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
         direction, depth = slide(difference, end.direction, end.depth, tolerance)
         return [*direction, depth]
 
-    unsure = end.depth - lowest
+    unsure = end.depth - end.lowest[0]
     *direction, depth = recorder.where("slide", tolerance, unsure, better, [*end.direction, end.depth])
     return Nearest(direction, -depth, point)
 
@@ -119,7 +121,7 @@ def _first_points(difference: Difference, surface: Surface, towards: Vector) -> 
 
 def _step(difference: Difference, surface: Surface, old: _State, tolerance: Value) -> tuple[list[Value], Value, Value]:
     recorder = difference.recorder
-    offset, face = surface.lowest(old.n_faces)
+    offset, face = old.lowest
     direction = [recorder.read(surface.faces, NORMAL + i, FACE * face) for i in range(3)]
     new = difference.farthest(direction)
     depth = trace.select(offset, 0.5 * GONE, dot(new[:3], direction), UNKNOWN)
@@ -127,13 +129,13 @@ def _step(difference: Difference, surface: Surface, old: _State, tolerance: Valu
 
     def grow() -> list[Value]:
         above = trace.select(0.5, old.careful, 1.0 / TINY, 4.0 * difference.rounding)
-        n_points, n_faces, grown = surface.grow(new, face, old.n_points, old.n_faces, above)
-        return [n_points, n_faces, 1.0 - grown, trace.maximum(grown, 1.0 - old.careful)]
+        n_points, n_faces, lowest, grown = surface.grow(new, old.lowest, old.n_points, old.n_faces, above)
+        return [n_points, n_faces, *lowest, 1.0 - grown, trace.maximum(grown, 1.0 - old.careful)]
 
-    n_points, n_faces, careful, going = recorder.where(
-        "grow", tolerance, depth - offset, grow, [old.n_points, old.n_faces, 0.0, 0.0]
+    *grown, careful, going = recorder.where(
+        "grow", tolerance, depth - offset, grow, [old.n_points, old.n_faces, *old.lowest, 0.0, 0.0]
     )
-    return [n_points, n_faces, *best, careful], 0.5, going
+    return [*grown, *best, careful], 0.5, going
 
 
 def _point_below(recorder: Recorder, surface: Surface, n_faces: Value, near: Value, otherwise: Vector) -> Vector:

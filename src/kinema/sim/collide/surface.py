@@ -12,13 +12,17 @@ from .directions import TINY, below
 
 POINT = 6
 """Numbers of a point."""
-FACE, BESIDE, NORMAL, OFFSET, SEEN = 11, 3, 6, 9, 10
-"""Numbers of a face: three points, the faces across the edges that start there, a unit normal, its offset from the
-origin, and whether the new point sees it."""
+FACE, BESIDE, NORMAL, OFFSET = 10, 3, 6, 9
+"""Numbers of a face: three points, the faces across the edges that start there, a unit normal, and its offset from the
+origin."""
 GONE = 1e15
 """The offset of a face that is there no more, or that has no area."""
 EDGE = 3
 """Numbers of an edge of what a new point sees: its two points, and the face beyond."""
+
+
+Lowest = tuple[Value, Value]
+"""The smallest offset of all faces, and the face that has it."""
 
 
 class Surface:
@@ -30,6 +34,8 @@ class Surface:
         self.most = most
         self.points = recorder.local((5 + steps) * POINT)
         self.faces = recorder.local(most * FACE)
+        self._is_seen = recorder.local(most)
+        """Of each face, whether the new point sees it."""
         self._seen = recorder.local(most + 1)
         """Numbers of the faces that are seen, then room for one that is not."""
         self._edges = recorder.local((most + 1) * EDGE)
@@ -42,89 +48,86 @@ class Surface:
         """A point."""
         return [self.recorder.read(self.points, i, POINT * number) for i in range(POINT)]
 
-    def put(self, number: Value, points: Sequence[Value], beside: Sequence[Value], corners: Sequence[Vector]) -> None:
-        """A face."""
+    def put(self, number: Value, points: Sequence[Value], beside: Sequence[Value], corners: Sequence[Vector]) -> Value:
+        """A face; its offset."""
         normal = cross(sub(corners[1], corners[0]), sub(corners[2], corners[0]))
         square = dot(normal, normal)
         normal = scale(1.0 / trace.sqrt(trace.maximum(square, TINY)), normal)
         offset = trace.select(square, 16.0 * TINY, GONE, dot(normal, corners[2]))
-        self.recorder.write(self.faces, [*points, *beside, *normal, offset, 0.0], 0, FACE * number)
+        self.recorder.write(self.faces, [*points, *beside, *normal, offset], 0, FACE * number)
+        return offset
 
-    def lowest(self, n_faces: Value) -> tuple[Value, Value]:
-        """The smallest offset of all faces, and the face that has it."""
-        recorder = self.recorder
-        best = recorder.local(2)
-        recorder.write(best, [2.0 * GONE, 0.0])
+    def grow(
+        self, new: Sequence[Value], lowest: Lowest, n_points: Value, n_faces: Value, above: Value
+    ) -> tuple[Value, Value, Lowest, Value]:
+        """Take a point in that the lowest face sees.
 
-        def look(turn: Value) -> None:
-            offset, old = recorder.read(self.faces, OFFSET, FACE * turn), recorder.read(best)
-            face = trace.select(offset, old, turn, recorder.read(best, 1))
-            recorder.write(best, [trace.minimum(old, offset), face])
-
-        recorder.count("faces", n_faces, look)
-        return recorder.read(best), recorder.read(best, 1)
-
-    def grow(self, new: Sequence[Value], face: Value, n_points: Value, n_faces: Value, above: Value) -> list[Value]:
-        """Take a point in that a face sees: how many points and faces there are then, and whether that went well.
-
-        What rounding makes of faces that the point hardly sees need not be a surface: then nothing is done.
+        How many points and faces there are then, the lowest, and whether that went well: what rounding makes of faces
+        that the point hardly sees need not be a surface, and then nothing is done.
         """
         recorder = self.recorder
-        n_seen = self._see(new[:3], face, n_faces, above)
-        n_edges = self._find_edges(n_faces)
+        n_seen, best = self._see(new[:3], lowest[1], n_faces, above)
+        n_edges = self._find_edges(n_seen)
         is_ring = self._find_ring(n_edges)
 
         def build() -> list[Value]:
             recorder.write(self.points, new, 0, POINT * n_points)
             recorder.new_line()
-            self._build(new[:3], n_points, n_edges, n_seen, n_faces)
-            return [n_points + 1.0, n_faces + trace.maximum(n_edges - n_seen, 0.0), 1.0]
+            self._build(new[:3], n_points, n_edges, n_seen, n_faces, best)
+            found = recorder.read(best), recorder.read(best, 1)
+            return [n_points + 1.0, n_faces + trace.maximum(n_edges - n_seen, 0.0), *found, 1.0]
 
-        return recorder.where("build", 0.5, is_ring, build, [n_points, n_faces, 0.0])
+        points, faces, offset, face, grown = recorder.where(
+            "build", 0.5, is_ring, build, [n_points, n_faces, *lowest, 0.0]
+        )
+        return points, faces, (offset, face), grown
 
-    def _see(self, new: Vector, face: Value, n_faces: Value, above: Value) -> Value:
-        """Note which faces are seen, at least the one given: how many."""
+    def _see(self, new: Vector, face: Value, n_faces: Value, above: Value) -> tuple[Value, str]:
+        """Note which faces are seen, at least the one given: how many; and the lowest of the others."""
         recorder = self.recorder
-        count = recorder.local(1)
+        count, best = recorder.local(1), recorder.local(2)
         recorder.write(count, [0.0])
+        recorder.write(best, [2.0 * GONE, 0.0])
 
         def look(turn: Value) -> None:
             normal = [recorder.read(self.faces, NORMAL + i, FACE * turn) for i in range(3)]
-            height = dot(normal, new) - recorder.read(self.faces, OFFSET, FACE * turn)
+            offset = recorder.read(self.faces, OFFSET, FACE * turn)
             is_face = below(trace.absolute(turn - face), 0.5)
-            seen = trace.maximum(below(above, height), is_face)
+            seen = trace.maximum(below(above, dot(normal, new) - offset), is_face)
             number = recorder.read(count)
-            recorder.write(self.faces, [seen], SEEN, FACE * turn)
+            recorder.write(self._is_seen, [seen], 0, turn)
             recorder.write(self._seen, [turn], 0, trace.select(0.5, seen, number, float(self.most)))
             recorder.write(count, [number + seen])
+            self._compare(best, trace.select(0.5, seen, 2.0 * GONE, offset), turn)
 
         recorder.count("faces", n_faces, look)
-        return recorder.read(count)
+        return recorder.read(count), best
 
-    def _find_edges(self, n_faces: Value) -> Value:
+    def _compare(self, best: str, offset: Value, face: Value) -> None:
+        """Keep a face that is lower than the lowest so far."""
+        old, other = self.recorder.read(best), self.recorder.read(best, 1)
+        self.recorder.write(best, [trace.minimum(old, offset), trace.select(offset, old, face, other)])
+
+    def _find_edges(self, n_seen: Value) -> Value:
         """Note the edges between what is seen and what is not: how many."""
         recorder = self.recorder
         count = recorder.local(1)
         recorder.write(count, [0.0])
 
         def look(turn: Value) -> None:
-            def edges() -> list[Value]:
-                number = recorder.read(count)
-                points = [recorder.read(self.faces, i, FACE * turn) for i in range(3)]
-                for i in range(3):
-                    beyond = recorder.read(self.faces, BESIDE + i, FACE * turn)
-                    is_edge = below(recorder.read(self.faces, SEEN, FACE * beyond), 0.5)
-                    place = trace.select(0.5, is_edge, trace.minimum(number, float(self.most - 1)), float(self.most))
-                    recorder.write(self._edges, [points[i], points[(i + 1) % 3], beyond], 0, EDGE * place)
-                    spare = float(recorder.locals[self._start] - 1)
-                    recorder.write(self._start, [place], 0, trace.select(0.5, is_edge, points[i], spare))
-                    number = number + is_edge
-                recorder.write(count, [number])
-                return []
+            number, face = recorder.read(count), recorder.read(self._seen, 0, turn)
+            points = [recorder.read(self.faces, i, FACE * face) for i in range(3)]
+            for i in range(3):
+                beyond = recorder.read(self.faces, BESIDE + i, FACE * face)
+                is_edge = below(recorder.read(self._is_seen, 0, beyond), 0.5)
+                place = trace.select(0.5, is_edge, trace.minimum(number, float(self.most - 1)), float(self.most))
+                recorder.write(self._edges, [points[i], points[(i + 1) % 3], beyond], 0, EDGE * place)
+                spare = float(recorder.locals[self._start] - 1)
+                recorder.write(self._start, [place], 0, trace.select(0.5, is_edge, points[i], spare))
+                number = number + is_edge
+            recorder.write(count, [number])
 
-            recorder.where("seen", 0.5, recorder.read(self.faces, SEEN, FACE * turn), edges, [])
-
-        recorder.count("faces", n_faces, look)
+        recorder.count("faces that are seen", n_seen, look)
         return recorder.read(count)
 
     def _find_ring(self, n_edges: Value) -> Value:
@@ -146,7 +149,7 @@ class Surface:
         edge, rounds, good = (recorder.read(state, i) for i in range(3))
         return good * below(edge, 0.5) * below(trace.absolute(rounds - 1.0), 0.5)
 
-    def _build(self, new: Vector, number: Value, n_edges: Value, n_seen: Value, n_faces: Value) -> None:
+    def _build(self, new: Vector, number: Value, n_edges: Value, n_seen: Value, n_faces: Value, best: str) -> None:
         """A face from each edge to the new point, where faces were that were seen; then at the end."""
         recorder = self.recorder
 
@@ -162,7 +165,8 @@ class Surface:
             a, beyond = (recorder.read(self._ring, i, 2.0 * turn) for i in range(2))
             b = recorder.read(self._ring, 0, 2.0 * following)
             corners = [self.point(a)[:3], self.point(b)[:3], new]
-            self.put(own, [a, b, number], [beyond, place(following), place(previous)], corners)
+            offset = self.put(own, [a, b, number], [beyond, place(following), place(previous)], corners)
+            self._compare(best, offset, own)
             starts = [recorder.read(self.faces, i, FACE * beyond) for i in range(2)]
             side = [below(trace.absolute(start - b), 0.5) for start in starts]
             which = trace.select(0.5, side[0], 0.0, trace.select(0.5, side[1], 1.0, 2.0))
@@ -172,6 +176,6 @@ class Surface:
 
         def forget(turn: Value) -> None:
             gone = recorder.read(self._seen, 0, n_edges + turn)
-            recorder.write(self.faces, [0.0, 0.0, 0.0, GONE, 0.0], NORMAL, FACE * gone)
+            recorder.write(self.faces, [0.0, 0.0, 0.0, GONE], NORMAL, FACE * gone)
 
         recorder.count("gone", n_seen - n_edges, forget)
