@@ -71,7 +71,7 @@ def accelerate(step: Step) -> None:
 def calm(step: Step) -> None:
     """Motion that is too fast for the step, which constraints may feed, is held to the energy that there is."""
     assert step.qacc is not None
-    hold_energy(step.s, step.slowing, step.qacc, step.outside_force)
+    hold_energy(step.s, step.slowing, step.qacc, step.outside_force, step.constraint_force)
 
 
 def integrate(step: Step) -> None:
