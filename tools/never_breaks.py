@@ -9,8 +9,8 @@ structure is stepped once more without `calm`, where what runs away has to be fl
 and a summary as JSON in the end.
 
 Structures are independent of each other: `--seed 100 --count 5000` runs the second hundred of them. With `--record`
-each is a line of that file once it is done, and is not run again. It takes NumPy, llvmlite and MuJoCo, about ten
-seconds of one core for a structure, and nothing from a network: 10,000 robots are three minutes of 16 cores.
+each is a line of that file once it is done, and is not run again. It takes NumPy, llvmlite and MuJoCo, four seconds
+of one core for a structure, and nothing from a network: 10,000 robots are about a minute of 16 cores.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _summary(done: Sequence[Outcome], *, calm: bool) -> dict[str, float | list[i
         "runs that are not finite": sum(len(f.broken) for f in moving),
         "wild single steps that are not finite": sum(f.wild for f in moving),
         "runs that ran away and were held": sum(len(f.flagged) for f in moving),
-        "seconds of one core": round(sum(f.seconds for f in moving)),
+        "seconds, one after another": round(sum(f.seconds for f in moving)),
     }
     if calm:
         result["structures with energy from nowhere"] = [f.seed for f in moving if f.from_nowhere > GROWTH]
