@@ -20,7 +20,8 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose
-from kit.robots.random_robots import random_robot, seeds
+from kit.robots.random_robots import random_robot
+from kit.robots.seeds import seeds
 from kit.robots.variety import GRAPH
 
 

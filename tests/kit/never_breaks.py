@@ -6,10 +6,11 @@ is, which equalities hold) does, so that a robot is a random structure with rand
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +58,22 @@ class Outcome:
     """Likewise, with what constraints had stored in the first half; only where growth is large."""
     wild: int = 0
     """Single steps from wild states whose velocities are no finite numbers."""
+    calm: bool = True
+    """Whether motion that is too fast for the step was held back."""
+    seconds: float = 0.0
+    """How long it took."""
 
     @property
     def is_sound(self) -> bool:
         """Whether all stayed numbers, nothing ran away, and no energy came from nowhere."""
         return not (self.broken or self.flagged or self.wild) and self.from_nowhere <= GROWTH
+
+
+class Structure(NamedTuple):
+    """What is to be run."""
+
+    seed: int
+    calm: bool = True
 
 
 def idle(robot: Robot) -> Robot:
@@ -153,9 +165,10 @@ def engine_of(seed: int, *, calm: bool = True) -> Engine | None:
 
 def outcome_of(seed: int, *, calm: bool = True) -> Outcome:
     """Step the robots of one structure, that nothing does work on."""
+    start = time.monotonic()
     engine = engine_of(seed, calm=calm)
     if engine is None:
-        return Outcome(seed, 0)
+        return Outcome(seed, 0, calm=calm)
     energies = [kinetic(engine)]
     for _ in range(N_STEPS // EVERY):
         engine.step(EVERY)
@@ -174,6 +187,8 @@ def outcome_of(seed: int, *, calm: bool = True) -> Outcome:
         float(growth.max()),
         _from_nowhere(engine, seed, growth > GROWTH) if growing else 0.0,
         _wild(engine, seed),
+        calm,
+        time.monotonic() - start,
     )
 
 
@@ -213,11 +228,15 @@ def _put(engine: Engine, q: Array, v: Array) -> None:
     engine.field("vel").assign(v)
 
 
-def outcomes(seeds: Iterable[int], workers: int = 1, *, calm: bool = True) -> Iterator[Outcome]:
-    """Of many structures, in this process or in some beside it."""
-    one = partial(outcome_of, calm=calm)
+def outcomes(structures: Iterable[Structure], workers: int = 1) -> Iterator[Outcome]:
+    """Of many structures, in this process or in some beside it, as they are done."""
     if workers == 1:
-        yield from map(one, seeds)
+        yield from map(_outcome, structures)
         return
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(one, seeds, chunksize=4)
+        for done in as_completed([pool.submit(_outcome, one) for one in structures]):
+            yield done.result()
+
+
+def _outcome(structure: Structure) -> Outcome:
+    return outcome_of(structure.seed, calm=structure.calm)

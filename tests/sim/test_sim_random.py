@@ -13,7 +13,8 @@ from kinema.sim import Settings
 from kit.mass_matrix import mass_matrix
 from kit.robots.configurations import by_joint, model_coordinates
 from kit.robots.each_joint import model_of
-from kit.robots.random_robots import random_robot, seeds
+from kit.robots.random_robots import random_robot
+from kit.robots.seeds import seeds
 from kit.robots.variety import SIMULATED
 
 from .interpreted import fields

@@ -17,7 +17,6 @@ BIASES = ("none", "affine", "muscle", "so3")
 INTERPOLATIONS = ("zoh", "linear", "cubic")
 MOST_SAMPLES = 100
 """Of earlier controls that an actuator may remember: they all move on in each step."""
-N_AXES = 3
 N_MUSCLE = 9
 """Numbers of a muscle: range (2), force, scale, lmin, lmax, vmax, fpmax, fvmax."""
 
@@ -32,7 +31,7 @@ def unsupported(actuator: Actuator) -> str:
         return f"gain of type {actuator.gain_type}"
     if actuator.bias_type not in BIASES:
         return f"bias of type {actuator.bias_type}"
-    return "a quaternion that is heard late" if _samples(actuator)[0] and n_controls(actuator) > N_AXES else ""
+    return ""
 
 
 def ignored(actuator: Actuator) -> list[str]:

@@ -147,8 +147,9 @@ def _parts(draft: Draft, entity: int, actuator: Actuator) -> list[_Row]:
 
 def _servos(rows: list[_Row]) -> npt.NDArray[np.int32]:
     """A number for each orientation servo, the same for all rows of it."""
-    known = {id(s): i for i, s in enumerate({id(r.servo): r.servo for r in rows if r.servo is not None}.values())}
-    return np.array([-1 if r.servo is None else known[id(r.servo)] for r in rows], dtype=np.int32)
+    keys = [None if row.servo is None else (row.entity, id(row.servo)) for row in rows]  # entities may share theirs
+    known = {key: number for number, key in enumerate(dict.fromkeys(key for key in keys if key is not None))}
+    return np.array([-1 if key is None else known[key] for key in keys], dtype=np.int32)
 
 
 def _transmit(draft: Draft, entity: int, actuator: Actuator, row: _Row) -> str:

@@ -18,7 +18,7 @@ from .loops import Loop, find_end, in_world, loops_of
 from .options import switches_of
 from .pack import DEFAULT_SOLIMP, DEFAULT_SOLREF
 
-HARD = SolverParameters(solref=(1e-9, 1.0), solimp=(0.999, 0.999, 0.001, 0.5, 2.0))
+HARD = SolverParameters(solref=(1e-9, 1.0), solimp=(0.9999, 0.9999, 0.001, 0.5, 2.0))
 """As hard as a step can carry (a time constant is never below two steps): mimics and loops of formats that know
 nothing of softness. Its impedance does not rise with distance: what cannot be reached would pull joints apart."""
 

@@ -161,6 +161,13 @@ def _resting(model: Model, _: Settings) -> Array:
     return q
 
 
+def _told_before(model: Model, _: Settings) -> Array:
+    """What actuators remember to begin with: nothing, of a quaternion no turn."""
+    info = model.actuators
+    is_first = (info.servo_idx >= 0) & ~info.moment.any(axis=1)
+    return np.repeat(is_first.astype(float), info.samples)
+
+
 def _in_stages(settings: Settings) -> bool:
     return settings.integrator is Integrator.RK4
 
@@ -244,7 +251,7 @@ ARRAYS = [
     ArrayInfo("push", Owner.DOF, Use.STATE, when=_touching),
     *(ArrayInfo(name, Owner.ENVIRONMENT, Use.STATE, when=_touching) for name in COUNTS),
     *SLEEPING,
-    ArrayInfo("history", Owner.SAMPLE, Use.STATE),
+    ArrayInfo("history", Owner.SAMPLE, Use.STATE, start=_told_before),
     ArrayInfo("spring_rest", Owner.COORDINATE, Use.STATE, start=_resting, needed=_give_way("dofs")),
     *(
         ArrayInfo(name, Owner.TENDON, Use.STATE, start=_of_tendons(name), needed=_give_way("tendons"))

@@ -15,6 +15,7 @@ from kinema.trace import Recorder
 from .constrain.breaking import note_broken
 from .force.activation import advance_activations
 from .force.delay import remember_controls
+from .force.orientation import remember_quaternions
 from .force.plastic import give_way, give_way_in_tendons
 from .rigid.calm import hold_energy, in_part, slowed
 from .rigid.freeze import LARGEST, Kept, before_step, or_stay
@@ -71,7 +72,7 @@ def accelerate(step: Step) -> None:
 def calm(step: Step) -> None:
     """Motion that is too fast for the step, which constraints may feed, is held to the energy that there is."""
     assert step.qacc is not None
-    hold_energy(step.s, step.slowing, step.qacc, step.outside_force)
+    hold_energy(step.s, step.slowing, step.qacc, step.outside_force, step.constraint_force)
 
 
 def integrate(step: Step) -> None:
@@ -100,6 +101,7 @@ def integrate(step: Step) -> None:
     give_way_in_tendons(step)
     advance_activations(s, step.actuators)
     remember_controls(s, step.actuators)
+    remember_quaternions(s, step.actuators)
     errors = [
         trace.select(trace.absolute(total), LARGEST, s.read("error", role), 1.0)
         for role, total in enumerate(health.totals())

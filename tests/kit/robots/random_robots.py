@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import strategies as st
 
 from kinema.description import (
     Actuator,
@@ -24,9 +23,6 @@ from kinema.description import (
 
 from .parts import Generator, random_inertial, random_joint, random_link, random_pose, random_shape
 from .variety import ONE_AXIS, Variety
-
-seeds = st.integers(min_value=0, max_value=2**32 - 1)
-"""One seed makes a whole robot: shrinking it is of no use, but drawing it is quick."""
 
 
 def random_robot(seed: int, may: Variety) -> Robot:

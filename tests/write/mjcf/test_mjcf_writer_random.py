@@ -10,7 +10,8 @@ from hypothesis import given, settings
 
 from kinema.description import Robot, World
 from kinema.read.mjcf import read_mjcf
-from kit.robots.random_robots import random_robot, random_world, seeds
+from kit.robots.random_robots import random_robot, random_world
+from kit.robots.seeds import seeds
 from kit.robots.variety import MJCF
 from kit.written.mjcf import (
     assert_collisions,

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 
 from kinema.description import JointKind
 from kit.robots.configurations import rest_coordinates
-from kit.robots.random_robots import random_robot, seeds
+from kit.robots.random_robots import random_robot
 from kit.robots.same import agree, colliding_links
+from kit.robots.seeds import seeds
 from kit.robots.variety import HELD_KINDS, SDF
 from kit.written.sdf import (
     Written,

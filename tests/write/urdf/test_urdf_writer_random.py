@@ -19,8 +19,9 @@ from kit.mass_matrix import mass_matrix
 from kit.oracles import OracleMissing, drake
 from kit.robots.configurations import random_coordinates
 from kit.robots.parts import random_pose
-from kit.robots.random_robots import random_robot, seeds
+from kit.robots.random_robots import random_robot
 from kit.robots.same import agree
+from kit.robots.seeds import seeds
 from kit.robots.variety import URDF
 from kit.written.urdf import Written, check_urdf, mujoco_poses, pinocchio_configuration, pinocchio_poses
 

@@ -42,8 +42,9 @@ from kinema.write import write
 from kit.assets import all_assets, asset_id
 from kit.diagnostics import ClaimedDiagnostics
 from kit.robots.parts import random_joint
-from kit.robots.random_robots import random_robot, seeds
+from kit.robots.random_robots import random_robot
 from kit.robots.same import assert_same_motion, colliding_links
+from kit.robots.seeds import seeds
 from kit.robots.variety import USD
 
 from .usd_same_robot import assert_same_robot

@@ -23,24 +23,33 @@ def told_control(s: Sweeps, cord: Cord) -> Value:
     """What an actuator hears: its control, or one of some time ago."""
     if not cord.samples:
         return cord.of("ctrl")[0]
-    steps = cord.of("delay")[0] / s.dt
+    return heard_late(s, cord.interpolation, cord.of("history"), cord.of("delay")[0])
+
+
+def heard_late(s: Sweeps, interpolation: str, history: Sequence[Value], delay: Value) -> Value:
+    """What was told so long ago [s]."""
+    steps = delay / s.dt
     if s.settings.integrator is Integrator.RK4:
         steps = steps - looked_ahead(s.read("phase"))
-    return INTERPOLATIONS[cord.interpolation](cord.of("history"), steps)
+    return INTERPOLATIONS[interpolation](history, steps)
 
 
 def remember_controls(s: Sweeps, actuators: Cords) -> None:
     """Put what actuators were told in this step in front of what they were told before."""
 
     def body(cord: Cord) -> None:
-        old = cord.of("history")
-        new = [cord.of("ctrl")[0], *old[:-1]]
-        if s.settings.integrator is Integrator.RK4:
-            phase = s.read("phase")
-            new = [trace.select(2.5, phase, x, y) for x, y in zip(new, old, strict=True)]
-        s.code.write("history", new)
+        s.code.write("history", remembered(s, cord.of("ctrl")[0], cord.of("history")))
 
     actuators.each("controls that are delayed", body, lambda kind: kind.samples > 0)
+
+
+def remembered(s: Sweeps, told: Value, old: Sequence[Value]) -> list[Value]:
+    """What is remembered after this step."""
+    new = [told, *old[:-1]]
+    if s.settings.integrator is not Integrator.RK4:
+        return new
+    phase = s.read("phase")
+    return [trace.select(2.5, phase, x, y) for x, y in zip(new, old, strict=True)]
 
 
 def _held(samples: Sequence[Value], steps: Value) -> Value:

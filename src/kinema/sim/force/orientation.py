@@ -12,6 +12,7 @@ from ..settings import Drive
 from ..sweeps.cords import Cords
 from ..sweeps.maths import dot, normalised, quaternion_product, rotation_vector, scale
 from ..sweeps.sweeps import Sweeps
+from .delay import heard_late, remembered
 
 ORIENTATION = "orientation"
 """Actuators that are rows of such a servo."""
@@ -25,12 +26,37 @@ def turn_together(s: Sweeps, actuators: Cords) -> None:
     Of each row the drive and the speed are known by now. With R the present orientation and T the target, the torque is
     kp log(R^T T) - kv w, and at most as long as `force_upper`.
     """
-    info, servos = s.model.actuators, {}
-    for i, servo in enumerate(info.servo_idx.tolist()):
+    rows = [_row(s, actuators, own) for own in _servos(s, actuators)]
+    s.loop("orientation servos", rows, lambda code: _turn(s, code))
+
+
+def remember_quaternions(s: Sweeps, actuators: Cords) -> None:
+    """Their first numbers, which pull on nothing by themselves, where they are heard late; see `remember_controls`."""
+    late = [own for own in _servos(s, actuators) if len(own) > len(AXES) and s.model.actuators.samples[own[0]]]
+    rows = [Row(int(s.model.actuators.samples[own[0]]), _first(s, own[0])) for own in late]
+
+    def body(code: RowCode) -> None:
+        n: int = code.kind  # type: ignore[assignment]
+        code.write("history", remembered(s, code.read("w"), code.array("history", n)))
+
+    s.loop("quaternions that are delayed", rows, body)
+
+
+def _servos(s: Sweeps, actuators: Cords) -> list[list[int]]:
+    """The rows of each servo that turns some of these frames."""
+    servos: dict[int, list[int]] = {}
+    for i, servo in enumerate(s.model.actuators.servo_idx.tolist()):
         if servo >= 0:
             servos.setdefault(servo, []).append(i)
-    rows = [_row(s, actuators, own) for own in servos.values() if actuators.pairs.keys() >= set(own[-len(AXES) :])]
-    s.loop("orientation servos", rows, _turn)
+    return [own for own in servos.values() if actuators.pairs.keys() >= set(own[-len(AXES) :])]
+
+
+def _first(s: Sweeps, row: int) -> dict[str, Place]:
+    """Where the first number of a quaternion is, and what is remembered of it."""
+    places, info = {"w": s.arrays_of(Owner.ACTUATOR, row)["ctrl"]}, s.model.actuators
+    if info.samples[row]:
+        places["history"] = s.arrays_of(Owner.SAMPLE, int(info.samples[:row].sum()))["history"]
+    return places
 
 
 def _row(s: Sweeps, actuators: Cords, own: Sequence[int]) -> Row:
@@ -40,9 +66,8 @@ def _row(s: Sweeps, actuators: Cords, own: Sequence[int]) -> Row:
         places[f"pair {k}"] = actuators.pairs[i]
         places[f"turn {k}"] = actuators.along.lengths[actuators.paths[i]]
     first, is_quaternion = own[0], len(own) > len(AXES)
-    arrays = s.arrays_of(Owner.ACTUATOR, first)
     if is_quaternion:
-        places["w"] = arrays["ctrl"]
+        places |= _first(s, first)
     heeds = s.settings.drive is Drive.COMMANDS
     if heeds:
         places["on"] = s.arrays_of(Owner.ACTUATOR, axes[0])["actuator_on"]
@@ -51,18 +76,23 @@ def _row(s: Sweeps, actuators: Cords, own: Sequence[int]) -> Row:
         "kv": [-float(info.bias[axes[0], 2])],
         "most": [float(info.force_upper[axes[0]])],
         "w bounds": [float(info.ctrl_lower[first]), float(info.ctrl_upper[first])],
+        "delay": [float(info.delay[first])],
     }
-    return Row(("quaternion" if is_quaternion else "vector", heeds), places, numbers)
+    late = (int(info.samples[first]), info.interpolation[first]) if is_quaternion else (0, "")
+    return Row(("quaternion" if is_quaternion else "vector", heeds, *late), places, numbers)
 
 
-def _turn(code: RowCode) -> None:
-    form, heeds = code.kind  # type: ignore[misc]
+def _turn(s: Sweeps, code: RowCode) -> None:
+    form, heeds, samples, interpolation = code.kind  # type: ignore[misc]
     pairs = [code.array(f"pair {k}", 2) for k in AXES]
     told, speeds = ([pair[which] for pair in pairs] for which in (0, 1))
     here = _quaternion([code.read(f"turn {k}") for k in AXES])
     there = _quaternion(told)
     if form == "quaternion":
-        there = _unit([trace.clamp(code.read("w"), *code.numbers("w bounds")), *told])
+        first = code.read("w")
+        if samples:
+            first = heard_late(s, interpolation, code.array("history", samples), code.number("delay"))
+        there = _unit([trace.clamp(first, *code.numbers("w bounds")), *told])
     back = [here[0], *scale(-1.0, here[1:])]
     missing = rotation_vector(normalised(quaternion_product(back, there)))
     kp, kv, most = (code.number(name) for name in ("kp", "kv", "most"))

@@ -7,6 +7,8 @@ Forces of motion are those at the start of a step. Where a joint turns so far in
 its end, they are not what they should be, and constraints that pull things back from where they never should have got
 to make it worse: kinetic energy comes from nowhere, and more of it every step. There, and only there, energy is held to
 what it was and what forces from outside may have added: all velocities of the environment are scaled down to that.
+So it is where something that constraints push on goes so far in one step: what their springs had stored they may give
+back only where they can see what they do.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from .kinematics import MOTIONS, RESTING, Pose, Twist, carried_twist, joint_twis
 from .rnea import momentum
 
 TOO_FAR = 0.3
-"""What may be too fast: so many radians in a step."""
+"""What may be too fast: so many radians, or metres where constraints push, in a step."""
 ANOTHER = 0.01
 """The inertia is another when the kinetic energy at the same speeds differs by such a share of it."""
 LARGEST, SMALLEST = 1e37, 1e-30
@@ -65,7 +67,7 @@ def take_in_part(s: Sweeps, factors: Place | None, added: Speeds) -> None:
     s.recorder.write(SCRATCH, [TOO_FAR / s.recorder.read(SCRATCH, largest.row)], factors.row)
 
 
-def hold_energy(s: Sweeps, factors: Place | None, qacc: OfDofs, force: Speeds) -> None:
+def hold_energy(s: Sweeps, factors: Place | None, qacc: OfDofs, force: Speeds, held: OfDofs | None) -> None:
     """Find what to take the next velocities by.
 
     Args:
@@ -73,25 +75,30 @@ def hold_energy(s: Sweeps, factors: Place | None, qacc: OfDofs, force: Speeds) -
         factors: where to put it.
         qacc: the accelerations that the step is taken with.
         force: what acts on the degrees of freedom of a frame from outside: neither motion nor constraints.
+        held: what constraints do to them.
     """
-    if factors is None:
+    if factors is None or held is None:
         return
     ahead: OfDofs = s.quantity("next velocities")
 
-    def turns(node: Node) -> Value:
+    def moves(node: Node) -> tuple[Value, Value]:
         part = in_part(s, factors, qacc[node.here])
         v = [v + s.dt * a for v, a in zip(s.of("vel", node), part, strict=True)]
         ahead.put(node.here, v)
-        if node.motion == Motion.SLIDE:
-            return 0.0
-        return sum_of([trace.select(TOO_FAR, trace.absolute(s.dt * x), 1.0, 0.0) for x in v])
+        far = [trace.select(TOO_FAR, trace.absolute(s.dt * x), 1.0, 0.0) for x in v]
+        pushed = [trace.select(0.0, trace.absolute(f), x, 0.0) for f, x in zip(held[node.here], far, strict=True)]
+        return 0.0 if node.motion == Motion.SLIDE else sum_of(far), sum_of(pushed)
 
-    fast = s.total("fast turns", Forest.FRAMES, 0.0, turns)
+    turning, pushed = s.total("what goes far", Forest.FRAMES, (0.0, 0.0), moves)
+    blind = s.take_fixed(1)
+    s.recorder.write(SCRATCH, [pushed], blind.row)
     with s.staying(s.is_whole):  # what hardly ever runs is not worth a straight line
-        s.where("too fast", fast, lambda: _hold(s, factors, lambda node: ahead[node.here], force))
+        s.where("too fast", turning + pushed, lambda: _hold(s, factors, lambda node: ahead[node.here], force, blind))
 
 
-def _hold(s: Sweeps, factors: Place, after: Speeds, force: Speeds) -> None:
+def _hold(s: Sweeps, factors: Place, after: Speeds, force: Speeds, blind: Place) -> None:
+    """Energy is held where the inertia is another at the end of the step, or constraints push blindly."""
+
     def work(node: Node) -> Value:
         ends = zip(force(node), s.of("vel", node), after(node), strict=True)
         return sum_of([trace.maximum(trace.minimum(f * a, f * b), 0.0) for f, a, b in ends])
@@ -104,6 +111,7 @@ def _hold(s: Sweeps, factors: Place, after: Speeds, force: Speeds) -> None:
     most = before + s.dt * (taken + trace.sqrt(dot(s.gravity, s.gravity)) * pull)
     less = trace.select(most, then, trace.sqrt(most / trace.maximum(then, SMALLEST)), 1.0)
     factor = trace.select(ANOTHER * frozen, trace.absolute(then - frozen), less, 1.0)
+    factor = trace.select(0.5, s.recorder.read(SCRATCH, blind.row), less, factor)
     s.recorder.write(SCRATCH, [trace.select(then, LARGEST, factor, 0.0)], factors.row + 1)
 
 
