@@ -21,7 +21,7 @@ from kit.assets import EXAMPLES, assets
 from kit.robots.configurations import model_coordinates
 from kit.robots.each_joint import CASES, Case, model_of, one_joint, robot, simple_body
 
-from .arrays_for_tests import Found, computed, given_quantity
+from .arrays_for_tests import Found, computed_in_all, given_quantity
 from .runner import Runner
 
 
@@ -99,7 +99,8 @@ def test_limits_of_damping(integrator: Integrator) -> None:
 
 def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
     """M by composite bodies, and column by column by inverse dynamics of unit accelerations."""
-    still = {"qpos": q, "vel": np.zeros(model.n_dofs), "gravity": np.zeros(3)}
+    units = np.eye(model.n_dofs)
+    still = {"qpos": np.tile(q[:, None], len(units)), "vel": 0.0 * units, "gravity": np.zeros((3, 1))}
     model.dofs.armature[:] = 0.0
 
     def run(sweeps: Sweeps) -> Found:
@@ -110,7 +111,7 @@ def inverse_dynamics_matrix(model: Model, q: Array) -> tuple[Array, Array]:
             "column": bias_forces(sweeps, where, accelerations(sweeps, where, unit)),
         }
 
-    found = [computed(model, Settings(), still, run, given={"unit": unit}) for unit in np.eye(model.n_dofs)]
+    found = computed_in_all(model, Settings(), still, run, given={"unit": units})
     return found[0]["mass"], np.array([each["column"] for each in found])
 
 
