@@ -71,13 +71,20 @@ class Store:
         except self._troubles as error:
             raise ReadError(f"{self.place}/{name}: {_why(error)}") from None
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+    def write(self, name: str, content: bytes, *, to_disk: bool = True) -> None:
+        """Write a file, whole or not at all.
+
+        Args:
+            name: which.
+            content: all of it.
+            to_disk: whether to wait until it is on the disk, and not only in the memory of this machine: that takes
+                some ten milliseconds.
+        """
         try:
             if self._fs:
                 _send_whole(self._fs, self._path(name), content)
             else:
-                _write_whole(Path(self._path(name)), content)
+                _write_whole(Path(self._path(name)), content, to_disk)
         except self._troubles as error:
             raise WriteError(f"{self.place}/{name}: {_why(error)}") from None
 
@@ -143,14 +150,15 @@ def _send_whole(files: Any, path: str, content: bytes) -> None:
         raise
 
 
-def _write_whole(file: Path, content: bytes) -> None:
+def _write_whole(file: Path, content: bytes, to_disk: bool) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+            if to_disk:
+                stream.flush()
+                os.fsync(stream.fileno())
         Path(draft).replace(file)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
