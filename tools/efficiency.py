@@ -71,9 +71,10 @@ def measure_overhead(recipe: Recipe, policy: Any, group: int, groups: int) -> fl
 def play_by_hand(stage: Stage, policy: Any, first: int, group: int) -> float:
     """The seconds of a loop as anybody would write it, which keeps what was seen and done."""
     recipe, scene, robot = stage.recipe, stage.scene, stage.robot
+    draws: dict[str, Any] = dict(recipe.randomize)
     begin = time.perf_counter()
     scene.reset(keyframe=recipe.keyframe)
-    scene.randomize(seed=first, **recipe.randomize)
+    scene.randomize(seed=first, **draws)
     generator = np.random.default_rng(first)
     robot.set_qvel(np.array(robot.get_qvel()) + generator.uniform(-0.1, 0.1, (group, robot.n_dofs)))
     kept = []

@@ -120,11 +120,12 @@ def test_processes_read_from_an_address_and_write_to_one(
     """A folder of this machine that goes by an address stands for a store."""
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
     options = Options("urdf", Doing(jobs=1, resume=True))
-    places: Any = (f"local://{library}", f"local://{tmp_path}/out")
-    assert convert_all(*places, options) == 2
+    source: Any = f"local://{library}"
+    target: Any = f"local://{tmp_path}/out"
+    assert convert_all(source, target, options) == 2
     assert "2 of 3 files are in local://" in capsys.readouterr().out
     assert sorted(p.name for p in (tmp_path / "out").rglob("*.urdf")) == ["faulty.urdf", "good.urdf"]
-    assert convert_all(*places, options) == 2
+    assert convert_all(source, target, options) == 2
     assert "2 of 3 files are done already" in capsys.readouterr().err
 
 
@@ -136,21 +137,22 @@ def test_a_library_in_an_object_store(
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(Doing, "executor", lambda *_: InProcess())  # whose memory it is
     shutil.copytree(EXAMPLES / "arm", library / "arm")
-    places: Any = ("memory://library", "memory://out")
-    Store(places[0]).put(library, last=library / "faulty.urdf")
-    out, options = Store(places[1]), Options("mjcf", Doing(resume=True))
+    source: Any = "memory://library"
+    target: Any = "memory://out"
+    Store(source).put(library, last=library / "faulty.urdf")
+    out, options = Store(target), Options("mjcf", Doing(resume=True))
     with monkeypatch.context() as patched:
         fail_at(patched, "arm.xml")
-        assert convert_all(*places, options) == 2
+        assert convert_all(source, target, options) == 2
     printed = capsys.readouterr().out
     assert "2 of 4 files are in memory://out" in printed
     assert "arm.xml: No space left on device" in " ".join(printed.split())
     assert out.names("arm") == []
-    assert [p for p in mirrored(places[1]).rglob("*") if p.suffix == ".stl"], "meshes come first"
-    assert convert_all(*places, options) == 2
+    assert [p for p in mirrored(target).rglob("*") if p.suffix == ".stl"], "meshes come first"
+    assert convert_all(source, target, options) == 2
     told = capsys.readouterr()
     assert "2 of 4 files are done already" in told.err
     assert "3 of 4 files are in memory://out" in told.out
-    found = mirrored(places[1])
+    found = mirrored(target)
     robot = read(found / "arm" / "arm.xml", policy=collect)
     assert len(robot.links) == len(read(EXAMPLES / "arm" / "arm.urdf", policy=collect).links)

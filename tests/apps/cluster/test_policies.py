@@ -70,7 +70,6 @@ def test_networks_of_pytorch() -> None:
     obs = np.array([[1.0, 2.0], [0.0, -1.0]], np.float32)
     weight, bias = (p.detach().numpy() for p in (net.weight, net.bias))
     np.testing.assert_allclose(of_numpy(net)(obs), obs @ weight.T + bias, rtol=1e-6)
-    assert found("torch.nn:Identity", "policy").training
     np.testing.assert_array_equal(of_numpy(found("torch.nn:Identity", "policy"))(obs), obs)
     name = function_name(net)
     assert name == function_name(net)
