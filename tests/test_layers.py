@@ -144,13 +144,15 @@ def _layer(name: str) -> str:
 
 def _walk(node: ast.AST, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
     """All nodes below a node, and whether each stands under `if TYPE_CHECKING`."""
-    for child in ast.iter_child_nodes(node):
-        yield child, typing_only
-        if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            yield from _walk(ast.Module(child.body, []), True)
-            yield from _walk(ast.Module(child.orelse, []), typing_only)
-        else:
-            yield from _walk(child, typing_only)
+    waiting = [(node, typing_only)]
+    while waiting:
+        parent, for_types = waiting.pop()
+        for child in ast.iter_child_nodes(parent):
+            yield child, for_types
+            if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+                waiting += [(ast.Module(child.body, []), True), (ast.Module(child.orelse, []), for_types)]
+            else:
+                waiting.append((child, for_types))
 
 
 def _targets(node: ast.AST, module: Module, modules: dict[str, Module]) -> Iterator[str]:

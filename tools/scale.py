@@ -1,19 +1,22 @@
 """Measure what docs/scale.md is made of: bytes of a state, seconds of a start, bytes of a step, round trips of tasks.
 
-    python tools/scale.py [--group 256] [--groups 8] [--cluster]
+    python tools/scale.py [--group 256] [--groups 8] [--cluster | --efficiency]
 
 Measure on an otherwise idle machine. With `--cluster` a Ray cluster of one node is started, for its round trip and what
-playing on it costs over playing here.
+playing on it costs over playing here. With `--efficiency` nothing else is measured than what nodes cost, and it fails
+where that is too much: see `efficiency.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 import time
 from typing import Any
 
+import efficiency
 import numpy as np
 
 import kinema as km
@@ -49,7 +52,10 @@ def main() -> None:
     parser.add_argument("--group", type=int, default=256)
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--efficiency", action="store_true")
     options = parser.parse_args()
+    if options.efficiency:
+        sys.exit(efficiency.main(recipe(), Stand(), options.group, options.groups))
     stage = measure_stage(options.group)
     executors: list[Executor] = [InProcess(), LocalProcesses(1)]
     if options.cluster:

@@ -11,23 +11,23 @@ import pytest
 
 import kinema as km
 from kinema.backend import CACHE_VARIABLE
-from kit.assets import EXAMPLES
 from kit.patience import HANG
+from kit.robots.each_joint import Case, robot as small_robot
 
-ARM = {"file": EXAMPLES / "arm" / "arm.urdf"}
+ARM: dict[str, Any] = {"kind": "planar"}
 SAME = [ARM] * 4
 DIFFERENT = [
     ARM,
     {**ARM, "precision": "double", "integrator": "rk4"},
-    {"file": EXAMPLES / "quadruped" / "quadruped.xml"},
-    {"file": EXAMPLES / "gripper" / "gripper.sdf", "emission": "rolled"},
+    {"kind": "spherical"},
+    {"kind": "universal", "emission": "rolled"},
 ]
 
 
-def run(file: Path, precision: str = "single", **how: Any) -> dict[str, np.ndarray]:
-    """A scene from its file to a state: coordinates, velocities, and fields of both."""
+def run(kind: str, precision: str = "single", **how: Any) -> dict[str, np.ndarray]:
+    """A scene from its robot to a state: coordinates, velocities, and fields of both."""
     scene = km.Scene(precision=precision, quiet=True, contacts=False, limits=False, **how)
-    robot = scene.add(file)
+    robot = scene.add(small_robot(Case(kind, False)))
     scene.build(5)
     rng = np.random.default_rng(2)
     robot.set_qvel(rng.uniform(-0.5, 0.5, (5, robot.n_dofs)))
@@ -65,7 +65,8 @@ def test_threads_do_not_disturb_each_other(
     assert not errors
     assert len(results) == len(cases)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "alone"))
-    for number, case in enumerate(cases):
-        for name, expected in run(**case).items():
+    alone = [run(**case) for case in (cases if cases[0] != cases[-1] else cases[:1])] * len(cases)
+    for number in range(len(cases)):
+        for name, expected in alone[number].items():
             assert np.isfinite(expected).all()
             np.testing.assert_array_equal(results[number][name], expected, err_msg=name)

@@ -15,13 +15,13 @@ from kinema.sim import ARRAYS, Control, Drive, Integrator, Settings
 from kinema.sim.arrays import Owner, start_of
 from kinema.sim.fields.groups import GROUPS, JACOBIAN, Situation, link_jacobian
 from kinema.sim.fields.names import n_items, outputs_of
-from kinema.sim.lower.programs import plain_numbers, straight_program
+from kinema.sim.lower.programs import named, plain_numbers, straight_program, table_program
 from kinema.sim.rigid.integrate import RUNS
 from kinema.sim.sweeps.loops import Quantity
 from kinema.sim.sweeps.matrix import TreeMatrix
 from kinema.sim.sweeps.sweeps import Sweeps
 from kinema.sim.sweeps.tree import frame_ref
-from kinema.trace import Place, Program, RowCode, Slot, Store
+from kinema.trace import Place, Program, RowCode, Slot, Store, interpret_in
 from kit.mjcf_side import Pair
 
 Arrays = dict[str, Array]
@@ -118,9 +118,44 @@ def computed(
     Quantities of degrees of freedom come as vectors, matrices with all their zeros. `given` are more numbers of degrees
     of freedom (see `given_quantity`).
     """
-    n, found = model.n_dofs, {}
-    outputs = {f"found {i}": (Owner.DOF, n) for i in range(10)} | dict.fromkeys(given or {}, (Owner.DOF, 1))
-    matrices: set[str] = set()
+    found, matrices = {}, set()
+    known = {**arrays_for(model, settings), **arrays, **(given or {})}
+    plain = {name: _of_environment(values, env) for name, values in known.items()}
+    write = _writing(run, found, matrices)
+    results = plain_numbers(model, settings, write, _room(model, given), plain)
+    whole = {name: _padded(results[array], model.n_dofs) for name, array in found.items()}
+    return {name: values if name in matrices else np.diag(values) for name, values in whole.items()}
+
+
+def computed_in_all(
+    model: Model,
+    settings: Settings,
+    arrays: Mapping[str, Array],
+    run: Callable[[Sweeps], Found],
+    given: Mapping[str, Array] | None = None,
+) -> list[Arrays]:
+    """The same for all environments at once, by the interpreter: numbers are (items, environments)."""
+    found, matrices, n = {}, set(), model.n_dofs
+    outputs = _room(model, given)
+    program = table_program(model, settings, _writing(run, found, matrices), named(settings, outputs), outputs)
+    n_envs = max(np.shape(values)[1] for values in (*arrays.values(), *(given or {}).values()))
+    memory = {**arrays_for(model, settings, n_envs=n_envs), **arrays, **(given or {})}
+    memory |= {name: np.zeros((n * n, n_envs)) for name in found.values()}
+    interpret_in(program, memory, {})
+    whole = {name: memory[array].T.reshape(n_envs, n, n) for name, array in found.items()}
+    return [
+        {name: values[e] if name in matrices else np.diag(values[e]) for name, values in whole.items()}
+        for e in range(n_envs)
+    ]
+
+
+def _room(model: Model, given: Mapping[str, Any] | None) -> dict[str, tuple[Owner, int]]:
+    """Arrays for what is found, and what is given."""
+    return {f"found {i}": (Owner.DOF, model.n_dofs) for i in range(10)} | dict.fromkeys(given or {}, (Owner.DOF, 1))
+
+
+def _writing(run: Callable[[Sweeps], Found], found: dict[str, str], matrices: set[str]) -> Callable[[Sweeps], None]:
+    """An algorithm that writes what it finds, and notes where."""
 
     def write(sweeps: Sweeps) -> None:
         for i, (name, what) in enumerate(run(sweeps).items()):
@@ -131,11 +166,7 @@ def computed(
             else:
                 _write_vector(sweeps, f"found {i}", what)
 
-    known = {**arrays_for(model, settings), **arrays, **(given or {})}
-    plain = {name: _of_environment(values, env) for name, values in known.items()}
-    results = plain_numbers(model, settings, write, outputs, plain)
-    whole = {name: _padded(results[array], n) for name, array in found.items()}
-    return {name: values if name in matrices else np.diag(values) for name, values in whole.items()}
+    return write
 
 
 def _write_vector(sweeps: Sweeps, array: str, quantity: Quantity[Any]) -> None:

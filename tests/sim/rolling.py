@@ -147,16 +147,23 @@ class Both:
         """The program with loops."""
         return rolled_step(self.model, self.settings, self.places, budget)
 
-    def difference(self, budget: int, steps: int = 2) -> float:
-        """The greatest difference of any number of the state after some steps, rolled and unrolled."""
+    def difference(self, *budgets: int, steps: int = 2) -> float:
+        """The greatest difference of any number of the state after some steps, unrolled and rolled in some ways."""
+        start = {name: arena.copy() for name, arena in self.arenas.items()}
         expected = {name: values.copy() for name, values in self.arrays().items()}
         program = unrolled(self.model, self.settings)
         for _ in range(steps * self.runs):
             expected |= interpret(program, expected)
-        interpret_in(self.rolled(budget), self.arenas, self.places, steps * self.runs)
-        found = self.arrays()
-        assert np.isfinite(found["vel"]).all()
-        return max(float(np.abs(expected[name] - found[name]).max(initial=0.0)) for name in self.layouts[0].rows)
+        worst = 0.0
+        for budget in budgets:
+            for name, arena in self.arenas.items():
+                arena[:] = start[name]
+            interpret_in(self.rolled(budget), self.arenas, self.places, steps * self.runs)
+            found = self.arrays()
+            assert np.isfinite(found["vel"]).all()
+            off = [float(np.abs(expected[name] - found[name]).max(initial=0.0)) for name in self.layouts[0].rows]
+            worst = max(worst, *off)
+        return worst
 
 
 Build = Callable[[], Model]

@@ -9,8 +9,9 @@ import numpy as np
 from kinema.foundation import Array
 from kinema.model import Model
 from kinema.sim import Integrator, Settings, step_program
+from kinema.trace import interpret
 
-from .arrays_for_tests import Modes, arrays_for, fields_on_floats, forced, runs_of
+from .arrays_for_tests import Modes, arrays_for, fields_on_floats, fields_program, forced, runs_of
 from .straight import Arrays, function_of, roll
 
 NUMBERS: dict[str, Any] = {"single": np.float32, "double": float}
@@ -50,6 +51,12 @@ class Runner:
     def system(self, state: Arrays | None = None) -> dict[str, Array]:
         """Energy, momentum and so on, in double precision, by the algorithms on plain floats."""
         return fields_on_floats(self.model, self.settings, self.state if state is None else state, "system")
+
+    def energies(self, states: list[Arrays]) -> Array:
+        """Kinetic and potential energy of several states at once, by the interpreter."""
+        arrays = {name: np.array([state[name] for state in states], dtype=float).T for name in self.state}
+        found = interpret(fields_program(self.model, self.settings, "system"), arrays)
+        return (found["system.kinetic_energy"] + found["system.potential_energy"])[0]
 
     def energy(self, state: Arrays | None = None) -> float:
         """Kinetic and potential energy."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ SHORTER = {
     ("wonik_allegro", Integrator.RK4): 64,
 }
 """Robots that these integrators cannot step at 2 ms, as their servos or springs are too stiff: divisors of it."""
+DRIVES = (Drive.ACTUATORS, Drive.COMMANDS)
 LARGE = {"pal_talos", "unitree_g1", "agility_cassie", "mujoco_humanoid", "shadow_hand"}
 FASTEST = 1e3
 """Speeds beyond this are no robot's: it has blown up."""
@@ -92,18 +94,21 @@ def stepped(model: Model, drive: Drive, integrator: Integrator, emission: str, d
 
 
 def cases() -> list[Any]:
-    """Each robot with each integrator; those that take long with all of them only as a benchmark."""
+    """Each robot with each integrator, and each drive with one of them; the rest only as a benchmark.
+
+    All combinations of these are in `test_rolled.py`, for robots with every kind of joint.
+    """
     found = []
-    for file in FILES:
-        for integrator in Integrator:
-            long = file.parent.name in LARGE and integrator is not Integrator.IMPLICIT
-            marks = [pytest.mark.benchmark] if long else []
-            found.append(pytest.param(file, integrator, id=f"{asset_id(file)}-{integrator.value}", marks=marks))
+    for file, integrator, drive in itertools.product(FILES, Integrator, DRIVES):
+        is_large, is_usual = file.parent.name in LARGE, integrator is Integrator.IMPLICIT
+        is_left_out = not is_usual and (is_large or drive is not DRIVES[integrator is Integrator.RK4])
+        name = f"{asset_id(file)}-{integrator.value}-{drive.value}"
+        marks = [pytest.mark.benchmark] if is_left_out else []
+        found.append(pytest.param(file, integrator, drive, id=name, marks=marks))
     return found
 
 
-@pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
-@pytest.mark.parametrize(("file", "integrator"), cases())
+@pytest.mark.parametrize(("file", "integrator", "drive"), cases())
 def test_the_same_motion(file: Path, integrator: Integrator, drive: Drive) -> None:
     """A hundred steps in double precision, to 1e-12 of the largest number of each environment."""
     model = model_of(file)

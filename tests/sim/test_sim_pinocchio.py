@@ -23,7 +23,7 @@ from kit.assets import EXAMPLES, SHARED_ASSETS, all_assets, asset_id
 from kit.robots.configurations import model_coordinates
 from kit.urdf_oracles import Refused, without_declaration
 
-from .arrays_for_tests import Found, computed, given_quantity
+from .arrays_for_tests import Found, computed_in_all, given_quantity
 
 pinocchio: Any = pytest.importorskip("pinocchio")
 
@@ -55,8 +55,8 @@ SINGULAR = {
 """Robots, and whether their base is free, some of which moves without mass or inertia."""
 
 
-def dynamics(model: Model, arrays: dict[str, Array], env: int, solve: bool) -> tuple[Array, Array, Array]:
-    """M, bias, and the acceleration under the joint forces `tau`: no springs, no control, no rotors."""
+def dynamics(model: Model, arrays: dict[str, Array], solve: bool) -> list[dict[str, Array]]:
+    """M, bias, and the accelerations under the joint forces `tau` of each state: no springs, no control, no rotors."""
     model.dofs.armature[:] = 0.0
 
     def run(sweeps: Sweeps) -> Found:
@@ -72,8 +72,8 @@ def dynamics(model: Model, arrays: dict[str, Array], env: int, solve: bool) -> t
         sweeps.each_frame("driving", body)
         return {"mass": step.mass, "bias": step.bias, "acc": factorised(step.mass).solve("accelerations", driving)}
 
-    found = computed(model, Settings(), arrays, run, env, given={"tau": arrays["tau"][:, env]})
-    return found["mass"], found["bias"], found.get("acc", np.zeros(model.n_dofs))
+    state = {name: arrays[name] for name in ("qpos", "vel")}
+    return computed_in_all(model, Settings(), state, run, given={"tau": arrays["tau"]})
 
 
 class Judge:
@@ -148,19 +148,18 @@ def test_dynamics(file: Path, free: bool) -> None:
     assert ours.n_dofs == judge.model.nv
     arrays = random_states(ours, np.random.default_rng(11))
     singular = (file.name, free) in SINGULAR
-    for e in range(N_STATES):
-        mass, bias, acc = dynamics(ours, arrays, e, not singular)
+    for e, found in enumerate(dynamics(ours, arrays, not singular)):
         q, v, tau = (arrays[name][:, e] for name in ("qpos", "vel", "tau"))
         its_q, its_v, turn, rate = judge.state(q, v)
         its_mass = pinocchio.crba(judge.model, judge.data, its_q)
         its_mass = np.triu(its_mass) + np.triu(its_mass, 1).T
-        close(mass, turn.T @ its_mass @ turn, "the mass matrix")
+        close(found["mass"], turn.T @ its_mass @ turn, "the mass matrix")
         its_bias = pinocchio.rnea(judge.model, judge.data, its_q, its_v, rate)
-        close(bias, turn.T @ its_bias, "the bias force", floor=1e-9 + float(np.abs(its_mass).max()))
+        close(found["bias"], turn.T @ its_bias, "the bias force", floor=1e-9 + float(np.abs(its_mass).max()))
         moments = np.linalg.eigvalsh(its_mass)
         assert (moments[0] <= 1e-12 * moments[-1]) == singular
         if singular:
             continue
         its_tau = np.linalg.solve(turn.T, tau)
         its_acc = pinocchio.aba(judge.model, judge.data, its_q, its_v, its_tau)
-        close(acc, np.linalg.solve(turn, its_acc - rate), "the acceleration")
+        close(found["acc"], np.linalg.solve(turn, its_acc - rate), "the acceleration")

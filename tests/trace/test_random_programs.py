@@ -40,7 +40,7 @@ def agree(found: Numbers, expected: Numbers, bound: float = 1e-12) -> None:
             np.testing.assert_allclose(found[arena][row], values[row], rtol=0, atol=atol, err_msg=name)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(tree=trees(), seed=seeds)
 def test_the_interpreter_does_what_plain_python_does(tree: tuple[Any, ...], seed: int) -> None:
     numbers = random_numbers(seed, N_ENVS, STEPS)
@@ -50,7 +50,7 @@ def test_the_interpreter_does_what_plain_python_does(tree: tuple[Any, ...], seed
     agree(interpreted(optimise(program), MEMORY, numbers, N_ENVS, STEPS), expected)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(tree=trees(), seed=seeds)
 def test_compiled_code_of_every_width_does_what_the_interpreter_does(tree: tuple[Any, ...], seed: int) -> None:
     """Over several steps, each told something else; between widths not one bit differs."""
@@ -62,7 +62,7 @@ def test_compiled_code_of_every_width_does_what_the_interpreter_does(tree: tuple
         same_bits(found[0], other)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(tree=trees(), seed=seeds, order=st.permutations(range(N_ENVS)))
 def test_neighbours_do_not_matter(tree: tuple[Any, ...], seed: int, order: list[int]) -> None:
     """An environment's result is the same alone, among others, and in another place of a vector."""

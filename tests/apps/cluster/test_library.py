@@ -7,17 +7,19 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kinema.apps.cli.convert_batch import Options, run as convert_all
 from kinema.apps.cli.library import Doing
 from kinema.apps.cli.options import with_address
-from kinema.apps.cluster import Store, url_of
+from kinema.apps.cluster import InProcess, Store, mirrored, url_of
 from kinema.foundation import collect
 from kinema.read import read
 from kit.assets import EXAMPLES
 from kit.command_line import run
+from kit.failing_stores import fail_at
 
 GOOD = """<robot name="a"><link name="a"/><link name="b"/>
 <joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>"""
@@ -112,17 +114,45 @@ def test_a_store_shows_whole_files_only(tmp_path: Path) -> None:
 
 
 @needs_fsspec
-def test_a_library_may_be_elsewhere(
+def test_processes_read_from_an_address_and_write_to_one(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Read from an address and written to one: a folder of this machine that goes by an address stands for a store."""
+    """A folder of this machine that goes by an address stands for a store."""
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
-    shutil.copytree(EXAMPLES / "arm", library / "arm")
-    source, out = f"local://{library}", f"local://{tmp_path}/out"
     options = Options("urdf", Doing(jobs=1, resume=True))
-    assert convert_all(source, out, options) == 2  # type: ignore[arg-type]
-    assert "3 of 4 files are in local://" in capsys.readouterr().out
-    robot = read(tmp_path / "out" / "arm" / "arm.urdf", policy=collect)
+    source: Any = f"local://{library}"
+    target: Any = f"local://{tmp_path}/out"
+    assert convert_all(source, target, options) == 2
+    assert "2 of 3 files are in local://" in capsys.readouterr().out
+    assert sorted(p.name for p in (tmp_path / "out").rglob("*.urdf")) == ["faulty.urdf", "good.urdf"]
+    assert convert_all(source, target, options) == 2
+    assert "2 of 3 files are done already" in capsys.readouterr().err
+
+
+@needs_fsspec
+def test_a_library_in_an_object_store(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A store that fails half-way leaves no robot that is not whole; the next time goes on from there."""
+    monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(Doing, "executor", lambda *_: InProcess())  # whose memory it is
+    shutil.copytree(EXAMPLES / "arm", library / "arm")
+    source: Any = "memory://library"
+    target: Any = "memory://out"
+    Store(source).put(library, last=library / "faulty.urdf")
+    out, options = Store(target), Options("mjcf", Doing(resume=True))
+    with monkeypatch.context() as patched:
+        fail_at(patched, "arm.xml")
+        assert convert_all(source, target, options) == 2
+    printed = capsys.readouterr().out
+    assert "2 of 4 files are in memory://out" in printed
+    assert "arm.xml: No space left on device" in " ".join(printed.split())
+    assert out.names("arm") == []
+    assert [p for p in mirrored(target).rglob("*") if p.suffix == ".stl"], "meshes come first"
+    assert convert_all(source, target, options) == 2
+    told = capsys.readouterr()
+    assert "2 of 4 files are done already" in told.err
+    assert "3 of 4 files are in memory://out" in told.out
+    found = mirrored(target)
+    robot = read(found / "arm" / "arm.xml", policy=collect)
     assert len(robot.links) == len(read(EXAMPLES / "arm" / "arm.urdf", policy=collect).links)
-    assert convert_all(source, out, options) == 2  # type: ignore[arg-type]
-    assert "3 of 4 files are done already" in capsys.readouterr().err

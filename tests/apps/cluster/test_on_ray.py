@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import resource
 import shutil
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +21,7 @@ from kit.assets import EXAMPLES
 from kit.command_line import run
 from kit.misbehaviour import cannot_start, crash_once, misbehave, talk
 from kit.played import Push, parabola, swinging
+from kit.ray_nodes import contents, killed_driver, meanwhile, nodes
 
 pytestmark = [
     pytest.mark.cluster,
@@ -36,49 +30,6 @@ pytestmark = [
 ]
 EPISODES = int(os.environ.get("KINEMA_CLUSTER_EPISODES", "10000"))
 STANCE = np.array([0.0, 0.8, -1.6] * 4, np.float32)
-
-
-@contextmanager
-def nodes(count: int, **resources: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """A cluster of so many nodes with one CPU each, beside a head that works on nothing."""
-    ray, utilities = (importlib.import_module(name) for name in ("ray", "ray.cluster_utils"))
-    cluster = utilities.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    try:
-        added = [cluster.add_node(**{"num_cpus": 1, **resources}) for _ in range(count)]
-        ray.init(address=cluster.address, log_to_driver=False, logging_level=40)
-        yield cluster, added
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-
-
-@contextmanager
-def meanwhile(is_time: Callable[[], bool], act: Callable[[], Any]) -> Iterator[list[bool]]:
-    """Do something once it is time, while something else goes on; whether it was done."""
-    done: list[bool] = []
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.is_set():
-            if is_time():
-                act()
-                done.append(True)
-                return
-            time.sleep(0.02)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield done
-    finally:
-        over.set()
-        thread.join()
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """All files but the records."""
-    files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
-    return {str(name): p.read_bytes() for name, p in files.items() if not str(name).startswith(".kinema")}
 
 
 # ------------------------------------------------------------------------------------------------------------- tasks
@@ -164,16 +115,9 @@ def test_conversion_is_the_same(library: Path, local: dict[str, bytes], tmp_path
 def test_a_driver_that_is_killed_does_not_begin_anew(library: Path, local: dict[str, bytes], tmp_path: Path) -> None:
     out = tmp_path / "out"
     with nodes(2) as (cluster, _):
-        program = "from kinema.apps.cli import main; main()"
         words = ["convert", str(library), str(out), "--to", "usda", "--cluster", cluster.address]
-        driver = subprocess.Popen(
-            [sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
         records = out / ".kinema" / "ledger"
-        while driver.poll() is None and len(list(records.glob("*.json"))) < 5:
-            time.sleep(0.05)
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
+        killed_driver(words, lambda: len(list(records.glob("*.json"))) >= 5)
         done = len(list(records.glob("*.json")))
         _, _, said = run(*words[:5], "--cluster")
     assert done >= 5

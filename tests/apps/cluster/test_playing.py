@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.apps.cluster import InProcess, LocalProcesses, Stage, playing
+from kinema.apps.cluster import InProcess, LocalProcesses, Stage, Store, playing
 from kinema.apps.cluster.playing import Group, Keeping, make_player
 from kinema.apps.cluster.shards import columns, digest
 from kinema.backend import noting_code
 from kinema.description import Mesh
-from kinema.foundation import KinemaError
+from kinema.foundation import KinemaError, ReadError
 from kit.assets import EXAMPLES
+from kit.failing_stores import fail_at
 from kit.played import Push, pendulum, swinging
 
 needs_arrow = pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow: kinema[cluster]")
@@ -105,6 +106,32 @@ def test_a_data_set_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.Mon
         arguments = {"recipe": swinging(), "policy": Push(), "episodes": 20, **changes}
         with pytest.raises(KinemaError, match=words):
             km.cluster.rollouts(**arguments, out=tmp_path, group=8)
+
+
+@pytest.mark.usefixtures("plain_files")
+@pytest.mark.skipif(importlib.util.find_spec("fsspec") is None, reason="needs fsspec: kinema[cluster]")
+def test_a_data_set_in_an_object_store(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that fails half-way keeps what is whole; what is missing is played the next time, and nothing else."""
+    monkeypatch.setattr(playing, "Stage", lambda *_: stage)
+    played: list[int] = []
+    call = playing.Player.__call__
+    monkeypatch.setattr(playing.Player, "__call__", lambda self, g: (played.append(g.number), call(self, g))[1])
+    with monkeypatch.context() as patched:
+        fail_at(patched, "part-000001.parquet")
+        with pytest.raises(KinemaError, match=r"part-000001: memory://set/part-000001\.parquet: No space left"):
+            km.cluster.rollouts(swinging(), Push(), 20, out="memory://set", group=8)
+    with pytest.raises(ReadError, match="no data set of rollouts, or it is not finished"):
+        km.cluster.open_dataset("memory://set")
+    there = km.cluster.rollouts(swinging(), Push(), 20, out="memory://set", group=8)
+    assert played == [0, 1, 1, 2]
+    assert Store("memory://set").names() == [
+        "head.json",
+        "manifest.json",
+        *(f"part-00000{i}.parquet" for i in range(3)),
+    ]
+    assert km.cluster.open_dataset("memory://set").content == there.content
+    here = km.cluster.rollouts(swinging(), Push(), 20, out=tmp_path, group=8)
+    assert here.content == there.content
 
 
 @needs_arrow

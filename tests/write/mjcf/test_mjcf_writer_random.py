@@ -43,7 +43,7 @@ def _judge(described: Robot | World, seed: int) -> None:
 
 
 @given(seeds)
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_a_random_robot_is_the_same(seed: int) -> None:
     """MuJoCo has the same poses, masses, mass matrix, limits and colliding pairs."""
     _judge(random_robot(seed, MJCF), seed)

@@ -34,8 +34,9 @@ class Ledger:
         return found if isinstance(found, dict) else None
 
     def note(self, key: str, record: dict[str, Any]) -> None:
-        """Something is done."""
-        self._store.write(f"{self._folder}/{key}.json", json.dumps(record, sort_keys=True).encode())
+        """Something is done. A record that is lost with the machine's power costs doing that again, and no more."""
+        content = json.dumps(record, sort_keys=True).encode()
+        self._store.write(f"{self._folder}/{key}.json", content, to_disk=False)
         self._known.add(f"{key}.json")
 
 

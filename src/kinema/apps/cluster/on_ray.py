@@ -25,6 +25,8 @@ _CHANCES = 3
 """How many workers may die on a node before they have said a word."""
 _PATIENCE = 60.0
 """How long to wait for a node where there is none [s]."""
+_FIRST_WORD = 300.0
+"""How long a worker may take to start: on a busy node that is long, on one that others have taken for ever [s]."""
 
 
 def ray_library() -> Any:
@@ -49,7 +51,6 @@ class RemoteWorker:
     def __init__(self, start: Callable[[], Work[Any, Any]]) -> None:
         self._start = start
         self._work: Work[Any, Any] | None = None
-        self._file = tempfile.NamedTemporaryFile(prefix="kinema-log-")  # noqa: SIM115  as long as the worker
         self._log: Log | None = None
 
     def hello(self) -> dict[str, Any]:
@@ -59,7 +60,8 @@ class RemoteWorker:
     def work(self, task: Any) -> tuple[str, Any, str, str]:
         """The outcome of one task, with what was printed where it failed."""
         if self._log is None:
-            self._log = Log(Path(self._file.name))
+            with tempfile.NamedTemporaryFile(prefix="kinema-log-") as file:  # it stays open, but leaves no name behind
+                self._log = Log(Path(file.name))
         self._log.begin()
         if self._work is None:
             self._work, failure, story = attempt(lambda _: self._start(), None)
@@ -131,8 +133,11 @@ class OnRay(Executor):
                 if queue.is_empty and not any(a.one for a in crew):
                     return
                 seen = time.monotonic() if crew else seen
-                self._despair(time.monotonic() - seen)
-                yield from self._look(crew, queue, limits)
+                if not crew:
+                    self._despair(time.monotonic() - seen)
+                heard = list(self._look(crew, queue, limits))
+                self._give_out(crew, queue, limits)  # nobody waits for whoever takes the outcomes
+                yield from heard
         finally:
             for actor in crew:
                 self._ray.kill(actor.handle)
@@ -154,7 +159,7 @@ class OnRay(Executor):
             for _ in range(places(resources, self._needs) - there):
                 kind = self._ray.remote(num_cpus=self._needs.cpus, num_gpus=self._needs.gpus)(RemoteWorker)
                 handle = kind.options(scheduling_strategy=on_node(number)).remote(start)
-                crew.append(_Actor(number, handle, handle.hello.remote()))
+                crew.append(_Actor(number, handle, handle.hello.remote(), until=time.monotonic() + _FIRST_WORD))
 
     def _despair(self, seconds: float) -> None:
         """There is nobody, and nobody is going to come."""
@@ -184,8 +189,13 @@ class OnRay(Executor):
             outcome = self._hear(due[answer], crew, queue, limits)
             if outcome is not None:
                 yield outcome
-        for actor in list(crew):
-            if actor.one is not None and time.monotonic() > actor.until:
+        for actor in [a for a in crew if time.monotonic() > a.until]:
+            if not actor.is_known:
+                self._dismiss(actor, crew)
+                self.refused[actor.node] = (
+                    f"node {actor.node[:8]} has not started a worker in {_FIRST_WORD:g} s: others may have taken it"
+                )
+            elif actor.one is not None:
                 one = self._dismiss(actor, crew)
                 yield Outcome(one.task, None, f"it took more than {limits.seconds:g} s", "", one.count, died=True)
 

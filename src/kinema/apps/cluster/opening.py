@@ -13,8 +13,10 @@ On = Executor | int | str | None
 """An executor; a number of processes; the address of a Ray cluster, or `auto`; None for this process."""
 
 
-def opened(on: On, needs: Needs | None = None) -> tuple[Executor, bool]:
-    """Who works, and whether whoever asked has to close it."""
+def opened(on: On, needs: Needs | None = None, *, gpu: bool = False) -> tuple[Executor, bool]:
+    """Who works, and whether whoever asked has to close it; on a cluster one worker per GPU where that is wanted."""
+    if needs is None and gpu:
+        needs = Needs(gpus=1.0)
     if isinstance(on, Executor):
         return on, False
     if on is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.backend import keep_code, noting_code
+from kinema.backend import find_device, keep_code, noting_code
 from kinema.foundation import KinemaError
 
 from .bar import progress_bar
@@ -113,7 +114,8 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
         keep: a row for each of the `steps`, or one for each of the `episodes` with what it earned.
         every: of steps, only every so many.
         limits: what a group may cost: an hour, and five tries where workers die, when not given.
-        needs: what a worker takes of its node: a GPU, so many cores.
+        needs: what a worker takes of its node: a GPU, so many cores; when not given, a core, and a GPU where the
+            recipe's scene is on one.
         quiet: no bar.
 
     Raises:
@@ -121,10 +123,10 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
     """
     _refuse_nonsense(episodes, group, keep, every)
     arrow()  # say at once that it is missing
-    executor, own = opened(on, needs)
+    executor, own = opened(on, needs, gpu=recipe.wants_gpu)
     try:
-        stage = Stage(recipe, group)
-        head = _head(stage, policy, episodes, keep, every)
+        stage = Stage(recipe if isinstance(executor, InProcess) else _for_this_machine(recipe), group)
+        head = _head(recipe, stage, policy, episodes, keep, every)
         draft = Draft(out, head, -(-episodes // group))
         keeping = Keeping(policy, keep, every, draft.store.url)
         left = (g for g in _groups(episodes, group) if not draft.has(g.number))
@@ -132,7 +134,7 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
         if isinstance(executor, InProcess):
             start: Any = functools.partial(Player, stage, keeping)
         else:
-            code = _compiled(stage, policy) if done < episodes else {}
+            code = _compiled(stage, policy) if done < episodes and not recipe.wants_gpu else {}
             start = functools.partial(make_player, recipe, group, keeping, code)
             del stage
         limits = limits or Limits(seconds=3600.0, retries=5)
@@ -164,9 +166,18 @@ def _groups(episodes: int, size: int) -> Iterator[Group]:
         yield Group(number, first, min(size, episodes - first))
 
 
-def _head(stage: Stage, policy: Policy, episodes: int, keep: str, every: int) -> dict[str, Any]:
+def _for_this_machine(recipe: Recipe) -> Recipe:
+    """What can be built here: whoever has others play on GPUs need not have one."""
+    if recipe.wants_gpu:
+        try:
+            find_device(str(recipe.scene["device"]))
+        except KinemaError:
+            return dataclasses.replace(recipe, scene={**recipe.scene, "device": "cpu"})
+    return recipe
+
+
+def _head(recipe: Recipe, stage: Stage, policy: Policy, episodes: int, keep: str, every: int) -> dict[str, Any]:
     """What a data set is of: the content of the model, and everything that is done with it."""
-    recipe = stage.recipe
     return {
         "kinema": own_version(),
         "recipe": key_of(stage.scene.running.key, recipe.about(), function_name(policy)),
@@ -186,8 +197,6 @@ def _compiled(stage: Stage, policy: Policy) -> dict[str, bytes]:
 
     Those of a GPU are made where there is one.
     """
-    if stage.scene.device != "cpu":
-        return {}
     with noting_code() as made:
         stage.play(np.arange(1), policy, steps=1)
     return made

@@ -36,10 +36,12 @@ def of_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     net: Any = function
     net.eval()
+    weights = next(iter(net.parameters()), None)
 
     def act(obs: np.ndarray, **controller: Any) -> np.ndarray:
+        seen = torch.from_numpy(obs)
         with torch.no_grad():
-            return net(torch.from_numpy(obs), **controller).cpu().numpy()
+            return net(seen if weights is None else seen.to(weights.device), **controller).cpu().numpy()
 
     return act
 

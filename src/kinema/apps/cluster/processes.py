@@ -90,11 +90,10 @@ class LocalProcesses(Executor):
                 if not busy:
                     return
                 wait([w.connection for w in busy], timeout=0.2)
-                for worker in busy:
-                    outcome = _outcome(worker, queue, limits)
-                    if outcome is not None:
-                        yield outcome
+                heard = [_outcome(worker, queue, limits) for worker in busy]
                 crew = [w for w in crew if w.lives]
+                self._give_out(crew, queue, start, limits)  # nobody waits for whoever takes the outcomes
+                yield from (outcome for outcome in heard if outcome is not None)
         finally:
             _dismiss(crew)
 

@@ -72,6 +72,11 @@ class Recipe:
         """The same with other values of some parameters: `{"link[forearm].mass": 1.2}`."""
         return dataclasses.replace(self, changes={**self.changes, **changes})
 
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it is to be played on a GPU."""
+        return str(self.scene.get("device", "cpu")).startswith("cuda")
+
     def about(self) -> str:
         """Everything but the things themselves, in words: two recipes that differ there differ here."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("things", "files")}

@@ -62,5 +62,6 @@ def parquet(found: Columns) -> bytes:
             flat = library.array(np.ascontiguousarray(values).reshape(-1))
             arrays[name] = library.FixedSizeListArray.from_arrays(flat, values.shape[1])
     stream = io.BytesIO()
-    files.write_table(library.table(arrays), stream, compression="zstd")
+    few = [name for name, values in found.items() if values.ndim == 1]  # dictionaries of measurements only cost time
+    files.write_table(library.table(arrays), stream, compression="zstd", use_dictionary=few)
     return stream.getvalue()

@@ -79,7 +79,7 @@ def sweep(  # noqa: PLR0913  one for each choice there is
 
     A trial that fails has its row, and the others go on.
     """
-    executor, own = opened(on, needs)
+    executor, own = opened(on, needs, gpu=recipe is not None and recipe.wants_gpu)
     start = functools.partial(Trier, objective, recipe)
     limits = limits or Limits(seconds=3600.0, retries=3)
     try:

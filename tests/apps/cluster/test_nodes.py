@@ -1,0 +1,139 @@
+"""Nodes of any kind, by a Ray that is not there: who is hired, who is refused and why, what becomes of tasks."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kinema.apps.cluster import Limits, Needs, OnRay, always, on_ray
+from kinema.apps.cluster.opening import opened
+from kinema.foundation import KinemaError
+from kit.misbehaviour import misbehave
+from kit.pretend_ray import PretendRay, RayError, install
+
+BIG = {"CPU": 16.0, "GPU": 4.0}
+SMALL = {"CPU": 8.0}
+ANY_DISK = {"disk": 2**50}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that goes on by a second whenever it is looked at; what a task prints is left where it goes."""
+    seconds = itertools.count()
+    monkeypatch.setattr(on_ray.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(on_ray.time, "sleep", lambda _: None)
+    monkeypatch.setattr(on_ray, "Log", lambda _: type("Quiet", (), {"begin": lambda _: None, "tail": lambda _: ""})())
+
+
+def made(monkeypatch: pytest.MonkeyPatch, nodes: dict[str, dict[str, float]], **more: Any) -> PretendRay:
+    ray = PretendRay(nodes, {name: dict(ANY_DISK) for name in nodes}, **more)
+    install(ray, monkeypatch)
+    return ray
+
+
+@pytest.mark.parametrize(
+    ("needs", "hired"),
+    [
+        (Needs(gpus=1.0), {"big": 4}),
+        (Needs(gpus=0.5), {"big": 8}),
+        (Needs(cpus=8.0, gpus=1.0), {"big": 2}),
+        (Needs(cpus=4.0), {"big": 4, "small": 2}),
+    ],
+)
+def test_workers_per_gpu_or_group_of_cores(
+    needs: Needs, hired: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there is room for, each asking for what it takes; nodes that have none of it say so."""
+    ray = made(monkeypatch, {"big": BIG, "small": SMALL})
+    executor = OnRay(needs=needs)
+    outcomes = list(executor.run(always(str), range(20)))
+    assert sorted(int(o.result or "") for o in outcomes) == list(range(20))
+    assert Counter(h.node for h in ray.hired) == hired
+    assert {tuple(h.asked.values()) for h in ray.hired} == {(needs.cpus, needs.gpus)}
+    assert [s for s in executor.refused.values() if "no GPU" in s] == [
+        f"{name} has no GPU that could be used, and one is asked for" for name in ("small",) if needs.gpus
+    ]
+    assert executor.workers == sum(hired.values())
+    assert len(ray.killed) == len(ray.hired)
+
+
+def test_a_scene_on_a_gpu_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray hides the GPUs of a node from those who ask for none."""
+    ray = made(monkeypatch, {"big": BIG})
+    for gpu, needs, asked in ((True, None, (1.0, 1.0)), (False, None, (1.0, 0.0)), (True, Needs(2.0), (2.0, 0.0))):
+        executor, own = opened("auto", needs, gpu=gpu)
+        assert own
+        list(executor.run(always(str), [1]))
+        assert tuple(ray.hired[-1].asked.values()) == asked
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"kinema": "0.0.1"}, "has Kinema 0.0.1, not"),
+        ({"disk": 10}, "has a full disk: 0 MiB are free"),
+        ({"writable": False}, "set KINEMA_CACHE there"),
+    ],
+)
+def test_an_unfit_node_is_refused_and_others_work(
+    wrong: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one sentence; where no other is left, that is the error."""
+    ray = made(monkeypatch, {"good": {"CPU": 1.0}, "bad": {"CPU": 1.0}})
+    ray.facts["bad"] |= {"host": "bad", **wrong}
+    executor = OnRay()
+    outcomes = list(executor.run(always(misbehave), ["a", "b", "c"]))
+    assert sorted(str(o.result) for o in outcomes) == ["a", "b", "c"]
+    (sentence,) = executor.refused.values()
+    assert sentence.startswith("bad ")
+    assert words in sentence
+    assert "\n" not in sentence
+    del ray.resources["good"]
+    with pytest.raises(KinemaError, match="no node can be used: bad "):
+        list(OnRay().run(always(misbehave), ["a"]))
+
+
+def test_a_node_on_which_nothing_starts_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may have taken it: it is waited for, but not for ever."""
+    ray = made(monkeypatch, {"taken": {"CPU": 1.0}}, silent={"taken"})
+    with pytest.raises(KinemaError, match="node taken has not started a worker in 300 s"):
+        list(OnRay().run(always(misbehave), ["a"]))
+    ray.resources.clear()
+    with pytest.raises(KinemaError, match="there has been no node to work on for 60 s"):
+        list(OnRay().run(always(misbehave), ["a"]))
+
+
+def test_retries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that kills its worker is begun so many times, and costs nobody else; one that hangs is stopped."""
+    ray = made(monkeypatch, {"one": {"CPU": 1.0}})
+    get = ray.get
+    began: Counter[str] = Counter()
+
+    def dying(answer: Any) -> Any:
+        found = get(answer)
+        task = found[1] if isinstance(found, tuple) else ""
+        began[task] += 1
+        if task == "deadly":
+            raise RayError("the worker is gone")
+        return found
+
+    monkeypatch.setattr("ray.get", dying)
+    outcomes = {o.task: o for o in OnRay().run(always(misbehave), ["a", "deadly", "b"], Limits(retries=2))}
+    assert outcomes["deadly"].failure == "its worker died (RayError) (3 times)"
+    assert outcomes["deadly"].died
+    assert (began["deadly"], outcomes["a"].result, outcomes["b"].result) == (3, "a", "b")
+    waits = ray.wait
+    monkeypatch.setattr("ray.wait", lambda answers, **_: waits(answers) if not began["slow"] else ([], answers))
+    began["slow"] = 0
+
+    def slow_once_known(answer: Any) -> Any:
+        began["slow"] = 1  # the node has said what it is; from now on it says nothing
+        return get(answer)
+
+    monkeypatch.setattr("ray.get", slow_once_known)
+    (late,) = OnRay().run(always(misbehave), ["slow"], Limits(seconds=30.0, retries=5))
+    assert late.failure == "it took more than 30 s"
+    assert late.died
