@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
 from kinema.description import HeightField, Mesh, Plane, Shape, dressed_mesh, tessellate, worn_appearance
 from kinema.foundation import Array, Pose
-from kinema.shapes import Appearance, CornerValues, Look, MeshData, MeshError, ShapeError, apply_linear
+from kinema.shapes import (
+    DEFAULT_SEGMENTS,
+    Appearance,
+    CornerValues,
+    Look,
+    MeshData,
+    MeshError,
+    ShapeError,
+    apply_linear,
+)
 
 from .glb import Painted
 
@@ -18,13 +29,39 @@ _MANY_CORNERS = 1_500_000
 """Meshes with more are drawn with the normals of their faces: that they are smooth costs too much time."""
 
 
-def painted(shape: Shape) -> list[Painted]:
-    """The triangles of a shape in its link's frame, one entry for each look; none where a mesh cannot be read."""
+def painted(shape: Shape, segments: int = DEFAULT_SEGMENTS) -> list[Painted]:
+    """The triangles of a shape in its link's frame, one entry for each look; none where a mesh cannot be read.
+
+    Circles of round shapes are cut into so many segments.
+    """
     try:
         with np.errstate(all="ignore"):
-            return _painted(shape)
+            return _painted(shape, segments)
     except (ShapeError, MeshError):
         return []
+
+
+def joined(parts: Sequence[Painted]) -> list[Painted]:
+    """The same triangles in fewer parts: those of one look without images become one."""
+    result: list[Painted] = []
+    kinds: dict[str, list[Painted]] = {}
+    for part in parts:
+        if part.coordinates is not None or part.colors is not None:
+            result.append(part)
+        else:
+            said = {} if part.look is None else {f.name: getattr(part.look, f.name) for f in fields(Look)}
+            kinds.setdefault(repr((said | {"name": ""}, part.closed, part.lit)), []).append(part)
+    for same in kinds.values():
+        starts = np.cumsum([0, *(len(part.positions) for part in same)])
+        result.append(
+            replace(
+                same[0],
+                positions=np.concatenate([part.positions for part in same]),
+                normals=np.concatenate([part.normals for part in same]),
+                faces=np.concatenate([part.faces + start for part, start in zip(same, starts, strict=False)]),
+            )
+        )
+    return result
 
 
 def triangles(shape: Shape) -> MeshData | None:
@@ -41,7 +78,7 @@ def is_endless(shape: Shape) -> bool:
     return isinstance(shape.geometry, Plane) and shape.geometry.size is None
 
 
-def _painted(shape: Shape) -> list[Painted]:
+def _painted(shape: Shape, segments: int) -> list[Painted]:
     if isinstance(shape.geometry, Mesh):
         dressed = dressed_mesh(shape.geometry)
         if dressed is None:
@@ -50,14 +87,16 @@ def _painted(shape: Shape) -> list[Painted]:
         mesh = apply_linear(dressed.mesh, scale)
         appearance = worn_appearance(shape, dressed).under(scale)
     else:
-        mesh = tessellate(shape.geometry)
+        mesh = tessellate(shape.geometry, segments)
         appearance = Appearance(materials=() if shape.material is None else (shape.material,))
     if mesh is None or not mesh.n_faces or not np.isfinite(mesh.vertices).all():
         return []
     smooth = not isinstance(shape.geometry, HeightField) or mesh.n_faces < _MANY_CORNERS
     normals = _corner_normals(mesh, appearance, smooth)
     groups = appearance.faces_of_materials(mesh.n_faces)
-    return [_one_look(mesh, normals, appearance, look, faces, shape.pose) for look, faces in groups]
+    closed = not isinstance(shape.geometry, Mesh | Plane | HeightField)
+    parts = [_one_look(mesh, normals, appearance, look, faces, shape.pose) for look, faces in groups]
+    return [replace(part, closed=closed) for part in parts]
 
 
 def _one_look(
