@@ -69,7 +69,7 @@ class Stage:
         if self.plain:  # two lamps, one of which also shines on sides that are turned away from the other
             sky, ground = (255, 255, 255), (185, 190, 200)
             self.scene.add_light_hemisphere("/light/sky", sky_color=sky, ground_color=ground, intensity=1.6)
-            self.scene.add_light_directional("/light/sun", intensity=2.8, position=(0.3, -0.4, 1.0), cast_shadow=False)
+            self.scene.add_light_directional("/light/sun", intensity=3.0, position=(-0.2, 0.2, 1.0))
         self.scene.configure_environment_map(None if self.plain else "studio", environment_intensity=0.35)
 
     def _add_floor(self) -> None:
