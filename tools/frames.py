@@ -114,6 +114,9 @@ def measure(browser: Any, args: argparse.Namespace, n_envs: int) -> tuple[float,
         while viewer.player.scene is None or viewer.player.scene.time < 0.2:
             page.wait_for_timeout(200)
         viewer.player.commands.way = "random"  # so that something moves for as long as it takes
+        then = viewer.player.scene.time + 1.0  # the first such command compiles
+        while viewer.player.scene.time < then:
+            page.wait_for_timeout(200)
         (drawn, moved), served = warm(page, Counted(viewer))
         if args.pictures:
             args.pictures.mkdir(parents=True, exist_ok=True)

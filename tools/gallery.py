@@ -57,8 +57,6 @@ class Sitting:
     elevation: float = 16.0
     near: float = 0.93
     """How much nearer the camera stands than where everything fits in for sure."""
-    above: float = 0.0
-    """How high it hovers over the floor [m]."""
     color: tuple[float, float, float, float] | None = None
     """Paint for files that have none."""
     images: bool = True
@@ -119,7 +117,6 @@ SITTINGS = {
     "hand": Sitting(
         MJCF / "shadow_hand/right_hand.xml", _FINGERS | {"rh_THJ4": 0.9, "rh_THJ1": 0.5}, UP, azimuth=200.0
     ),
-    "drone": Sitting(MJCF / "skydio_x2/x2.xml", above=0.25, elevation=24.0, azimuth=-30.0),
     "go2": Sitting(MJCF / "unitree_go2/go2_scene.xml", _GO2, color=(0.86, 0.87, 0.9, 1.0), azimuth=-40.0, floor=DUSK),
     "arm": Sitting(
         EXAMPLES / "arm/arm.urdf", {"shoulder_lift_joint": -0.7, "elbow_joint": 1.3, "wrist_pitch_joint": 0.8}
@@ -161,7 +158,7 @@ def studio(sitting: Sitting) -> tuple[Stage, list[Pose], Camera]:
     repaint(stage, sitting)
     low, high = stage.bounds(list(poses.values()))
     middle, far = 0.5 * (low + high), float(np.linalg.norm(high - low))
-    height = float(low[2]) - sitting.above - 1e-3 * far
+    height = float(low[2]) - 1e-3 * far
     ground = Surface(name="floor", color=(*sitting.floor, 1.0), roughness=0.38, specular=0.35)
     stage.instances.append(
         Instance(geometry=Geometry(Kind.PLANE), surface=ground, pose=Pose.translation([0.0, 0.0, height]), entity=-1)
