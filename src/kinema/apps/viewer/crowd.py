@@ -15,7 +15,7 @@ from .painted import joined, painted
 from .stage import Stage
 
 MOST = 64
-_SEGMENTS = 12
+_SEGMENTS = 8
 """Of circles of round shapes: they are small, and there are many."""
 
 

@@ -23,8 +23,8 @@ from kinema.shapes import (
 
 from .glb import Painted
 
-_CREASE = math.cos(math.radians(35.0))
-"""Faces that meet at a flatter angle are one smooth surface."""
+_CREASE = math.radians(35.0)
+"""Faces that meet at a flatter angle are one smooth surface; those of round shapes in few segments always are."""
 _MANY_CORNERS = 1_500_000
 """Meshes with more are drawn with the normals of their faces: that they are smooth costs too much time."""
 
@@ -92,7 +92,8 @@ def _painted(shape: Shape, segments: int) -> list[Painted]:
     if mesh is None or not mesh.n_faces or not np.isfinite(mesh.vertices).all():
         return []
     smooth = not isinstance(shape.geometry, HeightField) or mesh.n_faces < _MANY_CORNERS
-    normals = _corner_normals(mesh, appearance, smooth)
+    round_off = 0.0 if isinstance(shape.geometry, Mesh) else 1.2 * 2 * math.pi / segments
+    normals = _corner_normals(mesh, appearance, smooth, max(_CREASE, round_off))
     groups = appearance.faces_of_materials(mesh.n_faces)
     closed = not isinstance(shape.geometry, Mesh | Plane | HeightField)
     parts = [_one_look(mesh, normals, appearance, look, faces, shape.pose) for look, faces in groups]
@@ -135,7 +136,7 @@ def _laid(sets: tuple[CornerValues, ...], look: Look | None) -> Array | None:
     return (values * placement.scale) @ turn.T + placement.offset
 
 
-def _corner_normals(mesh: MeshData, appearance: Appearance, smooth: bool) -> Array:
+def _corner_normals(mesh: MeshData, appearance: Appearance, smooth: bool, crease: float) -> Array:
     """A unit normal for every corner, (faces, 3, 3): the file's, else smooth across edges that are not sharp."""
     if appearance.normals is not None and len(appearance.normals.corners) == mesh.n_faces:
         return appearance.normals.expanded()
@@ -143,10 +144,10 @@ def _corner_normals(mesh: MeshData, appearance: Appearance, smooth: bool) -> Arr
     flat = _unit(np.cross(b - a, c - a))
     if not smooth or 3 * mesh.n_faces > _MANY_CORNERS:
         return np.repeat(flat[:, None], 3, axis=1)
-    return _smooth(mesh, flat)
+    return _smooth(mesh, flat, crease)
 
 
-def _smooth(mesh: MeshData, flat: Array) -> Array:
+def _smooth(mesh: MeshData, flat: Array, crease: float) -> Array:
     """Each corner's normal is the mean over the faces around its vertex that are not across a sharp edge.
 
     Faces count by their angle there, so that it does not matter how a surface is cut into triangles.
@@ -163,7 +164,7 @@ def _smooth(mesh: MeshData, flat: Array) -> Array:
     face = order // 3
     neighbour = np.repeat(starts[group], others) + within
     one, two = np.repeat(face, others), face[neighbour]
-    counted = np.einsum("ij,ij->i", flat[one], flat[two]) > _CREASE
+    counted = np.einsum("ij,ij->i", flat[one], flat[two]) > math.cos(crease)
     weights = counted * _angles(mesh).ravel()[order][neighbour]
     sums = np.add.reduceat(flat[two] * weights[:, None], ends - others, axis=0)
     result = np.zeros((3 * mesh.n_faces, 3))
