@@ -31,7 +31,8 @@ def add_floor(scene: Any, pose: Pose, size: float, *, plain: bool) -> None:
     cell = 10.0 ** math.floor(math.log10(size))
     place = pose.position - 1e-3 * size * pose.rotation[:, 2]
     if plain:
-        lines = _lines(_FAR * size, 2 * cell, 1e-3 * size)
+        apart = cell * (0.5 if size < 2.5 * cell else 1.0 if size < 5.0 * cell else 2.0)
+        lines = _lines(_FAR * size, apart, 1e-3 * size)
         scene.add_glb("/floor/0", glb([lines]), position=place, wxyz=pose.quaternion, cast_shadow=False)
         return
     scene.add_grid(
