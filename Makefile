@@ -9,7 +9,7 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser cluster fuzz reach walk train breaks soak pairs docs wheel clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser frames cluster fuzz reach walk train breaks soak pairs docs wheel clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ judges: setup  ## write every robot of the corpus in every format and have forei
 
 browser: setup  ## look at the viewer with Chromium (apt install chromium; pip install playwright)
 	$(BIN)/pytest tests/apps/viewer -m browser
+
+frames: setup  ## measure how fast the viewer moves in Chromium, and fail below the mark (on an idle machine)
+	$(BIN)/python tools/frames.py
 
 cluster: setup  ## convert, play and sweep on Ray nodes of this machine, and kill some (pip install 'kinema[cluster]')
 	$(BIN)/pytest tests/apps/cluster -m cluster

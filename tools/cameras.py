@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +34,7 @@ SUN = (-1.0, 0.7, -1.6)
 BRIGHT = (0.9, 0.9, 0.9)
 FLOOR = (0.5, 0.55, 0.6, 1.0)
 DARK = (0.0, 0.0, 0.0)
+ROUNDS = 5
 
 
 class Posed:
@@ -164,19 +166,24 @@ def flat(mesh: Triangles) -> Triangles:
     )
 
 
-def rate(render: Callable[[], None], n_images: int, seconds: float, device: str) -> float:
-    """Images per second: the best of three rounds."""
+def rates(renders: dict[str, Callable[[], None]], n_images: int, seconds: float, device: str) -> dict[str, float]:
+    """Images per second of each, in turns: the best of the rounds.
+
+    On a CPU, seconds are those of this process, so that others on the machine do not count.
+    """
     where = find_device(device)
-    render()
-    synchronise(where)
-    best = 0.0
-    for _ in range(3):
-        count, began = 0, time.perf_counter()
-        while time.perf_counter() - began < seconds / 3:
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    for render in renders.values():
+        render()
+        synchronise(where)
+    best = dict.fromkeys(renders, 0.0)
+    for name, render in [*renders.items()] * ROUNDS:
+        count, began = 0, clock()
+        while clock() - began < seconds / ROUNDS:
             render()
             count += 1
             synchronise(where)
-        best = max(best, count * n_images / (time.perf_counter() - began))
+        best[name] = max(best[name], count * n_images / (clock() - began))
     return best
 
 
@@ -229,9 +236,10 @@ def main() -> None:
     for shadows in (False, True):
         theirs = None if options.alone else Theirs(shiny, n, edge, shadows, device, matt=False)
         ours = Ours(options.robot, shiny, n, edge, shadows, device, matt=False)
-        other = rate(theirs.render, n, options.seconds, device) if theirs else float("nan")
         for name, changes in variants(device, options.variant).items():
-            speed = rate(changed(ours, changes), n, options.seconds, device)
+            both = {"ours": changed(ours, changes)} | ({"theirs": theirs.render} if theirs else {})
+            found = rates(both, n, options.seconds, device)
+            speed, other = found["ours"], found.get("theirs", math.nan)
             print(
                 f"{n} environments, {ours.faces:,} faces, {edge} x {edge}, {'with' if shadows else 'without'} shadows, "
                 f"{name}: {speed:,.0f} images/s, MuJoCo Warp {other:,.0f}, {speed / other:.2f} times",

@@ -1,10 +1,11 @@
 """The path tracer beside Mitsuba 3: the same scenes, how far the pictures are apart.
 
-    python tools/light.py --mitsuba /path/to/python [--samples 4096] [--edge 64] [--block 2] [--robot FILE]
+    python tools/light.py --mitsuba /path/to/python [--samples 4096] [--block 2] [--references 4] [--robot FILE]
 
 Mitsuba runs in a Python of its own (`pip install mitsuba`). Pictures are compared in blocks of 2 x 2 pixels, because
 both have noise: the mean difference, and the 99th percentile, each against the brightness there. How much of it is
-noise is seen beside it: two pictures of Mitsuba's own, with other random numbers, compared in the same way.
+noise is seen beside it: another picture of Mitsuba's own, with other random numbers, compared in the same way. With
+`--references` several of Mitsuba's are averaged, so that the judge has less noise than the judged.
 """
 
 from __future__ import annotations
@@ -121,10 +122,15 @@ def textured(file: Path) -> tuple[Stage, Camera]:
     return stage, Camera(pose=look_at(middle + far * np.array([0.9, -1.0, 0.6]), middle), fov=0.7)
 
 
-def ours(stage: Stage, camera: Camera, edge: int, samples: int) -> np.ndarray:
+def ours(stage: Stage, camera: Camera, edge: int, samples: int, *, single: bool = False) -> np.ndarray:
+    """Our picture; `single` leaves out what facets of metal throw at each other."""
     placed = Placed(stage, 1, find_device("cpu"))
     placed.place(*(link_rows([[]], "cpu") if stage.n_links else (None, None)))
-    tracer = PathTracer(placed, [camera], (edge, edge), bounces=BOUNCES, brightest=0.0, seed=1)
+    tracer = PathTracer(placed, [camera], (edge, edge), bounces=BOUNCES, brightest=0.0, roulette=BOUNCES, seed=1)
+    if single:  # as if facets reflected everything at once, so that there is nothing left to come back
+        table = tracer._energy.table
+        alone = np.tile(np.array([1.0, 0.0], np.float32), (*table.shape, 1))
+        tracer._energy.table = placed.array(alone, table.dtype)
     return tracer.trace(samples, denoise=False).light[0, 0]
 
 
@@ -229,17 +235,20 @@ for i, t in enumerate(s["things"]):
     scene[f"s{i}"] = shape
 scene = mi.load_dict(scene)
 n = max(1, job["samples"] // 256)
-total = [sum(np.array(mi.render(scene, seed=k + first)) for k in range(n)) / n for first in (0, n)]
+firsts = range(0, n * (job["references"] + 1), n)
+total = [sum(np.array(mi.render(scene, seed=k + first)) for k in range(n)) / n for first in firsts]
 np.save(sys.argv[2], np.array(total))
 """
 
 
-def theirs(python: str, scene: dict, edge: int, samples: int, folder: Path) -> np.ndarray:
+def theirs(python: str, scene: dict, options: argparse.Namespace, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Mitsuba's picture, the mean of as many as are asked for; and one more."""
     job, script, out = folder / "job.json", folder / "theirs.py", folder / "theirs.npy"
-    job.write_text(json.dumps({"scene": scene, "edge": edge, "samples": samples}))
+    job.write_text(json.dumps({"scene": scene, **{k: vars(options)[k] for k in ("edge", "samples", "references")}}))
     script.write_text(THEIRS)
     subprocess.run([python, str(script), str(job), str(out)], check=True)
-    return np.load(out)
+    made = np.load(out)
+    return made[:-1].mean(axis=0), made[-1]
 
 
 def blocks(light: np.ndarray, edge: int) -> np.ndarray:
@@ -258,26 +267,39 @@ def main() -> None:
     parser.add_argument("--mitsuba", required=True)
     parser.add_argument("--samples", type=int, default=4096)
     parser.add_argument("--edge", type=int, default=64)
-    parser.add_argument("--block", type=int, default=2)
+    parser.add_argument("--block", type=int, nargs="*", default=[2])
+    parser.add_argument("--references", type=int, default=1, help="pictures of Mitsuba that are averaged")
     parser.add_argument("--robot", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, help="where pictures go")
     options = parser.parse_args()
-    print("| scene | mean difference | 99th percentile | Mitsuba beside itself |\n|---|---|---|---|")
+    print("| scene | blocks | mean difference | 99th percentile | Mitsuba beside that |\n|---|---|---|---|---|")
     for name, (stage, camera) in scenes(options.robot).items():
         if options.only not in name:
             continue
         with tempfile.TemporaryDirectory() as folder:
             scene = exported(stage, camera, Path(folder))
             a = ours(stage, camera, options.edge, options.samples)
-            b, again = theirs(options.mitsuba, scene, options.edge, options.samples, Path(folder))
+            single = ours(stage, camera, options.edge, options.samples, single=True) if "glossy" in name else None
+            b, again = theirs(options.mitsuba, scene, options, Path(folder))
         if options.keep:
             from kinema.render import developed
 
             write_png(options.keep / f"{name}.png", np.concatenate([developed(x, 0.8) for x in (a, b)], axis=1))
-        one, other, noise = (blocks(x, options.block) for x in (a, b, again))
-        mean = abs(one.mean() / other.mean() - 1)
-        print(f"| {name} | {100 * mean:.2f} % | {apart(one, other):.2f} % | {apart(noise, other):.2f} % |", flush=True)
+        for block in options.block:
+            other, noise = blocks(b, block), apart(blocks(again, block), blocks(b, block))
+            for light, what in ((a, name), (single, f"{name}, no light between facets")):
+                if light is not None:
+                    one = blocks(light, block)
+                    mean = 100 * abs(one.mean() / other.mean() - 1)
+                    texts = (
+                        what,
+                        f"{block} x {block}",
+                        f"{mean:.2f} %",
+                        f"{apart(one, other):.2f} %",
+                        f"{noise:.2f} %",
+                    )
+                    print(f"| {' | '.join(texts)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -338,7 +338,7 @@ def test_the_denoiser_brings_a_noisy_picture_nearer_to_a_clean_one() -> None:
     placed = Placed(stage, 1, find_device("cpu"))
     placed.place()
     tracer = PathTracer(placed, [CAMERA], (32, 32), brightest=0.0)
-    clean = tracer.trace(512, denoise=False).light
+    clean = tracer.trace(192, denoise=False).light
     noisy = np.abs(tracer.trace(4, denoise=False).light - clean).mean()
     assert np.abs(tracer.trace(4, denoise=True).light - clean).mean() < 0.6 * noisy
 

@@ -41,21 +41,26 @@ def posed_meshes(link: str, shapes_of_link: Sequence[Shape], pose: Pose, kind: s
     return result
 
 
-def tessellate(geometry: Geometry) -> shapes.MeshData | None:
-    """The geometry's triangles in its own frame; None for a mesh whose file was not found."""
+def tessellate(geometry: Geometry, segments: int = shapes.DEFAULT_SEGMENTS) -> shapes.MeshData | None:
+    """The geometry's triangles in its own frame; None for a mesh whose file was not found.
+
+    Args:
+        geometry: what to cut into triangles.
+        segments: of a full circle, for round ones.
+    """
     match geometry:
         case Box():
             return shapes.box(geometry.size)
         case Sphere():
-            return shapes.sphere(geometry.radius)
+            return shapes.sphere(geometry.radius, segments)
         case Ellipsoid():
-            return shapes.ellipsoid(geometry.radii)
+            return shapes.ellipsoid(geometry.radii, segments)
         case Capsule():
-            return shapes.capsule(geometry.radius, geometry.length)
+            return shapes.capsule(geometry.radius, geometry.length, segments)
         case Cylinder():
-            return shapes.cylinder(geometry.radius, geometry.length)
+            return shapes.cylinder(geometry.radius, geometry.length, segments)
         case Cone():
-            return shapes.cone(geometry.radius, geometry.length)
+            return shapes.cone(geometry.radius, geometry.length, segments)
         case Plane():
             return shapes.plane(*(geometry.size or _DRAWN_PLANE))
         case HeightField():

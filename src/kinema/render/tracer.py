@@ -15,6 +15,7 @@ from .cameras import Camera
 from .denoise import denoised
 from .energy import energy_table
 from .launching import launch
+from .oidn import has_oidn, oidn_denoised
 from .placed import Placed
 from .tone import developed
 from .viewing import Viewing
@@ -51,6 +52,8 @@ class PathTracer:
         resolution: width and height of the images [pixels].
         bounces: how often light may be scattered on its way.
         brightest: indirect light of a single path is cut off here, against specks; 0 for never.
+        roulette: after this many bounces dim paths end at random and those that go on stand for them, which saves
+            time and costs some noise.
         seed: of the noise.
         per_env: whether lenses and places of cameras may differ between environments.
     """
@@ -66,6 +69,7 @@ class PathTracer:
         *,
         bounces: int = 8,
         brightest: float = 8.0,
+        roulette: int = 3,
         seed: int = 0,
         per_env: bool = False,
     ) -> None:
@@ -86,6 +90,7 @@ class PathTracer:
         self._energy = energy
         course = Course()
         course.seed, course.bounces, course.brightest = int(seed), int(bounces), float(brightest)
+        course.roulette = int(roulette)
         course.lens_open = int(any(c.aperture > 0.0 for c in cameras))
         self._course = course
         self.kernel = path_kernel(**placed.traits)
@@ -95,7 +100,7 @@ class PathTracer:
         samples: int = 64,
         *,
         seconds: float | None = None,
-        denoise: bool = True,
+        denoise: bool | str = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> Traced:
         """The picture of what is where it was placed last.
@@ -103,7 +108,8 @@ class PathTracer:
         Args:
             samples: paths for each pixel.
             seconds: no more are begun after this time.
-            denoise: whether noise is averaged away along surfaces.
+            denoise: whether noise is taken away: by Open Image Denoise where it is installed, else by averaging along
+                surfaces. `"portable"` for the latter in any case, so that pictures are the same everywhere.
             progress: told now and then how many samples there are, and how many are wanted.
         """
         placed, viewing, film, course = self.placed, self.viewing, self._film, self._course
@@ -125,13 +131,15 @@ class PathTracer:
         placed.looks.linear = 0
         return self._gathered(done, time.perf_counter() - began, denoise)
 
-    def _gathered(self, samples: int, seconds: float, denoise: bool) -> Traced:
+    def _gathered(self, samples: int, seconds: float, denoise: bool | str) -> Traced:
         film, shape = self._film, self.viewing.shape
         covered = film.covered.numpy()
         seen = np.maximum(covered, 1.0)[:, None]
         light, color = film.light.numpy() / samples, film.color.numpy() / samples
         normal, depth = film.normal.numpy() / seen, film.depth.numpy() / seen[:, 0]
-        if denoise:
+        if denoise and denoise != "portable" and has_oidn():
+            light = oidn_denoised(light, color, normal, shape)
+        elif denoise:
             mean = film.bright.numpy() / samples
             spread = np.maximum(film.square.numpy() / samples - mean**2, 0.0) / max(samples - 1, 1)
             light = denoised(light, spread, color, normal, depth, shape, self.placed.device)

@@ -61,7 +61,8 @@ class Style:
     device: str = "cpu"
     exposure: float | None = None
     """What light is multiplied by; that of the studio when not given, or chosen by the picture."""
-    denoise: bool = True
+    denoise: bool | str = True
+    """Whether noise is taken away, and by what: see `PathTracer.trace`."""
 
 
 class Portrait:

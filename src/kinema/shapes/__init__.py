@@ -52,7 +52,17 @@ from kinema.shapes.mass import (
 )
 from kinema.shapes.mesh_data import MeshData, MeshError, ShapeError, check_mesh
 from kinema.shapes.polytope import Polytope, polytope
-from kinema.shapes.primitives import box, capsule, cone, cylinder, ellipsoid, height_field, plane, sphere
+from kinema.shapes.primitives import (
+    DEFAULT_SEGMENTS,
+    box,
+    capsule,
+    cone,
+    cylinder,
+    ellipsoid,
+    height_field,
+    plane,
+    sphere,
+)
 from kinema.shapes.projection import Projection
 from kinema.shapes.quality import MeshQuality, mesh_quality
 from kinema.shapes.simplify import simplified
@@ -69,6 +79,7 @@ from kinema.shapes.touching_points import touching_points
 
 __all__ = [
     "APPROXIMATIONS",
+    "DEFAULT_SEGMENTS",
     "IMAGE_SUFFIXES",
     "MESH_SUFFIXES",
     "SUPPORT_RES",

@@ -12,11 +12,12 @@ import trimesh
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
+from kinema.apps.viewer.exhibit import Exhibit
 from kinema.apps.viewer.glb import Painted, glb
 from kinema.apps.viewer.layers import inertia_box
-from kinema.apps.viewer.painted import painted
+from kinema.apps.viewer.painted import joined, painted
 from kinema.apps.viewer.recording import png, video
-from kinema.description import Box, Cylinder, Mesh, Shape, Sphere, VisualMaterial, tessellate
+from kinema.description import Box, Cylinder, Link, Mesh, Robot, Shape, Sphere, VisualMaterial, tessellate
 from kinema.foundation import Pose, rpy_to_matrix
 from kinema.read import read
 from kinema.shapes import Appearance, CornerValues, box_mass
@@ -51,6 +52,26 @@ def test_normals_are_smooth_on_round_sides_and_sharp_at_edges() -> None:
     around = part.positions[on_side] * [1.0, 1.0, 0.0]
     np.testing.assert_allclose(part.normals[on_side], around / np.linalg.norm(around, axis=1, keepdims=True), atol=1e-5)
     np.testing.assert_allclose(np.abs(part.normals[~on_side]), [[0.0, 0.0, 1.0]] * int((~on_side).sum()), atol=1e-6)
+
+
+def test_links_whose_meshes_are_missing_are_drawn_by_what_touches() -> None:
+    """A robot whose meshes were left at home is still seen; links that can be seen stay as they are."""
+    lost, ball = Shape(geometry=Mesh(), collision=False), Shape(geometry=Sphere(0.1), visual=False)
+    links = [Link(name="lost", shapes=[lost, ball]), Link(name="whole", shapes=[Shape(geometry=Sphere(0.2)), ball])]
+    drawn = Exhibit(0, "robot", Robot(name="robot", links=links)).drawn()
+    assert {link: [i for i, _ in shapes] for link, shapes in drawn.items()} == {"lost": [0, 1], "whole": [0]}
+
+
+def test_parts_of_one_look_become_one() -> None:
+    """The same surface in fewer pieces; what has another look stays apart, and is drawn from behind only where seen."""
+    red, glass = (VisualMaterial(name="", color=(1.0, 0.0, 0.0, alpha)) for alpha in (1.0, 0.5))
+    shapes = [Shape(geometry=Sphere(0.1), pose=Pose.translation([x, 0, 0]), material=red) for x in (0.0, 1.0)]
+    parts = [part for shape in shapes for part in painted(shape, 8)]
+    veil = painted(Shape(geometry=Box(np.ones(3)), material=glass))
+    together = joined([*parts, *veil])
+    assert len(together) == 2
+    assert _loaded(together).area == pytest.approx(_loaded([*parts, *veil]).area)
+    assert [b'"doubleSided":false' in glb([part]) for part in together] == [True, False]
 
 
 def test_a_texture_and_its_material_arrive(tmp_path: Path) -> None:

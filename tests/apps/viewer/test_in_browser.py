@@ -181,6 +181,50 @@ def test_play_moves_and_drag_pulls(viewer: Viewer, page: Any) -> None:
     until(lambda: not viewer.player.playing, "it is paused")
 
 
+def test_fifty_megabytes_of_textures_load(browser: Any, tmp_path: Path) -> None:
+    """Four images of noise, which cannot be packed, on four boards; all are seen, and nobody complains."""
+    errors: list[str] = []
+    viewer = view(_boards(tmp_path), port=0, plain=True, watch=False)
+    try:
+        assert sum(file.stat().st_size for file in tmp_path.glob("*.png")) > 50e6
+        page = _tab(viewer, browser, errors)
+        until(lambda: _colored(page) > 0.05, "the images are seen")
+        assert errors == []
+        page.close()
+    finally:
+        viewer.close()
+
+
+def _boards(folder: Path) -> Path:
+    """A robot of four boards side by side, each with an image of its own."""
+    from PIL import Image
+
+    draw = np.random.default_rng(0)
+    links = []
+    for i in range(4):
+        pixels = draw.integers(0, 256, (2100, 2100, 3), dtype=np.uint8) // [1, 8, 8]  # reddish
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i}.png", compress_level=0)
+        (folder / f"{i}.mtl").write_text(f"newmtl paint\nKd 1 1 1\nmap_Kd {i}.png\n")
+        corners = "v 0 0 0\nv 0 1 0\nv 0 1 1\nv 0 0 1\nvt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\n"
+        (folder / f"{i}.obj").write_text(f"mtllib {i}.mtl\n{corners}usemtl paint\nf 1/1 2/2 3/3 4/4\n")
+        mesh = f'<visual><origin xyz="0 {i} 0"/><geometry><mesh filename="{i}.obj"/></geometry></visual>'
+        links.append(f'<link name="board{i}">{mesh}</link>')
+    joints = [
+        f'<joint name="j{i}" type="fixed"><parent link="board0"/><child link="board{i}"/></joint>' for i in (1, 2, 3)
+    ]
+    file = folder / "boards.urdf"
+    file.write_text(f'<robot name="boards">{"".join(links + joints)}</robot>')
+    return file
+
+
+def _colored(page: Any) -> float:
+    """The share of the page that is reddish."""
+    from PIL import Image
+
+    pixels = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)
+    return float((pixels[..., 0] - pixels[..., 1] > 40).mean())
+
+
 def test_a_changed_file_is_read_again(viewer: Viewer, page: Any) -> None:
     file = Path(viewer.exhibits[0].description.source)
     file.write_text(LEVER.replace('lower="-1.5"', 'lower="-1.25"'))

@@ -29,9 +29,10 @@ PACKAGES = (
     ("xacro", "xacro", ".xacro files", "pip install 'kinema[xacro]'"),
     ("build123d", "build123d", "CAD files", "pip install 'kinema[cad]'"),
     ("ray", "ray", "work on a cluster", "pip install 'kinema[cluster]'"),
+    ("mitsuba-oidn", "mitsuba_oidn", "denoising of pictures", "pip install 'kinema[denoise]'"),
     ("mujoco-warp", "mujoco_warp", "benchmarks against it", "pip install mujoco-warp"),
 )
-OPTIONAL = {"torch", "xacro", "build123d", "ray", "mujoco-warp"}
+OPTIONAL = {"torch", "xacro", "build123d", "ray", "mitsuba-oidn", "mujoco-warp"}
 ENOUGH_DISK = 2**30
 
 

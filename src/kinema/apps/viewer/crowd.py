@@ -11,10 +11,12 @@ from kinema.foundation import Array
 
 from .exhibit import Exhibit
 from .glb import glb
-from .painted import painted
+from .painted import joined, painted
 from .stage import Stage
 
 MOST = 64
+_SEGMENTS = 8
+"""Of circles of round shapes: they are small, and there are many."""
 
 
 class Crowd:
@@ -40,7 +42,7 @@ class Crowd:
     def _add(self, exhibit: Exhibit) -> None:
         still = np.tile([1.0, 0.0, 0.0, 0.0], (self.count, 1))
         for i, (link, shapes) in enumerate(exhibit.drawn().items()):
-            parts = [p for _, shape in shapes for p in painted(shape)]
+            parts = joined([p for _, shape in shapes for p in painted(shape, _SEGMENTS)])
             if parts:
                 self._nodes[exhibit.number, link] = self.stage.scene.add_batched_glb(
                     f"/crowd/{exhibit.number}/{i}", glb(parts), still, self.places

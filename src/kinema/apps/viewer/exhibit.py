@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.description import Joint, Link, Robot, Shape, World
+from kinema.description import Joint, Link, Mesh, Robot, Shape, World
 from kinema.foundation import Array, Diagnostic, Pose
 from kinema.scene import Entity
 
@@ -87,17 +87,19 @@ class Exhibit:
         return found if WORLD in found or not self.statics else {WORLD: self.statics, **found}
 
     def drawn(self) -> dict[str, list[tuple[int, Shape]]]:
-        """The shapes that are drawn, with their places in their links: those to be seen, or all if a file has none."""
+        """The shapes that are drawn, with their places in their links.
+
+        Those to be seen; all of a file that has none; and those that touch, of links whose meshes are all missing.
+        """
         own = [shape for link in self.links.values() for shape in link.shapes]
         every = not any(shape.visual for shape in own)
-        return {
-            link: [
-                (i, s)
-                for i, s in enumerate(shapes)
-                if (s.visual or (every and link in self.links)) and not is_endless(s)
-            ]
-            for link, shapes in self.shapes_by_link().items()
-        }
+        result = {}
+        for link, shapes in self.shapes_by_link().items():
+            seen = [(i, s) for i, s in enumerate(shapes) if s.visual and not is_endless(s)]
+            if link in self.links and (every or (seen and all(_is_missing(s) for _, s in seen))):
+                seen = [(i, s) for i, s in enumerate(shapes) if not is_endless(s)]
+            result[link] = seen
+        return result
 
     def unique_link(self, mechanism: int, name: str | None) -> str | None:
         """A link of one robot by the name that is unique here; None for a base frame."""
@@ -191,6 +193,12 @@ class Exhibit:
                 q[:, list(joint.qs_idx)] = values[joint.name]
         self.entity.set_qpos(q, envs)
         self.entity.set_qvel(np.zeros((len(q), self.entity.n_dofs)), envs)
+
+
+def _is_missing(shape: Shape) -> bool:
+    """Whether it is a mesh whose file was not found."""
+    mesh = shape.geometry
+    return isinstance(mesh, Mesh) and mesh.vertices is None and not mesh.path
 
 
 def bounds(exhibit: Exhibit) -> tuple[Array, Array] | None:

@@ -3,28 +3,65 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
 from kinema.description import HeightField, Mesh, Plane, Shape, dressed_mesh, tessellate, worn_appearance
 from kinema.foundation import Array, Pose
-from kinema.shapes import Appearance, CornerValues, Look, MeshData, MeshError, ShapeError, apply_linear
+from kinema.shapes import (
+    DEFAULT_SEGMENTS,
+    Appearance,
+    CornerValues,
+    Look,
+    MeshData,
+    MeshError,
+    ShapeError,
+    apply_linear,
+)
 
 from .glb import Painted
 
-_CREASE = math.cos(math.radians(35.0))
-"""Faces that meet at a flatter angle are one smooth surface."""
+_CREASE = math.radians(35.0)
+"""Faces that meet at a flatter angle are one smooth surface; those of round shapes in few segments always are."""
 _MANY_CORNERS = 1_500_000
 """Meshes with more are drawn with the normals of their faces: that they are smooth costs too much time."""
 
 
-def painted(shape: Shape) -> list[Painted]:
-    """The triangles of a shape in its link's frame, one entry for each look; none where a mesh cannot be read."""
+def painted(shape: Shape, segments: int = DEFAULT_SEGMENTS) -> list[Painted]:
+    """The triangles of a shape in its link's frame, one entry for each look; none where a mesh cannot be read.
+
+    Circles of round shapes are cut into so many segments.
+    """
     try:
         with np.errstate(all="ignore"):
-            return _painted(shape)
+            return _painted(shape, segments)
     except (ShapeError, MeshError):
         return []
+
+
+def joined(parts: Sequence[Painted]) -> list[Painted]:
+    """The same triangles in fewer parts: those of one look without images become one."""
+    result: list[Painted] = []
+    kinds: dict[str, list[Painted]] = {}
+    for part in parts:
+        if part.coordinates is not None or part.colors is not None:
+            result.append(part)
+        else:
+            said = {} if part.look is None else {f.name: getattr(part.look, f.name) for f in fields(Look)}
+            kinds.setdefault(repr((said | {"name": ""}, part.closed, part.lit)), []).append(part)
+    for same in kinds.values():
+        starts = np.cumsum([0, *(len(part.positions) for part in same)])
+        result.append(
+            replace(
+                same[0],
+                positions=np.concatenate([part.positions for part in same]),
+                normals=np.concatenate([part.normals for part in same]),
+                faces=np.concatenate([part.faces + start for part, start in zip(same, starts, strict=False)]),
+            )
+        )
+    return result
 
 
 def triangles(shape: Shape) -> MeshData | None:
@@ -41,7 +78,7 @@ def is_endless(shape: Shape) -> bool:
     return isinstance(shape.geometry, Plane) and shape.geometry.size is None
 
 
-def _painted(shape: Shape) -> list[Painted]:
+def _painted(shape: Shape, segments: int) -> list[Painted]:
     if isinstance(shape.geometry, Mesh):
         dressed = dressed_mesh(shape.geometry)
         if dressed is None:
@@ -50,14 +87,17 @@ def _painted(shape: Shape) -> list[Painted]:
         mesh = apply_linear(dressed.mesh, scale)
         appearance = worn_appearance(shape, dressed).under(scale)
     else:
-        mesh = tessellate(shape.geometry)
+        mesh = tessellate(shape.geometry, segments)
         appearance = Appearance(materials=() if shape.material is None else (shape.material,))
     if mesh is None or not mesh.n_faces or not np.isfinite(mesh.vertices).all():
         return []
     smooth = not isinstance(shape.geometry, HeightField) or mesh.n_faces < _MANY_CORNERS
-    normals = _corner_normals(mesh, appearance, smooth)
+    round_off = 0.0 if isinstance(shape.geometry, Mesh) else 1.2 * 2 * math.pi / segments
+    normals = _corner_normals(mesh, appearance, smooth, max(_CREASE, round_off))
     groups = appearance.faces_of_materials(mesh.n_faces)
-    return [_one_look(mesh, normals, appearance, look, faces, shape.pose) for look, faces in groups]
+    closed = not isinstance(shape.geometry, Mesh | Plane | HeightField)
+    parts = [_one_look(mesh, normals, appearance, look, faces, shape.pose) for look, faces in groups]
+    return [replace(part, closed=closed) for part in parts]
 
 
 def _one_look(
@@ -96,7 +136,7 @@ def _laid(sets: tuple[CornerValues, ...], look: Look | None) -> Array | None:
     return (values * placement.scale) @ turn.T + placement.offset
 
 
-def _corner_normals(mesh: MeshData, appearance: Appearance, smooth: bool) -> Array:
+def _corner_normals(mesh: MeshData, appearance: Appearance, smooth: bool, crease: float) -> Array:
     """A unit normal for every corner, (faces, 3, 3): the file's, else smooth across edges that are not sharp."""
     if appearance.normals is not None and len(appearance.normals.corners) == mesh.n_faces:
         return appearance.normals.expanded()
@@ -104,10 +144,10 @@ def _corner_normals(mesh: MeshData, appearance: Appearance, smooth: bool) -> Arr
     flat = _unit(np.cross(b - a, c - a))
     if not smooth or 3 * mesh.n_faces > _MANY_CORNERS:
         return np.repeat(flat[:, None], 3, axis=1)
-    return _smooth(mesh, flat)
+    return _smooth(mesh, flat, crease)
 
 
-def _smooth(mesh: MeshData, flat: Array) -> Array:
+def _smooth(mesh: MeshData, flat: Array, crease: float) -> Array:
     """Each corner's normal is the mean over the faces around its vertex that are not across a sharp edge.
 
     Faces count by their angle there, so that it does not matter how a surface is cut into triangles.
@@ -124,7 +164,7 @@ def _smooth(mesh: MeshData, flat: Array) -> Array:
     face = order // 3
     neighbour = np.repeat(starts[group], others) + within
     one, two = np.repeat(face, others), face[neighbour]
-    counted = np.einsum("ij,ij->i", flat[one], flat[two]) > _CREASE
+    counted = np.einsum("ij,ij->i", flat[one], flat[two]) > math.cos(crease)
     weights = counted * _angles(mesh).ravel()[order][neighbour]
     sums = np.add.reduceat(flat[two] * weights[:, None], ends - others, axis=0)
     result = np.zeros((3 * mesh.n_faces, 3))

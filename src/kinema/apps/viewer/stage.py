@@ -13,18 +13,12 @@ from kinema.foundation import Array, Pose
 from kinema.shapes import MeshData, merge
 
 from .exhibit import WORLD, Exhibit, Part, bounds
+from .floor import add_floor
 from .glb import glb
 from .painted import is_endless, painted, triangles
 
 CHOSEN = (255, 140, 0)
 """The colour of what is selected."""
-_FLOOR = {
-    "cell_color": (205, 208, 214),
-    "section_color": (168, 173, 182),
-    "plane_color": (238, 240, 243),
-    "plane_opacity": 1.0,
-    "shadow_opacity": 0.25,
-}
 _VIEW = np.array([1.0, -0.85, 0.55])
 """The direction from which one looks first."""
 _FIELD = math.radians(40.0)
@@ -71,35 +65,23 @@ class Stage:
         self.frame()
 
     def _light(self) -> None:
-        self.scene.configure_default_lights(enabled=True, cast_shadow=not self.plain)
-        if self.plain:  # else sides that are turned away from the lamps would be black
+        self.scene.configure_default_lights(enabled=not self.plain)
+        if self.plain:  # two lamps, one of which also shines on sides that are turned away from the other
             sky, ground = (255, 255, 255), (185, 190, 200)
-            self.scene.add_light_hemisphere("/light", sky_color=sky, ground_color=ground, intensity=1.6)
+            self.scene.add_light_hemisphere("/light/sky", sky_color=sky, ground_color=ground, intensity=1.6)
+            self.scene.add_light_directional("/light/sun", intensity=3.0, position=(-0.2, 0.2, 1.0))
         self.scene.configure_environment_map(None if self.plain else "studio", environment_intensity=0.35)
 
     def _add_floor(self) -> None:
-        """The endless planes of the files, else a floor under everything."""
+        """Where the first endless plane of the files is, else under everything."""
         planes = [
-            (exhibit.offset @ shape.pose, shape)
+            exhibit.offset @ shape.pose
             for exhibit in self.exhibits
             for shape in exhibit.statics
             if is_endless(shape) and shape.visual
         ]
-        cell = 10.0 ** math.floor(math.log10(self.size))
         low = min(0.0, float(self.low[2])) if self.low[2] < -1e-3 * self.size else 0.0
-        places = [pose for pose, _ in planes][:1] or [Pose.translation((0.0, 0.0, low))]
-        for i, pose in enumerate(places):
-            self.scene.add_grid(
-                f"/floor/{i}",
-                infinite_grid=True,
-                cell_size=cell / 2,
-                section_size=cell * 2,
-                fade_distance=16 * self.size,
-                fade_strength=2.0,
-                position=pose.position - 1e-3 * self.size * pose.rotation[:, 2],
-                wxyz=pose.quaternion,
-                **_FLOOR,
-            )
+        add_floor(self.scene, planes[0] if planes else Pose.translation((0.0, 0.0, low)), self.size, plain=self.plain)
 
     def _add(self, exhibit: Exhibit) -> None:
         poses = exhibit.poses()

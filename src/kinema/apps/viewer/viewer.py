@@ -246,8 +246,8 @@ class Viewer:
     def switch(self, layer: str, on: bool) -> None:
         """Show a layer, or hide it."""
         with self.lock:
-            if layer == "Contacts" and on:
-                self.player.ready()
+            if layer == "Contacts" and on and self.player.ready():
+                self.playing.say("compiling")  # what tells of contacts, when it is asked for the first time
             self.layers.switch(layer, on and not (layer == "Visual" and self._crowd is not None))
             if not on and layer == "Contacts":
                 self.layers.draw_contacts(np.zeros((0, 3)), np.zeros((0, 3)))

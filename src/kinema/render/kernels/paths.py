@@ -40,6 +40,8 @@ class Course:
     bounces: int
     brightest: float
     """Light that comes by more than one bounce is cut off here: rare bright paths make specks. 0 for never."""
+    roulette: int
+    """After so many bounces dim paths may end."""
     lens_open: int
 
 
@@ -163,7 +165,7 @@ def follower(tree: bool, images: bool) -> wp.Function:
                         pdf = next_ray.pdf
                         d = next_ray.direction
                         origin = start_of(spot, d)
-                        if bounce > 3:  # most dim paths end here, and the others stand for them
+                        if bounce > course.roulette:  # most dim paths end here, and the others stand for them
                             stays = wp.clamp(wp.max(carried), 0.05, 0.95)
                             carried = carried / stays
                             if wp.randf(rng) > stays:
