@@ -1,4 +1,4 @@
-"""More contacts than there is room for, as a team of threads has them: the deepest are kept, whoever found them first."""
+"""More contacts than a team of threads has room for: the deepest are kept, whoever found them first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where what parts have is, under the names that rows call it by: rows of large models look for it, and never list it."""
+"""Where what parts have is, under the names that rows call it by: rows of large models look for it, never list it."""
 
 from __future__ import annotations
 
