@@ -56,6 +56,7 @@ def test_room_grows_at_a_reset(tmp_path: Path) -> None:
         scene.step()
     scene.reset(grow=True)
     assert scene.max_contacts == 8
+    assert roomy.bytes_per_env >= 8 * (7 + 6)  # coordinates and speeds, in double precision
     assert not scene.get_overflow_envs_mask().any()
     for entity in (sledge, other):
         entity.set_qpos(LYING)

@@ -28,10 +28,11 @@ from .arenas import Memory
 from .test_teams import N_ENVS, SIZE, on_host, scheduled
 
 N_SUMMED = 11
+MANY = float(N_SUMMED)
 
 
 def summed() -> Program:
-    """The squares of as many numbers as the first says, where they were, and their sum."""
+    """The squares of as many numbers as the first says, where they were, and their sum; of many also half of it."""
     recorder = Recorder()
     with recorder.team("all"):
 
@@ -42,19 +43,26 @@ def summed() -> Program:
 
         (total,) = recorder.share("squares", recorder.read("x"), square, 1)
         recorder.write("x", [total], N_SUMMED + 1)
+
+        def half(turn: Value) -> list[Value]:
+            return [0.5 * recorder.read("x", 1, turn)]
+
+        halves = recorder.where("many", 6.5, recorder.read("x"), lambda: recorder.share("halves", MANY, half, 1), [0.0])
+        recorder.write("x", halves, N_SUMMED + 2)
     return recorder.finish(n_scratch=1)
 
 
 def test_threads_share_turns() -> None:
     program = summed()
-    memory = Memory(state=[("x", N_SUMMED + 2)])
-    x = np.random.default_rng(0).normal(size=(N_SUMMED + 2, N_ENVS))
+    memory = Memory(state=[("x", N_SUMMED + 3)])
+    x = np.random.default_rng(0).normal(size=(N_SUMMED + 3, N_ENVS))
     x[0] = [N_SUMMED, 5]
     expected = x.copy()
     interpret_in(program, {"state": expected}, memory.places())
     found = on_host([scheduled(p) for p in cut(program, SIZE)], memory, memory.whole({"state": x}, N_ENVS))["state"]
     np.testing.assert_allclose(found, expected, rtol=1e-14)
-    np.testing.assert_allclose(expected[-1], [np.sum(x[1:6, 1] ** 2) if e else np.sum(x[1:-1, 0] ** 2) for e in (0, 1)])
+    sums = [np.sum(x[1:-2, 0] ** 2), np.sum(x[1:6, 1] ** 2)]
+    np.testing.assert_allclose(expected[-2:], [sums, [0.5 * sums[0], 0.0]])
 
 
 def reversed_list(few: int) -> Program:

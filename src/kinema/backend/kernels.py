@@ -105,6 +105,15 @@ class Kernel:
         self.source = "\n".join(piece.source for piece in self._pieces)
         self.n_operations = sum(piece.n_operations for piece in self._pieces)
 
+    @property
+    def bytes_per_env(self) -> int:
+        """What a run works in, for each environment: on a CPU nothing, as each core works for a few at a time."""
+        if self.device.is_cpu:
+            return 0
+        numbers = self.n_scratch + sum(piece.n_memory for piece in self._pieces)
+        listed = {piece.lists.part: piece.lists.n_rows for piece in self._pieces if piece.lists is not None}
+        return numbers * numpy_type(self._precision)().itemsize + 4 * N_ENTRY * sum(listed.values())
+
     def _tables(self, tables: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
         """Integers and numbers, there."""
         ints, floats = tables

@@ -74,6 +74,14 @@ class Health:
         """The `max_contacts` that would have been enough since the last reset; 0 where there was room, (n_envs,)."""
         return self._marks("most_wanted").astype(np.int64)
 
+    @property
+    def bytes_per_env(self) -> int:
+        """The memory that an environment takes [bytes]: state, commands and, on a GPU, what a step works in.
+
+        The latter is known once the step is compiled (`prepare`). It grows with `max_contacts`.
+        """
+        return self.running.engine.bytes_per_env
+
     def get_contacts(self, envs_idx: Any = None) -> dict[str, np.ndarray]:
         """What touches now, as arrays (n_envs, most, ...) by name; `valid_mask` says which rows count.
 

@@ -10,7 +10,7 @@ own of (`Own`) are read from an array instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ class Row:
 
     kind: Hashable
     """Which code it runs: a record of all that the code asks for; rows are told apart by its text."""
-    places: dict[str, Place]
+    places: MutableMapping[str, Place]
     """Array -> where its first item is for this row."""
     numbers: Mapping[str, Sequence[Value] | Own] = field(default_factory=dict)
     """Symbols only in what is going to be unrolled."""
@@ -155,30 +155,48 @@ def _packed(
     **how: Any,
 ) -> tuple[Loop, dict[str, int]]:
     """A loop, and the local arrays of its code."""
-    by_kind: dict[str, list[Row]] = {}
-    for row in rows:
-        by_kind.setdefault(row.code, []).append(row)
+    by_kind: dict[str, list[int]] = {}
+    for i, code in enumerate(_codes(rows)):
+        by_kind.setdefault(code, []).append(i)
     kinds = sorted(by_kind)  # whatever their order in this model, so that models share their code
     several = int(len(kinds) > 1)
     cases: dict[str, Case] = {}
     own_locals: dict[str, int] = {}
     for number, kind in enumerate(kinds):
         own = f"{prefix}{recorder.prefix}{len(recorder.locals)} {number} "
-        cases[kind], needed = _trace(kind, by_kind[kind], body, several, own, around)
+        cases[kind], needed = _trace(kind, [rows[i] for i in by_kind[kind]], body, several, own, around)
         own_locals.update(needed)
     width = several + max(len(c.arrays) for c in cases.values())
     ints = np.zeros((len(rows), width), np.int32)
-    plain = [values for row in rows for values in row.numbers.values() if not isinstance(values, Own)]
-    symbolic = any(isinstance(x, Scalar) for values in plain for x in values)
-    floats = np.zeros((len(rows), max(len(c.numbers) for c in cases.values())), object if symbolic else np.float64)
-    for i, row in enumerate(rows):
-        case = cases[row.code]
-        ints[i, :several] = kinds.index(row.code)
-        for array, (_, column) in case.arrays.items():
-            ints[i, column] = row.places[array].row
+    columns: list[tuple[list[int], int, list[Value]]] = []
+    for number, kind in enumerate(kinds):
+        case, chosen = cases[kind], by_kind[kind]
+        ints[chosen, :several] = number
+        for array, (arena, column) in case.arrays.items():
+            places = [rows[i].places[array] for i in chosen]
+            assert all(place.arena == arena for place in places), "one arena for each array"
+            ints[chosen, column] = [place.row for place in places]
         for slot, column in case.numbers.items():
-            floats[i, column] = row.numbers[slot.array.removeprefix(NUMBER)][slot.item]  # type: ignore[index]
+            word, item = slot.array.removeprefix(NUMBER), slot.item
+            columns.append((chosen, column, [rows[i].numbers[word][item] for i in chosen]))  # type: ignore[index]
+    symbolic = any(isinstance(x, Scalar) for _, _, values in columns for x in values)
+    floats = np.zeros((len(rows), max(len(c.numbers) for c in cases.values())), object if symbolic else np.float64)
+    for chosen, column, values in columns:
+        floats[chosen, column] = values
     return Loop(name, tuple(cases[k] for k in kinds), ints, floats, **how), own_locals
+
+
+def _codes(rows: Sequence[Row]) -> Iterator[str]:
+    """What tells apart the rows that run different code: of kinds that many rows have the text is made once."""
+    known: dict[Hashable, str] = {}
+    for row in rows:
+        if any(isinstance(x, Own) for x in row.numbers.values()):
+            yield row.code
+        else:
+            key = type(row.kind), row.kind
+            if key not in known:
+                known[key] = row.code
+            yield known[key]
 
 
 def _trace(
@@ -186,15 +204,15 @@ def _trace(
 ) -> tuple[Case, dict[str, int]]:
     """The code of one kind, and the local arrays it needs, under names that no other code has."""
     folded = {name: _fold([row.numbers[name] for row in rows]) for name in rows[0].numbers}
-    for row in rows:
-        row.places.update({OWN + name: x.place for name, x in row.numbers.items() if isinstance(x, Own)})
+    for name in [name for name, x in rows[0].numbers.items() if isinstance(x, Own)]:
+        for row in rows:
+            row.places[OWN + name] = row.numbers[name].place  # type: ignore[union-attr]
     recorder = Recorder(prefix)
     body(RowCode(rows, recorder, folded, around))
     program = recorder.finish()
     slots = [*(slot for line in lines(program.blocks) for slot in line.slots()), *counters(program.blocks)]
     used = {slot.array for slot in slots} | {word + name for name in _within(program.blocks) for word in (FIRST, MANY)}
     arrays = {a: p.arena for a, p in rows[0].places.items() if a in used}
-    assert all(row.places[a].arena == arena for a, arena in arrays.items() for row in rows), "one arena for each array"
     ordered = (Slot(NUMBER + name, i) for name, values in folded.items() for i in range(len(values)))
     wanted = {slot for slot in slots if slot.array.startswith(NUMBER)}
     return Case(

@@ -14,15 +14,17 @@ from .touches import Layout, PlannedSet, SetKind, planned_sets
 
 MOST = 96
 """Contacts of one law that an environment has room for; more where the user asks for more between two bodies."""
+SPARE = 2
+"""How many times as many are listed, for the deepest to be chosen from."""
 
 
 class Listed(Layout):
-    """Where the numbers of a listed contact are: with its frames, numbered by `preorder`."""
+    """Where the numbers of a listed contact are: with its frames, numbered by `preorder`, and nothing of a solution."""
 
     def __init__(self, dimension: int) -> None:
         super().__init__(dimension)
-        self.frames = self.width
-        self.width += 2
+        self.frames = self.residual
+        self.width = self.frames + 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +64,7 @@ class Lists:
             rooms[key] = rooms.get(key, 0) + plan.n_points
         self.of_kind: dict[tuple[int, bool], ContactList] = {}
         for (dimension, elliptic), room in sorted(rooms.items()):
-            capacity, kind = min(room, self.most), SetKind(dimension, elliptic, on_world=False, lively=False)
+            capacity, kind = min(room, SPARE * self.most), SetKind(dimension, elliptic, on_world=False, lively=False)
             contacts = s.take(capacity * Listed(dimension).width, distant=True)
             self.of_kind[dimension, elliptic] = ContactList(kind, capacity, s.take_fixed(1), contacts)
             s.recorder.write(SCRATCH, [0.0], self.of_kind[dimension, elliptic].count.row)

@@ -12,12 +12,13 @@ from kinema import trace
 from kinema.trace import SCRATCH, Choose, Place, Row, Slot, Term, Value, whole
 
 from ..collide.branches import where
-from ..collide.listing import ContactList, Lawful, Lists, last_carried
+from ..collide.listing import Lawful, Lists, last_carried
 from ..sweeps.maths import dot
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from .cones import push
 from .contacts import Axes
+from .deepest import Source, put_in_order
 from .taking import Group, InRecord, Kept, Taking
 
 OfDofs = Quantity[list[Value]]
@@ -45,10 +46,10 @@ class Gathered:
         dimension = max(x.kind.dimension for x in law.lists)
         kept = Kept(dimension, self.n)
         total: Value = 0.0
-        sources: list[tuple[ContactList, Place]] = []
+        sources: list[Source] = []
         for one, number in zip(law.lists, law.numbers(s), strict=True):
-            sources.append((one, s.take_fixed(1)))
-            recorder.write(SCRATCH, [total], sources[-1][1].row)
+            sources.append(Source(one, s.take_fixed(1), s.take(one.capacity, distant=True)))
+            recorder.write(SCRATCH, [total], sources[-1].before.row)
             total = total + number
         count, records = s.take_fixed(1), s.take(capacity * kept.width, distant=True)
         recorder.write(SCRATCH, [trace.minimum(total, float(capacity))], count.row)
@@ -82,9 +83,9 @@ class Gathered:
     def _find_jacobian(self, axes: int) -> None:
         recorder = self.s.recorder
         for group in self.groups:
-            for source, before in group.sources:
-                count = trace.minimum(recorder.read(SCRATCH, source.count.row), float(source.capacity))
-                first = recorder.read(SCRATCH, before.row)
+            put_in_order(self.s, group.sources, group.capacity)
+            for source in group.sources:
+                count, first = source.count(self.s), recorder.read(SCRATCH, source.before.row)
                 take = Taking(self.s, group, source, count, first)
                 recorder.share("contacts, taken along", count, take.one)
         carried = self._what_joints_carry()

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Value, whole
 
-from ..collide.listing import ContactList, Listed
-from ..collide.touches import Contact, Layout, where
+from ..collide.listing import Listed
+from ..collide.touches import Layout, where
 from ..sweeps.sweeps import Sweeps
 from .cones import along, cost, differs
+from .deepest import LEFT_OUT, Source
 from .levers import levers_of
 
 
@@ -46,8 +47,8 @@ class Group:
 
     dimension: int
     elliptic: bool
-    sources: Sequence[tuple[ContactList, Place]]
-    """The lists they come from, and how many come before those of a list."""
+    sources: Sequence[Source]
+    """The lists they come from."""
     capacity: int
     records: Place
     kept: Kept
@@ -110,21 +111,22 @@ class Taking:
 
     s: Sweeps
     group: Group
-    source: ContactList
+    source: Source
     count: Value
     first: Value
 
     def one(self, turn: Value) -> list[Value]:
         """One contact, to where it belongs, if there is room."""
-        place = self.first + self._rank(turn)
+        own = self.source.key(self.s, turn)
+        place = trace.select(own, 0.5 * LEFT_OUT, self.first + self._rank(turn, own), float(self.group.capacity))
         where(self.s.recorder, "room", place, float(self.group.capacity), lambda: self._take(turn, place))
         return []
 
     def _take(self, turn: Value, place: Value) -> None:
-        group, found = self.group, self._found(turn)
-        record, layout = InRecord(self.s, group, place), Listed(self.source.kind.dimension)
+        group, found, source = self.group, self.source.contact(self.s, turn), self.source.list
+        record, layout = InRecord(self.s, group, place), Listed(source.kind.dimension)
         stiffness, bound = found.law
-        frictionless = group.elliptic and not self.source.kind.elliptic
+        frictionless = group.elliptic and not source.kind.elliptic
         record.write(Kept.STIFFNESS, [stiffness, 0.0 if frictionless else bound])
         record.write(Kept.FRAMES, [*found.read(layout.frames, 2), *found.read(Layout.BACK, 3)])
         levers = levers_of(found)
@@ -132,21 +134,15 @@ class Taking:
         levers += [[0.0] * 6] * (group.dimension - len(levers))
         record.write(group.kept.change, [x for lever in levers for x in lever])
 
-    def _rank(self, turn: Value) -> Value:
+    def _rank(self, turn: Value, own: Value) -> Value:
         """How many contacts come before one: threads found them in any order, those of a pair in their own."""
         recorder, before = self.s.recorder, self.s.recorder.local(1)
         recorder.write(before, [0.0])
-        own = trace.absolute(self._found(turn).read(Layout.PAIR)[0])
 
         def one(other: Value) -> None:
-            its = trace.absolute(self._found(other).read(Layout.PAIR)[0])
+            its = self.source.key(self.s, other)
             sooner = trace.select(its, own, 1.0, trace.select(own, its, 0.0, trace.select(other, turn, 1.0, 0.0)))
             recorder.write(before, [recorder.read(before) + sooner])
 
         recorder.count("others", self.count, one)
         return recorder.read(before)
-
-    def _found(self, turn: Value) -> Contact:
-        found = Contact(self.s.recorder, Listed(self.source.kind.dimension), turn)
-        found.array, found.first = SCRATCH, self.source.contacts.row
-        return found

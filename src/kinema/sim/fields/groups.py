@@ -224,7 +224,7 @@ def link_jacobian(link: int) -> Callable[[Situation], None]:
         s, frames = now.s, now.frames
         places: Quantity[Vector] = s.quantity("origins of links")
         s.each_link("origins of links", lambda x: places.put(x.here, link_pose(x, frames).position))
-        write_jacobian(s, now.where, frames, link, lambda ref: places[ref])
+        write_jacobian(s, now.where, frames, [link], lambda ref: places[ref])
 
     return run
 
@@ -233,15 +233,18 @@ def write_jacobian(
     s: Sweeps,
     where: Quantity[Pose],
     frames: Quantity[Pose],
-    link: int,
+    links: Sequence[int],
     point_of: Callable[[Ref], Vector],
     prefix: str = "",
 ) -> None:
-    """A link's Jacobian at one of its points, into six arrays of degrees of freedom."""
-    path, frame = [], int(s.model.links.frame_idx[link])
-    while frame != WORLD:
-        path.insert(0, frame)
-        frame = int(s.model.frames.parent_idx[frame])
+    """A link's Jacobian at one of its points, into six arrays of degrees of freedom; those of more in other trees."""
+    rows = []
+    for link in links:
+        path, frame = [], int(s.model.links.frame_idx[link])
+        while frame != WORLD:
+            path.insert(0, frame)
+            frame = int(s.model.frames.parent_idx[frame])
+        rows += [s.frame_row(s.tree.nodes[i], link) for i in path]
 
     def body(node: Node) -> None:
         assert node.beside is not None
@@ -250,7 +253,7 @@ def write_jacobian(
         for k, name in enumerate(JACOBIAN):
             s.write(prefix + name, node, [(*c.linear, *c.angular)[k] for c in columns])
 
-    s.each_frame("jacobian", body, only=path, beside=link)
+    s.loop("jacobian", rows, lambda code: body(s.node(code)))
 
 
 GROUPS: dict[str, Callable[[Situation], None]] = {

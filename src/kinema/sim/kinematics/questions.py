@@ -58,7 +58,7 @@ def jacobian(link: int) -> Question:
         s, frames, where = now.s, now.frames, now.where
         places: Quantity[Vector] = s.quantity("origins of links")
         s.each_link("origins of links", lambda x: places.put(x.here, link_pose(x, frames).position))
-        write_jacobian(s, where, frames, link, lambda ref: places[ref])
+        write_jacobian(s, where, frames, [link], lambda ref: places[ref])
         felt: Quantity[Moving] = accelerations(s, where)
 
         def drift(own: Link) -> None:

@@ -22,9 +22,10 @@ from ..force.rotors import mass_with_rotors
 from ..rigid.links import link_bodies
 from ..settings import Settings
 from ..step import Step
+from ..sweeps.idle import trees_of_frames
 from ..sweeps.own import ARRAY
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import grow
+from ..sweeps.tree import WORLD, grow
 from .condition import SMALLEST, measured
 from .programs import named, table_program
 from .variants import WEIGHING, own_numbers
@@ -63,27 +64,54 @@ def mobility(model: Model, settings: Settings, arrays: Mapping[str, Array]) -> M
     ties, geoms, pairs = model.ties, model.geoms, model.pairs
     ends = (ties.link_a, ties.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
     links = sorted({int(x) for own in ends for x in own if x >= 0})
+    trees, of_frames = _dofs_of_trees(model), trees_of_frames(model)
+    tree_of = {x: of_frames[model.links.frame_idx[x]] for x in links if model.links.frame_idx[x] != WORLD}
+    layers = _layers(tree_of)
 
     def run(s: Sweeps) -> None:
         step = Step(s)
         where, frames = step.where, step.frames
         mass_with_rotors(step).store("inertia")
         bodies = link_bodies(s, frames)
-        for link in links:
-            write_jacobian(s, where, frames, link, lambda ref: bodies[ref].center, f"{link} ")
+        for i, layer in enumerate(layers):
+            write_jacobian(s, where, frames, layer, lambda ref: bodies[ref].center, f"{i} ")
 
-    outputs = {"inertia": (Owner.DOF, n)} | {f"{x} {name}": (Owner.DOF, 1) for x in links for name in JACOBIAN}
+    several = range(len(layers))
+    outputs = {"inertia": (Owner.DOF, n)} | {f"{i} {name}": (Owner.DOF, 1) for i in several for name in JACOBIAN}
     program = table_program(model, settings, run, named(settings, outputs), outputs)
     told = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
     told |= {name: np.zeros((n * width, columns)) for name, (_, width) in outputs.items()}
     interpret_in(program, told, {})
-    inverse = _inverse(told["inertia"].T.reshape(columns, n, n))
-    of_link: dict[int, Array] = {-1: np.zeros((columns, 2))}
-    for link in links:
-        jacobian = np.stack([told[f"{link} {name}"].T for name in JACOBIAN], axis=1)
-        diagonal = ((jacobian @ inverse) * jacobian).sum(axis=2)
-        of_link[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
+    inertia, inverse = told["inertia"].T.reshape(columns, n, n), np.zeros((columns, n, n))
+    for dofs in trees:
+        inverse[:, dofs[:, None], dofs] = _inverse(inertia[:, dofs[:, None], dofs])
+    of_link: dict[int, Array] = {x: np.zeros((columns, 2)) for x in (-1, *links)}
+    for i, layer in enumerate(layers):
+        for link in layer:
+            dofs = trees[tree_of[link]]
+            jacobian = np.stack([told[f"{i} {name}"][dofs].T for name in JACOBIAN], axis=1)
+            diagonal = ((jacobian @ inverse[:, dofs[:, None], dofs]) * jacobian).sum(axis=2)
+            of_link[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
     return Mobility(inverse, of_link)
+
+
+def _dofs_of_trees(model: Model) -> list[npt.NDArray[np.intp]]:
+    """The degrees of freedom of each tree: inertia couples no others."""
+    of_frames = np.array(trees_of_frames(model), np.intp)
+    of_dofs = of_frames[model.dofs.frame_idx] if model.n_dofs else np.zeros(0, np.intp)
+    return [np.flatnonzero(of_dofs == tree) for tree in range(int(of_frames.max(initial=-1)) + 1)]
+
+
+def _layers(tree_of: Mapping[int, int]) -> list[list[int]]:
+    """Links, of each tree one at a time: Jacobians of different trees fit into the same array."""
+    layers: list[list[int]] = []
+    counts: dict[int, int] = {}
+    for link, tree in tree_of.items():
+        number = counts[tree] = counts.get(tree, -1) + 1
+        if number == len(layers):
+            layers.append([])
+        layers[number].append(link)
+    return layers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,9 +1,9 @@
-"""Where what parts have is, under the names that rows call it by; gathered as it comes, for rows ask often."""
+"""Where what parts have is, under the names that rows call it by: rows of large models look for it, never list it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import takewhile
 
 from kinema.trace import Place
 
@@ -15,18 +15,76 @@ class KnownPlaces:
 
     def __init__(self) -> None:
         self._of: dict[Ref, dict[str, Place]] = {}
-        self._called: dict[tuple[str, Ref], dict[str, Place]] = {}
+        self._numbers: dict[tuple[Ref, str], int] = {}
+        self.count = 0
+        """How many places there are."""
 
     def note(self, ref: Ref, name: str, place: Place) -> None:
         """A part has something new."""
         self._of.setdefault(ref, {})[name] = place
+        self._numbers[ref, name] = self.count
+        self.count += 1
 
-    def under(self, word: str, ref: Ref) -> Mapping[str, Place]:
-        """All that a part has, under names that start with a word."""
-        own = self._of.get(ref, {})
-        if not word:
-            return own
-        made = self._called.setdefault((word, ref), {})
-        for name, place in islice(own.items(), len(made), None):
-            made[word + name] = place
-        return made
+    def first(self, ref: Ref, count: int) -> Iterator[str]:
+        """What a part had when there were so many places."""
+        return takewhile(lambda name: self._numbers[ref, name] < count, self.of(ref))
+
+    def of(self, ref: Ref) -> Mapping[str, Place]:
+        """All that a part has."""
+        return self._of.get(ref, {})
+
+
+class RowPlaces(MutableMapping[str, Place]):
+    """Where a row finds arrays: its own, all that the parts have that it speaks of, and those of the environment."""
+
+    __slots__ = ("_count", "_known", "_later", "_of_all", "_own", "_targets")
+
+    def __init__(
+        self, own: Mapping[str, Place], targets: Mapping[str, Ref], known: KnownPlaces, of_all: Mapping[str, Place]
+    ) -> None:
+        self._own = dict(own)
+        self._targets = targets
+        self._known = known
+        self._of_all = of_all
+        self._count = known.count
+        self._later: dict[str, Place] = {}
+
+    def _found(self, name: str) -> Place | None:
+        place = self._later.get(name) or self._own.get(name) or self._of_all.get(name)
+        if place is not None:
+            return place
+        for word, ref in self._targets.items():
+            if name.startswith(word):
+                place = self._known.of(ref).get(name[len(word) :])
+                if place is not None:
+                    return place
+        return None
+
+    def __getitem__(self, name: str) -> Place:
+        place = self._found(name)
+        if place is None:
+            raise KeyError(name)
+        return place
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._found(name) is not None
+
+    def __setitem__(self, name: str, place: Place) -> None:
+        self._later[name] = place
+
+    def __delitem__(self, name: str) -> None:
+        del self._later[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """In the order in which they came to be known."""
+        yield from dict.fromkeys(self._names())
+
+    def _names(self) -> Iterator[str]:
+        yield from self._own
+        for word, ref in self._targets.items():
+            yield from (word + name for name in self._known.first(ref, self._count))
+        yield from self._of_all
+        yield from self._later
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

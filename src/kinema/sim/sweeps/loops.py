@@ -17,7 +17,7 @@ from ..arrays import BY_NAME, Owner
 from ..settings import Settings
 from .found import Found
 from .idle import Idle, guarded, trees_of_frames
-from .known import KnownPlaces
+from .known import KnownPlaces, RowPlaces
 from .maths import add
 from .own import with_own
 from .quantities import PartRow, Quantity, Targets
@@ -73,6 +73,9 @@ class Loops:
         self._stays = False
         self.quantities: list[Quantity[Any]] = []
         self.known = KnownPlaces()
+        self._owned: dict[Owner, list[tuple[str, Place, int]]] = {}
+        self._items: dict[tuple[Owner, int], dict[str, Place]] = {}
+        self._constants: dict[tuple[int, str], dict[str, Any]] = {}
         self.found: list[Found] = []
         self._code: RowCode | None = None
         of_frames = trees_of_frames(model)
@@ -163,12 +166,7 @@ class Loops:
 
     def row(self, kind: Any, targets: Targets, own: Mapping[str, Place], constants: Mapping[str, Any]) -> PartRow:
         """A row that finds everything that the parts it speaks of have."""
-        found = dict(own)
-        for word, ref in targets.items():
-            found.update(self.known.under(word, ref))
-        for name in self.places:
-            if name in self.owners and self.owners[name][0] is Owner.ENVIRONMENT:
-                found[name] = self.places[name]
+        found = RowPlaces(own, targets, self.known, self._of_owner(Owner.ENVIRONMENT, 0))
         return PartRow(kind, found, constants, targets=targets)
 
     def frame_row(self, node: Node, beside: int | None = None) -> PartRow:
@@ -193,9 +191,11 @@ class Loops:
 
     def numbers_of(self, node: Node, word: str = "") -> dict[str, Any]:
         """The constants of a frame, under names that start with a word; of one that is not the row's, its pose."""
-        known: dict[str, Any] = dict(frame_numbers(self.model, node, pose_only=bool(word)))
-        known = {**with_own(self, "frame", node.index, known), **self._own.get(node.index, {})}
-        return {word + name: values for name, values in known.items()}
+        if (node.index, word) not in self._constants:
+            known: dict[str, Any] = dict(frame_numbers(self.model, node, pose_only=bool(word)))
+            known = {**with_own(self, "frame", node.index, known), **self._own.get(node.index, {})}
+            self._constants[node.index, word] = {word + name: values for name, values in known.items()}
+        return self._constants[node.index, word]
 
     def link_row(self, link: int) -> PartRow:
         """A row of one link."""
@@ -223,12 +223,18 @@ class Loops:
 
     def arrays_of(self, owner: Owner, item: int) -> dict[str, Place]:
         """Where the arrays of an owner start for one of its items."""
-        result = {}
-        for name, place in self.places.items():
-            whose, width = self.owners.get(name, (None, 0))
-            if whose is owner:
-                result[name] = Place(place.arena, place.row + item * width)
-        return result
+        return dict(self._of_owner(owner, item))
+
+    def _of_owner(self, owner: Owner, item: int) -> Mapping[str, Place]:
+        """Likewise; found once, for rows ask often."""
+        if owner not in self._owned:
+            own = ((name, place, *self.owners[name]) for name, place in self.places.items() if name in self.owners)
+            self._owned[owner] = [(name, place, width) for name, place, whose, width in own if whose is owner]
+        if (owner, item) not in self._items:
+            self._items[owner, item] = {
+                name: Place(place.arena, place.row + item * width) for name, place, width in self._owned[owner]
+            }
+        return self._items[owner, item]
 
     def node(self, code: RowCode, word: str = "") -> Node:
         """A frame of a row, in symbols."""
