@@ -109,7 +109,7 @@ class ByIsland(Newton):
         s, recorder = self.s, self.s.recorder
         along = self._direction()
         heavy = self._go_along(along)
-        self._search(along, heavy)
+        self._search_each(along, heavy)
         hard = any(block.hard for block in self.rows.blocks)
         changed = PerTree(s, 2)
         if not hard:
@@ -147,7 +147,7 @@ class ByIsland(Newton):
         )
         return 0.5, recorder.read(SCRATCH, self._left.row)
 
-    def _search(self, along: OfDofs, heavy: OfDofs) -> None:
+    def _search_each(self, along: OfDofs, heavy: OfDofs) -> None:
         s, recorder = self.s, self.s.recorder
         known, sums, low, high = PerTree(s, 3), PerTree(s, 2), PerTree(s), PerTree(s)
 
