@@ -31,7 +31,7 @@ from ..sweeps.trees import PerTree, places_in
 from .noslip import TRIALS, may_slip, stop_slipping
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, miss_rows, row_force
 
-NEAR = 1e-2
+NEAR = 5e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
 ROUGH = 1e-2
 """A step that leaves all rows as they were has arrived, unless so much of the slope is left against the forces: where
