@@ -84,13 +84,15 @@ class CubeProjection:
         values = np.asarray(numbers, dtype=np.float64)
         if values.shape != (13,) or not np.isfinite(values).all() or not 1 <= values[12] <= _MOST_PIXELS:
             return None
-        return cls(*map(_row, values[:12].reshape(3, 4)), int(values[12]))
+        x, y, z = map(_row, values[:12].reshape(3, 4))
+        return cls(x, y, z, int(values[12]))
 
     def under(self, linear: FloatArray) -> CubeProjection:
         """The same for a mesh whose points were mapped by a matrix."""
         rows = np.array([self.x, self.y, self.z])
         rows[:, :3] = rows[:, :3] @ np.linalg.inv(linear)
-        return CubeProjection(*map(_row, rows), self.pixels)
+        x, y, z = map(_row, rows)
+        return CubeProjection(x, y, z, self.pixels)
 
     def _seen(self, mesh: MeshData) -> tuple[FloatArray, IntArray]:
         """The directions of all corners, and the side that is in the direction of the middle of each face."""
