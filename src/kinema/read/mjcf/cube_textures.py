@@ -28,9 +28,13 @@ _MOST_WIDTH = 1024
 
 def mean_of_cube(reading: Reading, texture: int) -> tuple[float, float, float] | None:
     """The mean colour of a texture of six sides; None where it is not known."""
-    sides = cube_sides(reading, texture)
-    if sides is None:
-        return None
+    if texture not in reading.means:
+        sides = cube_sides(reading, texture)
+        reading.means[texture] = None if sides is None else _mean(sides)
+    return reading.means[texture]
+
+
+def _mean(sides: np.ndarray) -> tuple[float, float, float]:
     red, green, blue = (sides[..., :3].mean(axis=(0, 1, 2), dtype=np.float64) / 255.0).tolist()
     return red, green, blue
 

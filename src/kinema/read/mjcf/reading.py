@@ -41,6 +41,8 @@ class Reading:
     _spec: dict[str, dict[int, Any]] = field(init=False, default_factory=dict)
     cubes: dict[int, np.ndarray | None] = field(init=False, default_factory=dict)
     """The pixels of textures of six sides, by MuJoCo's number (see `cube_sides`)."""
+    means: dict[int, tuple[float, float, float] | None] = field(init=False, default_factory=dict)
+    """Their mean colours."""
 
     def __post_init__(self) -> None:
         self.names = _all_names(self.model)
