@@ -30,5 +30,5 @@ def main() -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        print(f"kinema: error: what is printed cannot be written: {error.strerror}", file=sys.stderr)
+        sys.stderr.write(f"kinema: error: what is printed cannot be written: {error.strerror}\n")
         os._exit(_UNWRITTEN)  # Python would try to write it once more
