@@ -99,7 +99,10 @@ def _loaded_part(mesh: Mesh, *, looks: bool) -> shapes.LoadedMesh | None:
 
 
 def dressed_mesh(mesh: Mesh) -> shapes.LoadedMesh | None:
-    """The mesh's triangles before its scale, with what is laid on them; None where they are not there."""
+    """The mesh's triangles before its scale, with what is laid on them; None where they are not there.
+
+    They are cut into smaller ones where images are laid around them (`CubeProjection`).
+    """
     if mesh.vertices is not None and mesh.faces is not None:
         found = shapes.LoadedMesh(shapes.MeshData(mesh.vertices, mesh.faces), appearance=mesh.appearance)
     elif mesh.path:
@@ -109,8 +112,8 @@ def dressed_mesh(mesh: Mesh) -> shapes.LoadedMesh | None:
     own = found.appearance or shapes.Appearance()
     if mesh.projection is None or own.coordinates:
         return found
-    laid = dataclasses.replace(own, coordinates=(mesh.projection.coordinates(found.mesh),))
-    return dataclasses.replace(found, appearance=laid)
+    triangles, laid = mesh.projection.laid(found.mesh, own)
+    return dataclasses.replace(found, mesh=triangles, appearance=laid)
 
 
 def worn_appearance(shape: Shape, dressed: shapes.LoadedMesh) -> shapes.Appearance:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kinema.foundation import Array, Pose
-from kinema.shapes import Appearance, Projection
+from kinema.shapes import Appearance, CubeProjection, Projection
 
 from .material import PhysicsMaterial, VisualMaterial
 from .node import Node
@@ -103,7 +103,7 @@ class Mesh:
     """Triangles given in place, shape (m, 3)."""
     appearance: Appearance | None = None
     """What is laid on the triangles given in place; that of a file is read with the file (see `dressed_mesh`)."""
-    projection: Projection | None = None
+    projection: Projection | CubeProjection | None = None
     """How images are laid on triangles without texture coordinates (MJCF); None where the format has no such rule."""
     submesh: str = ""
     """Only this part of the file (SDFormat): a node or mesh of a scene, a group of an OBJ."""

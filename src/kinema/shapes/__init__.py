@@ -10,6 +10,7 @@ from kinema.shapes.approximate import APPROXIMATIONS, Approximated, Approximatio
 from kinema.shapes.bounds import BoundingBox, BoundingSphere, axis_box, bounding_sphere, oriented_box
 from kinema.shapes.builtin_images import builtin_reference
 from kinema.shapes.channel_images import channel_reference, packed_reference
+from kinema.shapes.cube_images import unfolded_cube
 from kinema.shapes.decompose import Decomposition, convex_parts
 from kinema.shapes.distance.field import DistanceField, distance_field, signed_distances
 from kinema.shapes.flat import THICKNESS, is_flat, thickened
@@ -18,7 +19,7 @@ from kinema.shapes.formats.source import LoadedMesh
 from kinema.shapes.hull import convex_hull
 from kinema.shapes.image_files import image_name, image_pixels, mean_color, read_image, to_png
 from kinema.shapes.images import IMAGE_SUFFIXES, png_bytes
-from kinema.shapes.kept_arrays import Report
+from kinema.shapes.kept_arrays import Report, content_key
 from kinema.shapes.limits import MeshLimits
 from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, parse_mesh
 from kinema.shapes.look import (
@@ -63,7 +64,7 @@ from kinema.shapes.primitives import (
     plane,
     sphere,
 )
-from kinema.shapes.projection import Projection
+from kinema.shapes.projection import CubeProjection, Projection
 from kinema.shapes.quality import MeshQuality, mesh_quality
 from kinema.shapes.simplify import simplified
 from kinema.shapes.support_field import SUPPORT_RES, SupportField, support_directions, support_field, support_vertices
@@ -91,6 +92,7 @@ __all__ = [
     "BoundingSphere",
     "Color",
     "CornerValues",
+    "CubeProjection",
     "Decomposition",
     "DistanceField",
     "LoadedMesh",
@@ -126,6 +128,7 @@ __all__ = [
     "combine",
     "cone",
     "cone_mass",
+    "content_key",
     "convex_hull",
     "convex_parts",
     "corner_values",
@@ -176,6 +179,7 @@ __all__ = [
     "touching_points",
     "transform",
     "under_linear_map",
+    "unfolded_cube",
     "unit_normals",
     "unsigned_mass_properties",
     "weld",

@@ -78,7 +78,8 @@ class Look:
     placement: Placement = PLAIN_PLACEMENT
     """How that image lies."""
     image_color: tuple[float, float, float] | None = None
-    """The mean colour of an image that only its own format can lay on a shape (MuJoCo's cubes), beside the colour."""
+    """The mean colour of six images that only MuJoCo can lay around a shape, beside the colour. On meshes `texture` has
+    them too, as one (`CubeProjection`)."""
     emission: tuple[float, float, float] | None = None
     specular: float | None = None
     metallic: float | None = None

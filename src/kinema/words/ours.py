@@ -149,6 +149,8 @@ COLOR_SHOWN: Final = Setting("kinema:color:shown", "double3")
 """That mean colour: where the stage has another one by now, that counts."""
 IMAGE_COLOR: Final = Setting("kinema:imageColor", "double3")
 """The mean colour of an image that USD cannot lay on a shape."""
+AROUND: Final = Setting("kinema:around", "double[]")
+"""How six images lie around a mesh (`CubeProjection`): three rows of four numbers, and the pixels along a side."""
 SPECULAR: Final = Setting("kinema:specular", "double")
 REFLECTANCE: Final = Setting("kinema:reflectance", "double")
 STRENGTH: Final = Setting("kinema:strength", "double")

@@ -8,8 +8,14 @@ from typing import TypeVar
 from kinema.shapes import Color, Look, MeshError, mean_color
 
 AnyLook = TypeVar("AnyLook", bound=Look)
-AROUND = "no other format has cubes of images; its colour is the mean of them"
+_AROUND = "no other format has cubes of images; its colour is the mean of them"
+_UNFOLDED = "no other format has cubes of images; they are in one image, laid by texture coordinates"
 _WHITE = (1.0, 1.0, 1.0, 1.0)
+
+
+def how_around(look: Look) -> str:
+    """What becomes of six images around a shape."""
+    return _UNFOLDED if look.texture else _AROUND
 
 
 def color_without_image(look: Look) -> Color | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 from . import (
@@ -12,12 +14,21 @@ from . import (
     view_command as view_command,
 )
 from .commands import app
+from .streams import mend_streams
+
+_UNWRITTEN = 2
 
 
 def main() -> None:
     """Run the command line; the exit status is 0 for fine, 1 for a file with errors, 2 for one that cannot be read."""
+    mend_streams()
     try:
         app(prog_name="kinema")
     except BrokenPipeError:  # `kinema info robot.urdf | head`
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.stderr.write(f"kinema: error: what is printed cannot be written: {error.strerror}\n")
+        os._exit(_UNWRITTEN)  # Python would try to write it once more

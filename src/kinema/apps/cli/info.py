@@ -18,7 +18,7 @@ from kinema.foundation import KinemaError
 
 from .diagnostics_table import output_console, print_diagnostics
 from .info_json import describe
-from .reading import ReadSettings, named_input, print_json, read_file, report_error, status
+from .reading import STANDARD, ReadSettings, named_input, print_json, read_file, report_error, status
 
 
 def run(file: Path, how: ReadSettings, *, json: bool) -> int:
@@ -29,7 +29,7 @@ def run(file: Path, how: ReadSettings, *, json: bool) -> int:
     except KinemaError as error:
         return report_error(error, json)
     if json:
-        print_json(describe(described))
+        print_json({**describe(described), **({"source": str(file)} if file == STANDARD else {})})
     else:
         _print(described)
     return status(described.diagnostics.items)

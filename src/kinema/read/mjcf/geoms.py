@@ -27,14 +27,16 @@ from kinema.description import (
     VisualMaterial,
 )
 from kinema.foundation import Pose
+from kinema.shapes import CubeProjection
 from kinema.words import mjcf
 
+from .cube_textures import unfolded
 from .engine import mujoco
 from .joints import class_of
 from .leftovers import plugins_of
 from .materials import differs_from_default, surface_of, visual_material
 from .meshes import MeshAssets, collision_mesh, height_field
-from .projections import has_coordinates, projection_of, repeated
+from .projections import has_coordinates, image_of, projection_of, repeated
 from .reading import Reading, floats, pose_of, set_given
 
 HIDDEN_GROUP = 3
@@ -70,7 +72,7 @@ class Geoms:
         geometry, pose, readable = self._geometry(geom, collides)
         material = visual_material(self.reading, int(model.geom_matid[geom]), model.geom_rgba[geom])
         if isinstance(geometry, Mesh):
-            self._lay(geom, material)
+            geometry = self._lay(geom, geometry, material)
         shape = Shape(
             **self.reading.node(mjcf.GEOM, "geoms", geom),
             geometry=geometry,
@@ -90,13 +92,17 @@ class Geoms:
             shape.attributes[mjcf.key(mjcf.UNREADABLE)] = True
         return shape
 
-    def _lay(self, geom: int, material: VisualMaterial) -> None:
-        """Put the images of a material as they lie on a mesh with texture coordinates."""
+    def _lay(self, geom: int, mesh: Mesh, material: VisualMaterial) -> Mesh:
+        """Put the images of a material as they lie on a mesh; the mesh, without a rule for those that cannot be had."""
         material.placement = repeated(self.reading, geom, material.placement)
         for role, image in material.maps.items():
             material.maps[role] = replace(image, placement=repeated(self.reading, geom, image.placement))
         if has_coordinates(self.reading, geom):
             material.image_color = None  # MuJoCo shows no cube of images on what has coordinates of its own
+        if isinstance(mesh.projection, CubeProjection):
+            material.texture = unfolded(self.reading, image_of(self.reading, geom))
+            return mesh if material.texture else replace(mesh, projection=None)
+        return mesh
 
     def _geometry(self, geom: int, collides: bool) -> tuple[Geometry, Pose, bool]:
         """Geometry, pose in the body, and whether the geometry could be read."""

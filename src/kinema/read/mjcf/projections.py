@@ -1,4 +1,7 @@
-"""How MuJoCo lays an image on a mesh that has no texture coordinates: from above, along z of the mesh's centred frame.
+"""How MuJoCo lays images on a mesh that has no texture coordinates.
+
+One lies as seen from above, along z of the mesh's centred frame; six lie by the direction of a point from that frame's
+origin, each coordinate times the half size where the material is `texuniform`.
 
 Its renderer has `(u, v) = (x, y) * texrepeat / (2 * half size) + 1/2`, with the half sizes of the geom, or without them
 where the material is `texuniform`. Texture coordinates that a mesh has are multiplied by `texrepeat`, and by the half
@@ -13,8 +16,9 @@ import numpy as np
 
 from kinema.description import Mesh
 from kinema.foundation import Array, Pose
-from kinema.shapes import Placement, Projection
+from kinema.shapes import CubeProjection, Placement, Projection
 
+from .cube_textures import cube_sides
 from .engine import mujoco
 from .reading import Reading
 
@@ -22,7 +26,7 @@ _MIN_SIZE = 1e-15
 """MuJoCo divides by no less."""
 
 
-def projection_of(reading: Reading, geom: int, mesh: Mesh, pose: Pose) -> Projection | None:
+def projection_of(reading: Reading, geom: int, mesh: Mesh, pose: Pose) -> Projection | CubeProjection | None:
     """How the image of a geom's material lies on its mesh; None where it has none, or the mesh has coordinates.
 
     Args:
@@ -31,13 +35,22 @@ def projection_of(reading: Reading, geom: int, mesh: Mesh, pose: Pose) -> Projec
         mesh: its mesh, before the scale.
         pose: of the scaled mesh in MuJoCo's centred frame.
     """
-    mj, model = mujoco(), reading.model
+    model = reading.model
     material, number = int(model.geom_matid[geom]), int(model.geom_dataid[geom])
     if material < 0 or number < 0 or has_coordinates(reading, geom):
         return None
-    texture = int(model.mat_texid[material][mj.mjtTextureRole.mjTEXROLE_RGB])
-    if texture < 0 or int(model.tex_type[texture]) != int(mj.mjtTexture.mjTEXTURE_2D):
+    texture = image_of(reading, geom)
+    if texture < 0:
         return None
+    if int(model.tex_type[texture]) != int(mujoco().mjtTexture.mjTEXTURE_2D):
+        sides = cube_sides(reading, texture)
+        if sides is None:
+            return None
+        sizes = np.asarray(model.geom_size[geom], dtype=np.float64)
+        times = np.where(model.mat_texuniform[material] & (sizes > 0), sizes, 1.0)
+        around = times[:, None] * (pose.rotation @ np.diag(mesh.scale))
+        x, y, z = map(_row, around, times * pose.position)
+        return CubeProjection(x, y, z, sides.shape[1])
     factors = 0.5 * np.asarray(model.mat_texrepeat[material], dtype=np.float64)
     if not model.mat_texuniform[material]:
         sizes = np.asarray(model.geom_size[geom][:2], dtype=np.float64)
@@ -45,6 +58,12 @@ def projection_of(reading: Reading, geom: int, mesh: Mesh, pose: Pose) -> Projec
     linear = factors[:, None] * (pose.rotation @ np.diag(mesh.scale))[:2]
     offset = factors * pose.position[:2] + 0.5
     return Projection(_row(linear[0], offset[0]), _row(linear[1], offset[1]))
+
+
+def image_of(reading: Reading, geom: int) -> int:
+    """MuJoCo's number of the texture that its renderer shows on a geom; -1 for none."""
+    material = int(reading.model.geom_matid[geom])
+    return -1 if material < 0 else int(reading.model.mat_texid[material][mujoco().mjtTextureRole.mjTEXROLE_RGB])
 
 
 def has_coordinates(reading: Reading, geom: int) -> bool:

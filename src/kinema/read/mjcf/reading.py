@@ -12,7 +12,6 @@ import numpy as np
 from kinema.description import SolverParameters
 from kinema.foundation import Array, Diagnostics, Origin, Pose, unique_name
 from kinema.read.xml_text import XmlElement
-from kinema.shapes import mean_color
 from kinema.words import mjcf
 
 from .engine import mujoco
@@ -40,7 +39,10 @@ class Reading:
     names: dict[str, list[Name]] = field(init=False)
     """Kind (`body`, `joint`, `geom`, ...) -> the name of each object, by MuJoCo's number."""
     _spec: dict[str, dict[int, Any]] = field(init=False, default_factory=dict)
-    _means: dict[str, tuple[float, float, float]] = field(init=False, default_factory=dict)
+    cubes: dict[int, np.ndarray | None] = field(init=False, default_factory=dict)
+    """The pixels of textures of six sides, by MuJoCo's number (see `cube_sides`)."""
+    means: dict[int, tuple[float, float, float] | None] = field(init=False, default_factory=dict)
+    """Their mean colours."""
 
     def __post_init__(self) -> None:
         self.names = _all_names(self.model)
@@ -62,12 +64,6 @@ class Reading:
     def link(self, body: int) -> str | None:
         """The link that stands for a body; None for the world."""
         return self.names[mjcf.BODY][body].text if body > 0 else None
-
-    def cached_mean(self, image: str) -> tuple[float, float, float]:
-        """The mean colour of an image, looked at once; `MeshError` where it cannot be read."""
-        if image not in self._means:
-            self._means[image] = mean_color(image)
-        return self._means[image]
 
     # -- from compiled objects back to the file ---------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from kinema.description import Geometry, Mesh, Plane, Shape, VisualMaterial
 from kinema.words import mjc, newton, ours, physics, usd
 
 from . import pxr
+from .around import with_images_around
 from .geometry import GeometryError, Placed, approximation, place_geometry
 from .materials import Materials, check_bindings
 from .mesh_looks import MeshLooks
@@ -77,6 +78,8 @@ def read_shape(
     if seen and isinstance(geometry, Mesh) and index.values.facts(prim).kind.type == usd.MESH:
         geometry = dataclasses.replace(geometry, appearance=looks.of(prim, into_link))
     material = looks.materials.look(prim)
+    if seen and isinstance(geometry, Mesh) and material is not None and material.image_color is not None:
+        geometry, material = with_images_around(index, prim, geometry, material, into_link)
     if seen and index.authored(prim, usd.DOUBLE_SIDED):
         material, geometry = _on_both_sides(material, geometry)
     enabled = is_collider and index.value(prim, physics.COLLISION_ENABLED) is not False

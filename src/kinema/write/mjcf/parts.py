@@ -11,7 +11,7 @@ import numpy as np
 
 from kinema import shapes
 from kinema.description import Mesh, Shape, VisualMaterial, worn_appearance
-from kinema.shapes import Appearance, Look
+from kinema.shapes import Appearance, CubeProjection, Look
 
 from ..texture_placement import laid_coordinates, lies_plainly
 from .materials import known_layers
@@ -34,7 +34,8 @@ def parts_of(writing: Writing, shape: Shape) -> list[Part]:
     mesh = shape.geometry
     if not shape.visual or not isinstance(mesh, Mesh) or _is_its_own(writing, shape, mesh):
         return []
-    mesh = dataclasses.replace(mesh, projection=None)  # MuJoCo lays images so by itself
+    if not isinstance(mesh.projection, CubeProjection) or known_layers(writing, shape.material or VisualMaterial()):
+        mesh = dataclasses.replace(mesh, projection=None)  # MuJoCo lays images so by itself
     try:
         dressed = writing.meshes.dressed.get(mesh)
         if dressed is None or len(dressed.mesh.faces) == 0:

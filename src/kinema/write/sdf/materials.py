@@ -8,7 +8,7 @@ from kinema.description import Mesh, Shape, VisualMaterial
 from kinema.shapes import Placement, Texture, channel_reference
 from kinema.words import sdf
 
-from ..stand_ins import AROUND, with_mean_color
+from ..stand_ins import how_around, with_mean_color
 from ..text import Element, number, numbers
 from ..textures import NoImage, without_carried
 from .extras import give_back, setting
@@ -22,7 +22,7 @@ _MAP = re.compile(r"<(\w+_map)>\s*(.*?)\s*</\1>", re.DOTALL)
 def add_material(writing: Writing, element: Element, shape: Shape, material: VisualMaterial) -> None:
     """The `<material>` of a visual, where there is something to say."""
     if material.image_color is not None:
-        writing.approximate(shape, "the texture around it", AROUND)
+        writing.approximate(shape, "the texture around it", how_around(material))
         material = with_mean_color(material)
     made = Element("material")
     color = _shown(writing, shape, _color(shape, material))

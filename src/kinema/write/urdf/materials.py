@@ -11,7 +11,7 @@ from kinema.shapes import Placement
 from kinema.words import urdf
 
 from ..report import Action
-from ..stand_ins import AROUND, with_mean_color
+from ..stand_ins import how_around, with_mean_color
 from ..text import Element, numbers, xml_name
 from ..textures import NoImage, without_carried
 from .extras import give_back, names_of
@@ -118,7 +118,7 @@ class Materials:
 
     def _report(self, material: VisualMaterial, *, is_in_mesh: bool) -> None:
         if material.image_color is not None:
-            self.writing.approximate(_called(material), "the texture around it", AROUND)
+            self.writing.approximate(_called(material), "the texture around it", how_around(material))
         unsaid = [name for name in _UNSAID if getattr(material, name) is not None]
         unsaid += [f"{role} map" for role in material.maps]
         unsaid += ["the placement of its texture"] if material.placement != Placement() else []

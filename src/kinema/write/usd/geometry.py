@@ -201,6 +201,10 @@ def _terrain(writing: Writing, shape: Shape, geometry: HeightField, solid: Solid
 def _mesh(writing: Writing, shape: Shape, mesh: Mesh, solid: Solid, prim: PrimDraft) -> None:
     if solid.mesh is not None:
         writing.meshes.author(prim, solid.mesh, solid.appearance, _file_stem(mesh) or shape.name)
+        if isinstance(mesh.projection, shapes.CubeProjection) and solid.appearance is not None:
+            # a mirror is in the points themselves
+            linear = np.diag(mesh.scale) if solid.scale is None else np.eye(3)
+            prim.keep(ours.AROUND, mesh.projection.under(linear).numbers)
     if mesh.submesh and mesh_part(mesh) is None:
         writing.lose(Action.APPROXIMATED, shape, f'that only its part "{mesh.submesh}" is meant', "all is written")
     if not shape.collision:

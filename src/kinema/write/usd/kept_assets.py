@@ -62,7 +62,7 @@ def _with_files(writing: Writing, assembly: Assembly, extra: Extra) -> str | Non
 def _shown_textures(described: Robot | World) -> set[str]:
     """The textures whose images are in the stage as those of materials."""
     materials = [shape.material for shape in _shapes(described) if shape.material is not None]
-    tables = [m.attributes.get(mjcf.key(mjcf.TEXTURES), {}) for m in materials if m.texture]
+    tables = [m.attributes.get(mjcf.key(mjcf.TEXTURES), {}) for m in materials if m.texture and not m.image_color]
     return {name for table in tables for name in table.values()}
 
 

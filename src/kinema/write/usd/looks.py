@@ -9,7 +9,7 @@ from kinema.shapes import Look, MapRole, Placement, Texture, Wrap, roughness_of_
 from kinema.words import mjcf, ours, usd
 
 from ..report import Action
-from ..stand_ins import AROUND, color_without_image
+from ..stand_ins import color_without_image, how_around
 from ..textures import REPEATS, NoImage, TextureStore
 from .draft import Draft, PrimDraft
 from .record_values import keep_table
@@ -98,8 +98,9 @@ class LookAuthor:
         shininess = look.attributes.get(mjcf.key(mjcf.SHININESS))
         if isinstance(shininess, float):
             material.keep(ours.SHININESS, shininess)
-        carried = {mjcf.key(mjcf.SHININESS), *((mjcf.key(mjcf.TEXTURES),) if look.texture else ())}
-        carried |= set(REPEATS) if connected else set()
+        is_told = look.texture and look.image_color is None  # six images are told of by names of MJCF alone
+        carried = {mjcf.key(mjcf.SHININESS), *((mjcf.key(mjcf.TEXTURES),) if is_told else ())}
+        carried |= set(REPEATS) if connected and is_told else set()
         own = {key: value for key, value in look.attributes.items() if key in _KEPT and key not in carried}
         kept = keep_table(material, ours.ATTRIBUTES, own)
         if kept:
@@ -123,6 +124,7 @@ class LookAuthor:
             source = self._texture(material, look, _COLOR, image, scale=color)
             if source:
                 shader.declare(usd.input_of(usd.DIFFUSE_COLOR), "color3f", source=f"{source}.{usd.output_of('rgb')}")
+                self._keep_around(material, look)
                 return True
         if has_colors and color is None:
             reader = self._shader(f"{material.path}/colors", usd.PRIMVAR_READER_3)
@@ -137,10 +139,14 @@ class LookAuthor:
             if shown != color:
                 material.keep(ours.COLOR, [] if color is None else color[:3])
                 material.keep(ours.COLOR_SHOWN, shown[:3])
+        self._keep_around(material, look)
+        return False
+
+    def _keep_around(self, material: PrimDraft, look: Look) -> None:
+        """That six images of MuJoCo's are around the shape."""
         if look.image_color is not None:
             material.keep(ours.IMAGE_COLOR, look.image_color)
-            self._draft.lose(Action.APPROXIMATED, ("material", look.name), "the texture around it", AROUND)
-        return False
+            self._draft.lose(Action.APPROXIMATED, ("material", look.name), "the texture around it", how_around(look))
 
     def _map(
         self,
