@@ -63,7 +63,7 @@ demo: setup  ## look at the example robots, check, convert, simulate and photogr
 	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
 	@echo "== The arm's hand at 20,000 places ==" && $(BIN)/python examples/reach_targets.py --targets 20000
-	@echo "== Quadrupeds that have learnt to walk; pictures of four robots, and a film of the arm ==" && \
+	@echo "== Quadrupeds that have learnt to walk; pictures of four robots, and a film of the arm =="; \
 	  ($(BIN)/python examples/take_pictures.py >$(BESIDE).out 2>&1; echo $$? >$(BESIDE).rc) & \
 	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --emission rolled --picture build/demo/walk.png && \
 	  wait && cat $(BESIDE).out && exit $$(cat $(BESIDE).rc)

@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 
-from kit.scene_fuzz import GROWTH, Tumbled, outcomes
+from kit.scene_fuzz import GROWTH, HULLS, Tumbled, outcomes
 
 BAR = 30
 
@@ -21,6 +21,8 @@ BAR = 30
 def main(arguments: argparse.Namespace) -> int:
     first, last = _range(arguments)
     print(f"seeds {first}:{last}, {arguments.per_seed} scenes each, {arguments.precision} precision", flush=True)
+    if not HULLS:
+        print("SciPy is not installed: no hollows, and heaps without a mesh", flush=True)
     start, done = time.monotonic(), []
     for found in outcomes(range(first, last), arguments.per_seed, arguments.workers, arguments.precision):
         done.append(found)

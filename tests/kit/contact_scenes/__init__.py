@@ -49,6 +49,6 @@ SCENES = {
     "125 cubes": SceneCase("H", cubes, SINGLE),
     "batches": SceneCase("K", batches, cheap=True),
     "terrain": SceneCase("N", on_terrain, SINGLE),
-    "nut and bolt, cones": SceneCase("N", nut_and_bolt, SINGLE),
-    "nut and bolt, pyramids": SceneCase("N", partial(nut_and_bolt, cone="pyramidal"), SINGLE),
+    "nut and bolt": SceneCase("N", nut_and_bolt, SINGLE),
+    "nut and bolt with pyramids": SceneCase("N", partial(nut_and_bolt, cone="pyramidal"), SINGLE),
 }

@@ -5,4 +5,4 @@ which sizes, friction, hardness, gravity, places and speeds differ between envir
 """
 
 from .outcome import GROWTH as GROWTH, Tumbled as Tumbled, outcomes as outcomes, tumbled as tumbled
-from .structures import STRUCTURES as STRUCTURES
+from .structures import HULLS as HULLS, STRUCTURES as STRUCTURES

@@ -13,7 +13,7 @@ import numpy as np
 
 import kinema as km
 
-from .structures import PER_ENV, STRUCTURES, Structure
+from .structures import HULLS, MESHES, PER_ENV, STRUCTURES, Structure
 
 CONES = ("elliptic", "pyramidal")
 N_STEPS, EVERY = 200, 10
@@ -32,6 +32,7 @@ class Tumbled:
     structure: str
     cone: str
     n_scenes: int
+    """None where the structure takes what is not installed."""
     broken: tuple[int, ...] = ()
     """Scenes that were flagged, or are not finite."""
     growth: float = 0.0
@@ -53,6 +54,8 @@ def tumbled(seed: int, n_scenes: int = 250, precision: str = "single") -> Tumble
     """Step the scenes of a seed."""
     names = list(STRUCTURES)
     name, cone = names[seed % len(names)], CONES[seed // len(names) % len(CONES)]
+    if name in MESHES and not HULLS:
+        return Tumbled(seed, name, cone, 0)
     scene = km.Scene(quiet=True, emission="rolled", cone=cone, precision=precision)
     structure, rng = STRUCTURES[name](scene), np.random.default_rng(seed)
     scene.build(n_scenes, per_env=PER_ENV)

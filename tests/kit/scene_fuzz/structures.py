@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from kinema import shapes
 from ..hollow_meshes import bolt, cup, nut
 
 FLOOR = '<geom name="floor" type="plane" size="50 50 1"/>'
+HULLS = find_spec("scipy") is not None
+"""Whether there are convex hulls and distance fields: they take SciPy. Without it heaps are without a mesh."""
+MESHES = ("hollow",)
+"""Structures that are nothing without them."""
 PER_ENV = ("gravity", "geom_friction", "geom_sol_params", "geom_size")
 
 
@@ -60,9 +65,11 @@ def heap(scene: km.Scene) -> Structure:
     bodies = _free("ball", 'size=".06"', 0.5) + _free("box", 'type="box" size=".08 .06 .05"', 1.0, 'condim="4"')
     bodies += _free("bar", 'type="capsule" size=".04 .08"', 0.4) + _free("can", 'type="cylinder" size=".06 .05"', 0.7)
     bodies += _free("egg", 'type="ellipsoid" size=".06 .05 .08"', 0.4, 'condim="6"')
-    bodies += '<body pos="0 0 1"><freejoint/><geom name="rock" type="mesh" mesh="rock" mass=".8"/></body>'
-    corners = " ".join(f"{x:.4f}" for x in (0.08 * _corners()).ravel())
-    rest = f'<asset><mesh name="rock" vertex="{corners}"/></asset>'
+    rest = ""
+    if HULLS:
+        bodies += '<body pos="0 0 1"><freejoint/><geom name="rock" type="mesh" mesh="rock" mass=".8"/></body>'
+        corners = " ".join(f"{x:.4f}" for x in (0.08 * _corners()).ravel())
+        rest = f'<asset><mesh name="rock" vertex="{corners}"/></asset>'
     sized = dict.fromkeys(("ball", "box", "bar", "can", "egg"), 0.06)
     return Structure(scene, [_from_text(bodies, scene, rest)], sized, reach=0.1)
 
