@@ -40,10 +40,9 @@ def beside_mujoco(starts: np.ndarray, steps: int, dt: float) -> float:
     """Steps a second of MuJoCo's own rollouts on all cores, from some of the same starts, likewise told."""
     spec = mujoco.MjSpec.from_file(str(QUADRUPED))
     for shape in stairs().shapes:
-        flat = isinstance(shape.geometry, Plane)
-        geom = spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE if flat else mujoco.mjtGeom.mjGEOM_BOX)
-        geom.size = (0.0, 0.0, 1.0) if flat else 0.5 * shape.geometry.size
-        geom.pos = shape.pose.position
+        geom = spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=(0.0, 0.0, 1.0))
+        if isinstance(shape.geometry, Box):
+            geom.type, geom.size, geom.pos = mujoco.mjtGeom.mjGEOM_BOX, 0.5 * shape.geometry.size, shape.pose.position
     model = spec.compile()
     model.opt.timestep, model.opt.integrator = dt, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     cores = os.cpu_count() or 1

@@ -39,7 +39,8 @@ OFTEN, MOSTLY = 95.0, 99.5
 
 def main(arguments: argparse.Namespace) -> int:
     work = partial(_compared, run=arguments.run, poses=arguments.poses, steps=arguments.steps)
-    lines, every, wrong = list(HEAD), [], 0
+    lines: list[str] = list(HEAD)
+    every, wrong = [], 0
     print("\n".join(HEAD))
     with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
         for file, found in zip(arguments.files, pool.map(work, arguments.files), strict=True):

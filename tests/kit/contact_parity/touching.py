@@ -12,6 +12,8 @@ from kinema.foundation import Array
 from kinema.model import Model
 from kinema.sim import Engine
 
+from ..mjcf_side import Ints
+
 NAMES = {
     "PLANE": "plane",
     "HFIELD": "height field",
@@ -92,7 +94,7 @@ def theirs_of(model: Any, data: Any) -> Touching:
     return _made(rows)
 
 
-def ours_of(engine: Engine, model: Model, bodies: Array, count: int) -> list[Touching]:
+def ours_of(engine: Engine, model: Model, bodies: Ints, count: int) -> list[Touching]:
     """Of each environment; `bodies` are MuJoCo's numbers of our links."""
     space = engine.fields.contacts
     names = ("active", "pair", "position", "normal", "penetration", "force")

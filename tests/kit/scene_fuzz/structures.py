@@ -70,7 +70,7 @@ def heap(scene: km.Scene) -> Structure:
         bodies += '<body pos="0 0 1"><freejoint/><geom name="rock" type="mesh" mesh="rock" mass=".8"/></body>'
         corners = " ".join(f"{x:.4f}" for x in (0.08 * _corners()).ravel())
         rest = f'<asset><mesh name="rock" vertex="{corners}"/></asset>'
-    sized = dict.fromkeys(("ball", "box", "bar", "can", "egg"), 0.06)
+    sized: dict[str, float] = dict.fromkeys(("ball", "box", "bar", "can", "egg"), 0.06)
     return Structure(scene, [_from_text(bodies, scene, rest)], sized, reach=0.1)
 
 
