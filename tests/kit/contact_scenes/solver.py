@@ -19,7 +19,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "by islands": {"iterations": 100, "ls_iterations": 50, "islands": True},
     "conjugate gradients": {"solver": "cg", "iterations": 2000, "ls_iterations": 50},
 }
-AGREE = {"double": 1e-9, "single": 1e-3}
+AGREE = {"double": 1e-12, "single": 1e-3}
 """Of forces, against the largest."""
 
 
