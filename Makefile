@@ -9,10 +9,10 @@ ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser frames cluster fuzz reach walk train breaks soak pairs docs wheel clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser frames cluster fuzz reach walk train breaks soak pairs scenes parity fuzz-scenes docs wheel clean
 
 help:  ## list the targets
-	@awk -F ':.*##' '/^[a-z]+:.*##/ {printf "  make %-9s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-11s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with Kinema and its development tools in it (again when pyproject.toml changes)
 
@@ -40,13 +40,21 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
 	touch $@
 
+# What takes a while and measures no speed runs beside other work, and is shown when it is done.
+BESIDE  := build/demo/beside
+
 demo: setup  ## look at the example robots, check, convert, simulate and photograph them
+	@mkdir -p build/demo && rm -f $(BESIDE).* && \
+	  ($(BIN)/python examples/grip_and_lift.py --short --picture build/demo/lift.png >$(BESIDE).out 2>&1; \
+	  echo $$? >$(BESIDE).part && mv $(BESIDE).part $(BESIDE).rc) &
 	@echo "== A six-joint arm with a gripper, as URDF ==" && $(BIN)/kinema info $(ROBOTS)/arm/arm.urdf
 	@echo "== The same arm, checked ==" && $(BIN)/kinema check $(ROBOTS)/arm/arm.urdf
 	@echo "== A gripper with closed loops, as SDFormat ==" && $(BIN)/kinema info $(ROBOTS)/gripper/gripper.sdf
 	@echo "== The arm as USD, and what USD has no words for ==" && mkdir -p build/demo && \
 	  $(BIN)/kinema convert $(ROBOTS)/arm/arm.urdf build/demo/arm.usda --report build/demo/losses.json
 	@echo "== What came out, read back ==" && $(BIN)/kinema info build/demo/arm.usda
+	@echo "== The arm grips boxes with the gripper of closed loops, and lifts them by 120 mm ==" && \
+	  while [ ! -e $(BESIDE).rc ]; do sleep 0.2; done; cat $(BESIDE).out && exit $$(cat $(BESIDE).rc)
 	@echo "== 4,096 arms at once, each after random targets of its own ==" && \
 	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 1000 --control random
 	@echo "== 4,096 grippers of closed loops, opened and closed ==" && \
@@ -55,9 +63,10 @@ demo: setup  ## look at the example robots, check, convert, simulate and photogr
 	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
 	@echo "== The arm's hand at 20,000 places ==" && $(BIN)/python examples/reach_targets.py --targets 20000
-	@echo "== Quadrupeds that have learnt to walk ==" && \
-	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --emission rolled --picture build/demo/walk.png
-	@echo "== Pictures of four robots, and a film of the arm ==" && $(BIN)/python examples/take_pictures.py
+	@echo "== Quadrupeds that have learnt to walk; pictures of four robots, and a film of the arm =="; \
+	  ($(BIN)/python examples/take_pictures.py >$(BESIDE).out 2>&1; echo $$? >$(BESIDE).rc) & \
+	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --emission rolled --picture build/demo/walk.png && \
+	  wait && cat $(BESIDE).out && exit $$(cat $(BESIDE).rc)
 
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
@@ -123,6 +132,15 @@ soak: setup  ## run thrashing robots for ten million steps with contact (STEPS=1
 
 pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
 	$(BIN)/python -m tools.coal_pairs
+
+scenes: setup  ## run stacks, grips, slopes and the like (docs/contacts.md), and fail where a bound is missed
+	$(BIN)/python tools/contact_scenes.py --workers $(WORKERS)
+
+parity: setup  ## compare contacts of every MJCF robot of the corpus on a floor with MuJoCo's
+	$(BIN)/python tools/contact_parity.py --workers $(WORKERS)
+
+fuzz-scenes: setup  ## step 10,000 random scenes of things that touch, and count what breaks or gains energy
+	$(BIN)/python tools/fuzz_scenes.py --workers $(WORKERS)
 
 docs: $(BIN)/mkdocs  ## build the documentation site (build/site/index.html); warnings and dead links are errors
 	$(BIN)/mkdocs build --strict --quiet

@@ -9,6 +9,8 @@
 - `written`, `judges`: a written file and how it corresponds to its description; the verdicts of foreign programs on it.
 - `round_trip`: to another format and back, and what differs then; `seen`: the same of what can be seen.
 - `dressed_meshes`, `dressed_robots`: made-up meshes and robots with materials, textures and colours.
+- `contact_scenes`, `scene_fuzz`, `contact_parity`: things that touch, with bounds, at random, beside MuJoCo; they and
+  what they import do without pytest.
 - `mutation`, `fuzz`, `misbehaviour`: damaged files, read in processes that may die, and tasks that do.
 - `mjcf_texts`, `usd_stages`, `usd_conformance`, `cad`: files and stages that tests make, and a CAD program's stand-in.
 

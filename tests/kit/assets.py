@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 SHARED_ASSETS = ROOT.parent / "shared" / "assets"
 EXAMPLES = ROOT / "examples" / "robots"
@@ -15,6 +13,8 @@ def assets(relative: str) -> Path:
     """A file among the shared robots; the test is skipped where they are not there."""
     path = SHARED_ASSETS / relative
     if not path.exists():
+        import pytest  # tools use this file where it is not installed
+
         pytest.skip(f"the shared robots are not beside this checkout ({relative})")
     return path
 

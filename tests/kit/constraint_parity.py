@@ -46,21 +46,23 @@ def wild_states(pair: Pair, count: int) -> list[Any]:
     rng = np.random.default_rng(0)
     model, data, states = pair.theirs, mujoco.MjData(pair.theirs), []
     for _ in range(count):
-        _act(model, data, rng)
+        act(model, data, rng)
         data.qvel[:] += rng.normal(size=model.nv)
         with quiet():
             mujoco.mj_step(model, data, 15)
-        states.append(_copied(model, data))
+        states.append(copied(model, data))
     return states
 
 
-def _act(model: Any, data: Any, rng: np.random.Generator) -> None:
+def act(model: Any, data: Any, rng: np.random.Generator) -> None:
+    """Random commands within the ranges of actuators."""
     limited = model.actuator_ctrllimited.astype(bool)
     bounds = np.where(limited[:, None], np.sort(model.actuator_ctrlrange, axis=1), [[-1.0, 1.0]])
     data.ctrl[:] = rng.uniform(*bounds.T)
 
 
-def _copied(model: Any, data: Any) -> Any:
+def copied(model: Any, data: Any) -> Any:
+    """A state again."""
     copy = mujoco.MjData(model)
     for name in ("qpos", "qvel", "ctrl", "act"):
         getattr(copy, name)[:] = getattr(data, name)
@@ -93,7 +95,7 @@ def parity(file: Path, n_states: int = 50, n_steps: int = 200) -> Parity | None:
     with quiet():
         for data in states:
             mujoco.mj_forward(pair.theirs, data)
-    errors = _of_rows(pair, engine, states)
+    errors = of_rows(pair, engine, states)
     qacc = np.array([d.qacc[pair.dof] for d in states]).T
     errors["qacc"] = worst(engine.fields.constraints.qacc.numpy(), qacc)
     errors |= _of_steps(pair, engine, states)
@@ -107,27 +109,27 @@ def worst(ours: Array, theirs: Array) -> float:
     return float((np.abs(ours - theirs) / scale).max(initial=0.0))
 
 
-def _of_rows(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]:
-    """Of the rows that act; a number of them that is not MuJoCo's counts as infinitely wrong."""
+def of_rows(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]:
+    """Of the rows that act, but those of contacts; a number of them that is not MuJoCo's is infinitely wrong."""
     errors: dict[str, float] = dict.fromkeys(("jac", *OF_ROWS), 0.0)
     if not engine.fields.constraints_info.kinds:
         return errors
     fields, n = engine.fields.constraints, pair.theirs.nv
     ours = {name: getattr(fields, name).numpy() for name in ("jac", *OF_ROWS)}
     for env, data in enumerate(states):
-        own = np.flatnonzero(ours["efc_D"][:, env] > 0.0)
-        if len(own) != data.nefc:
+        own, count = np.flatnonzero(ours["efc_D"][:, env] > 0.0), data.ne + data.nf + data.nl
+        if len(own) != count:
             return dict.fromkeys(errors, np.inf)
-        jacobian = np.zeros((data.nefc, n))
-        for i in range(data.nefc):
+        jacobian = np.zeros((count, n))
+        for i in range(count):
             unit = np.zeros(data.nefc)
             unit[i] = 1.0
             mujoco.mj_mulJacTVec(pair.theirs, data, jacobian[i], unit)
-        theirs = np.column_stack([jacobian[:, pair.dof], 1e-3 * data.efc_aref])
+        theirs = np.column_stack([jacobian[:, pair.dof], 1e-3 * data.efc_aref[:count]])
         own = own[same_rows(np.column_stack([ours["jac"][own, :, env], 1e-3 * ours["efc_aref"][own, env]]), theirs)]
         errors["jac"] = max(errors["jac"], worst(ours["jac"][own, :, env], jacobian[:, pair.dof]))
         for name in OF_ROWS:
-            errors[name] = max(errors[name], worst(ours[name][own, env], getattr(data, name)))
+            errors[name] = max(errors[name], worst(ours[name][own, env], getattr(data, name)[:count]))
     return errors
 
 
@@ -145,7 +147,7 @@ def _of_steps(pair: Pair, engine: Engine, states: list[Any]) -> dict[str, float]
     """The change of velocities in one step: the largest error in double, that of the median state in single."""
     single = engine_of(pair, states, "single")
     before = np.array([d.qvel[pair.dof] for d in states]).T
-    copies = [_copied(pair.theirs, data) for data in states]
+    copies = [copied(pair.theirs, data) for data in states]
     with quiet():
         for data in copies:
             mujoco.mj_step(pair.theirs, data)
@@ -164,7 +166,7 @@ def _of_runs(pair: Pair, engine: Engine, n_steps: int) -> dict[str, float]:
     put(engine, pair, [data] * engine.n_envs)
     for i in range(n_steps):
         if i % 20 == 0:
-            _act(pair.theirs, data, rng)
+            act(pair.theirs, data, rng)
             put(engine, pair, [data] * engine.n_envs, "ctrl")
         with quiet():
             mujoco.mj_step(pair.theirs, data)
