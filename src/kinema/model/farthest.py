@@ -7,9 +7,12 @@ that are the farthest in any of its directions, mostly few, so that nobody has t
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.foundation import Array
 
+Numbers = npt.NDArray[np.intp]
+"""Of points."""
 ENTRY = 4
 """Numbers of a point in a list: where it is, and which one it is."""
 HEAD = 2
@@ -49,8 +52,8 @@ def farthest_table(points: Array) -> Array:
 
 
 def _cells(
-    along: Array, among: Array, middle: tuple[float, float], half: float, n: int
-) -> dict[tuple[int, int], Array]:
+    along: Array, among: Numbers, middle: tuple[float, float], half: float, n: int
+) -> dict[tuple[int, int], Numbers]:
     """The lists of n by n cells of a square on one side; the first coordinate of points is along its axis."""
     now = min(n, AT_ONCE)
     offsets = half * ((2.0 * np.arange(now) + 1.0) / now - 1.0)
@@ -64,7 +67,7 @@ def _cells(
     return found
 
 
-def _possible(along: Array, cells: Array, half: float) -> Array:
+def _possible(along: Array, cells: Array, half: float) -> npt.NDArray[np.bool_]:
     """Whether a point may be the farthest in some direction of a cell, for all cells and points."""
     reach = _products(cells, along)
     slack = SLACK * max(float(np.abs(along).max()), 1e-300)

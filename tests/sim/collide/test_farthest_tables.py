@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 from kinema.model import ENTRY, pack_hulls
 from kinema.sim.collide.hulls import _cell
 from kinema.sim.collide.solid import Hull
+from kinema.trace import Value
 
 from .convex_driver import box_corners, polyhedron, stone
 
@@ -29,7 +30,12 @@ def test_the_farthest_is_in_the_list_of_its_cell(seed: int, kind: str) -> None:
     made = polyhedron(corners)
     packed = pack_hulls([made])
     numbers = packed.numbers
-    hull = Hull(lambda i: float(numbers[int(i)]), 0.0, float(len(corners)), float(len(made.faces)))
+
+    def read(index: Value) -> Value:
+        assert isinstance(index, float)
+        return float(numbers[int(index)])
+
+    hull = Hull(read, 0.0, float(len(corners)), float(len(made.faces)))
     directions = np.vstack(
         [rng.normal(size=(30, 3)), rng.integers(-2, 3, size=(20, 3)), rng.normal(size=(5, 3)) * 1e-9]
     )
