@@ -457,7 +457,8 @@ class Recording:
         return self.recorder.repeat("steps", step, start, most)
 
     def where(self, a: Value, b: Value, then: Callable, otherwise: list[Value]) -> list[Value]:
-        return self.recorder.where("branch", a, b, then, otherwise)
+        alone = len(self.recorder.locals) % 2 == 0  # environments side by side, and one after the other
+        return self.recorder.where("branch", a, b, then, otherwise, alone=alone)
 
     def table(self, rows: list[Row], body: Callable[[str, Follower, list[Value]], None]) -> None:
         def trace(code: RowCode) -> None:

@@ -9,6 +9,7 @@ from .bodies import (
     Motion as Motion,
 )
 from .cords import ActuatorsInfo as ActuatorsInfo, TendonsInfo as TendonsInfo
+from .farthest import ENTRY as ENTRY, HEAD as HEAD
 from .fields import FIELD_HEAD as FIELD_HEAD, SampledField as SampledField, pack_field as pack_field
 from .fluid import FluidInfo as FluidInfo, no_fluid as no_fluid
 from .geoms import (
@@ -22,6 +23,7 @@ from .geoms import (
 from .hulls import (
     FACE as FACE,
     MOST_CORNERS as MOST_CORNERS,
+    TABLE as TABLE,
     PackedHulls as PackedHulls,
     Polyhedron as Polyhedron,
     pack_hulls as pack_hulls,

@@ -1,4 +1,4 @@
-"""How convex meshes lie in one flat array of numbers: corners, faces, and the corners of each face."""
+"""How convex meshes lie in one flat array of numbers: corners, faces, the corners of each face, and who faces where."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ import numpy as np
 
 from kinema.foundation import Array
 
+from .farthest import farthest_table, n_cells
+
 MOST_CORNERS = 16
 """Of a face: of faces with more, the corners are left out that matter least for its area."""
 FACE = 5
 """Numbers of a face: its normal, how many corners it has, and where their list is from the mesh's start on."""
+TABLE = 2
+"""Numbers of a table of directions (`farthest.py`): where it is from the mesh's start on, and its cells along an edge.
+Behind the faces come those of two, one of the farthest corners and one of the normals nearest to a direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class PackedHulls:
     """Convex meshes one after the other."""
 
     numbers: Array
-    """Of each mesh: its corners, its faces, the lists of the corners of its faces."""
+    """Of each mesh: its corners, its faces, where its tables are, the lists of the corners of its faces, the tables."""
     first: tuple[int, ...]
     """Where each mesh begins."""
     n_corners: tuple[int, ...]
@@ -57,10 +62,17 @@ def pack_hulls(hulls: Sequence[Polyhedron]) -> PackedHulls:
 def _pack(hull: Polyhedron) -> Array:
     faces = [_fewer(hull.vertices, list(face)) for face in hull.faces]
     counts = np.array([len(face) for face in faces])
-    lists_at = hull.vertices.size + FACE * len(faces)
+    lists_at = hull.vertices.size + FACE * len(faces) + 2 * TABLE
     starts = lists_at + np.concatenate([[0], np.cumsum(counts)[:-1]])
     table = np.column_stack([hull.normals, counts, starts])
-    return np.concatenate([hull.vertices.ravel(), table.ravel(), *(np.array(f, float) for f in faces)])
+    known, at, tables = [hull.vertices, hull.normals], lists_at + int(counts.sum()), []
+    where = []
+    for points in known:
+        tables.append(farthest_table(points))
+        where += [float(at), float(n_cells(len(points)))]
+        at += len(tables[-1])
+    lists = [np.array(f, float) for f in faces]
+    return np.concatenate([hull.vertices.ravel(), table.ravel(), where, *lists, *tables])
 
 
 def _fewer(vertices: Array, face: list[int]) -> list[int]:

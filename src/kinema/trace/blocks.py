@@ -179,6 +179,9 @@ class If:
     name: str
     flag: Slot
     body: Blocks
+    alone: bool = False
+    """Whether environments that a CPU runs side by side do it one after the other: few take part, or each does
+    something else."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
 from .equations import Choose, Next, Solve
@@ -94,7 +95,7 @@ class LlvmBlocks(LlvmMemory):
     def _listed(self, place: Place, index: str) -> str:
         """A whole number of a list that all environments of a vector have in common: the first one's."""
         at = self.set(f"add {self.i} {index}, {place.row}")
-        first = self.set(f"getelementptr {self.kn}, ptr %scratch, {self.i} {at}")
+        first = self.set(f"getelementptr {self.vector}, ptr %scratch, {self.i} {at}")
         return self.set(f"fptosi {self.n} {self.set(f'load {self.n}, ptr {first}, align {self.size}')} to {self.i}")
 
     def column(self, number: int, column: int, _arena: str, at: int) -> None:
@@ -120,10 +121,35 @@ class LlvmBlocks(LlvmMemory):
         self.put(f"br i1 {self.any_of(mask)}, label %{body}, label %{done}")
         self.open(body)
         self.mask = self._narrowed(mask)
-        self.blocks(block.body)
+        if block.alone and self.target.lanes > 1:
+            self._one_by_one(block.body, mask)
+        else:
+            self.blocks(block.body)
         self.put(f"br label %{done}")
         self.open(done)
         self.mask = outer
+
+    def _one_by_one(self, body: Blocks, mask: str) -> None:
+        """What environments do one after the other; there is one at least."""
+        wide, turns, bits = self.target, self.turns, f"i{self.target.lanes}"
+        those = self.set(f"zext {bits} {self.set(f'bitcast {self.i1} {mask} to {bits}')} to i64")
+        head, after, before = self.fresh("one"), self.fresh("after"), self.label
+        self.put(f"br label %{head}")
+        self.open(head)
+        place = len(self.lines)
+        self.put("")
+        self.lane = self.set(f"call i64 @llvm.cttz.i64(i64 %{head}.left, i1 true)")
+        self.turns = [self.set(f"extractelement {self.kn} {turn}, i64 0") for turn in turns]
+        self.mask = None
+        self.be_wide(replace(wide, lanes=1))
+        self.blocks(body)
+        self.be_wide(wide)
+        self.lane, self.turns = None, turns
+        less = self.set(f"sub i64 %{head}.left, 1")
+        left = self.set(f"and i64 %{head}.left, {less}")
+        self.lines[place] = f"  %{head}.left = phi i64 [ {those}, %{before} ], [ {left}, %{self.label} ]"
+        self.put(f"br i1 {self.set(f'icmp ne i64 {left}, 0')}, label %{head}, label %{after}")
+        self.open(after)
 
     def _repeat(self, block: Repeat) -> None:
         outer, before = self.mask, self.label

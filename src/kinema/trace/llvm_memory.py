@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from .alone import any_alone, owned
 from .blocks import Blocks, Count, Instruction, inner
 from .llvm_words import LlvmWords
 from .lowering import UNIFORM, Address, Addresses, Target
@@ -53,12 +54,30 @@ class LlvmMemory(LlvmWords):
         """Row numbers of the tables' rows that the text is in."""
         self.pitches: dict[int, int] = {}
         """Of tables that are laid out by columns: how far apart these are."""
+        self.lane: str | None = None
+        """Which environment of a vector the text is about; None for all of them."""
+        self.items: dict[tuple[str, int], str] = {}
+        """Numbers of local arrays that lie by themselves."""
+        self.narrow: frozenset[str | tuple[str, int]] = frozenset()
+        """Local arrays, and such numbers, of one environment at a time."""
 
     def allocate(self, program: Program) -> dict[str, str]:
         """Memory for the local arrays of a program: what they are called. It has to be at a function's start."""
+        if self.target.lanes == 1 or not any_alone(program.blocks):
+            return {name: self._room(count, self.kn) for name, count in program.locals.items()}
+        found = owned(program)
+        self.narrow = found.narrow | found.narrow_items
+        for name in sorted(found.apart):
+            keys = [(name, i) for i in range(program.locals[name])]
+            self.items |= {key: self._room(1, self.n if key in self.narrow else self.kn) for key in keys}
         return {
-            name: self.set(f"alloca [{max(count, 1)} x {self.kn}], align 16") for name, count in program.locals.items()
+            name: self._room(count, self.n if name in self.narrow else self.kn)
+            for name, count in program.locals.items()
+            if name not in found.apart
         }
+
+    def _room(self, count: int, kind: str) -> str:
+        return self.set(f"alloca [{max(count, 1)} x {kind}], align 16")
 
     def enter(self, program: Program, local_arrays: dict[str, str]) -> None:
         """What is written from here on is of that program."""
@@ -152,14 +171,26 @@ class LlvmMemory(LlvmWords):
             return self._at(self.pointer, self.n, f"%number{address.column[0]}", str(address.column[1]))
         row = self.row_of(address, index)
         if self.addresses.is_local(address):
-            return self._at("ptr", self.kn, self.locals[address.arena], row)
+            return self._local(address, row)
         if address.arena == EXCHANGE:
             return self._at("ptr addrspace(3)", f"[{WARP} x {self.n}]", "%exchange_e", row)
         if address.arena == UNIFORM:
             return self._at(self.pointer, self.n, "%uniform", row)
         if address.arena == SCRATCH and not self.target.gpu:
-            return self._at("ptr", self.kn, "%scratch", row)
-        return f"{self.pointer} {self.below(f'%{address.arena}_e', row)}"
+            return self._own(self._at("ptr", self.vector, "%scratch", row))
+        return self._own(f"{self.pointer} {self.below(f'%{address.arena}_e', row)}")
+
+    def _local(self, address: Address, row: str) -> str:
+        item = address.arena, address.row
+        if item in self.items:
+            base, row, narrow = self.items[item], "0", item in self.narrow
+        else:
+            base, narrow = self.locals[address.arena], address.arena in self.narrow
+        return self._at("ptr", self.n, base, row) if narrow else self._own(self._at("ptr", self.vector, base, row))
+
+    def _own(self, pointer: str) -> str:
+        """Where the number of the one environment is that the text is about."""
+        return pointer if self.lane is None else self._at("ptr", self.n, pointer.removeprefix("ptr "), self.lane)
 
     def row_of(self, address: Address, index: str | None) -> str:
         """Which row of its arena an item is in."""

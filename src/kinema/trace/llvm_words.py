@@ -19,13 +19,9 @@ class LlvmWords:
         self.turns: list[str] = []
         """The counters of the counted loops that the text is in."""
         self.n = target.scalar
-        wide = target.lanes > 1
-        self.kn = f"<{target.lanes} x {self.n}>" if wide else self.n
-        self.i1 = f"<{target.lanes} x i1>" if wide else "i1"
+        self.vector = f"<{target.lanes} x {self.n}>" if target.lanes > 1 else self.n
+        """The type of a number of all environments that run side by side."""
         self.size = target.bytes
-        bits = 8 * self.size
-        self.int = f"<{target.lanes} x i{bits}>" if wide else f"i{bits}"
-        self.suffix = f"v{target.lanes}f{bits}" if wide else f"f{bits}"
         self.i = "i32" if target.gpu else "i64"
         """The type of counters and row numbers: what the processor is quick with."""
         self.label = "entry"
@@ -33,11 +29,28 @@ class LlvmWords:
         self._count = 0
         self._pending: dict[str, tuple[int, str]] = {}
         """Loops that are not closed yet: the line of the counter."""
+        self.be_wide(target)
+
+    def be_wide(self, target: Target) -> None:
+        """Write for as many environments at once as the target says."""
+        self.target = target
+        wide = target.lanes > 1
+        self.kn = f"<{target.lanes} x {self.n}>" if wide else self.n
+        self.i1 = f"<{target.lanes} x i1>" if wide else "i1"
+        bits = 8 * self.size
+        self.int = f"<{target.lanes} x i{bits}>" if wide else f"i{bits}"
+        self.suffix = f"v{target.lanes}f{bits}" if wide else f"f{bits}"
 
     def declarations(self) -> list[str]:
         """The functions that arithmetic calls."""
         called = [("llvm.fma", 3), ("llvm.sqrt", 1), ("llvm.fabs", 1)]
-        texts = [f"declare {self.kn} @{name}.{self.suffix}({', '.join([self.kn] * count)})" for name, count in called]
+        types = {self.suffix: self.kn, f"f{8 * self.size}": self.n}
+        texts = [
+            f"declare {kind} @{name}.{suffix}({', '.join([kind] * count)})"
+            for name, count in called
+            for suffix, kind in types.items()
+        ]
+        texts += [] if self.target.lanes == 1 else ["declare i64 @llvm.cttz.i64(i64, i1)"]
         return [*texts, "declare float @llvm.nvvm.rcp.approx.ftz.f(float)"] if self.target.gpu else texts
 
     # ------------------------------------------------------------------------------------------------------- text

@@ -136,11 +136,16 @@ class Recorder:
             self.write(state, [*after, select(a, b, 1.0, 0.0)])
         return [self.read(state, i) for i in range(n)]
 
-    def where(self, name: str, a: Value, b: Value, then: Callable[[], State], otherwise: State) -> list[Value]:
-        """What `then` gives where a < b, and nothing is computed in vain; else the other values."""
+    def where(
+        self, name: str, a: Value, b: Value, then: Callable[[], State], otherwise: State, *, alone: bool = False
+    ) -> list[Value]:
+        """What `then` gives where a < b, and nothing is computed in vain; else the other values.
+
+        With `alone` environments of a vector do it one after the other.
+        """
         state, n = self.local(len(otherwise) + 1), len(otherwise)
         self.write(state, [*otherwise, select(a, b, 1.0, 0.0)])
-        with self._nested(lambda blocks: If(name, Slot(state, n), blocks)):
+        with self._nested(lambda blocks: If(name, Slot(state, n), blocks, alone)):
             found = then()
             assert len(found) == n, "a state keeps its length"
             self.write(state, found)

@@ -8,7 +8,7 @@ from kinema.trace import Value
 
 from ..sweeps.maths import Vector, dot, scale, sub
 from .directions import unit
-from .height_field import floor
+from .numbering import floor
 from .solid import Samples
 from .vectors import Z, either, length
 

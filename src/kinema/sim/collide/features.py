@@ -11,8 +11,8 @@ from kinema.model import MOST_CORNERS
 from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Vector, dot
-from .directions import TINY, below, unit
-from .hulls import list_of, normal_of
+from .directions import below, unit
+from .hulls import facing, list_of, normal_of
 from .solid import Solid
 from .support import corner
 from .vectors import either, length, sign
@@ -120,16 +120,7 @@ def mesh(recorder: Recorder, solid: Solid, direction: Vector, keep: Keep) -> tup
     """The face whose normal is nearest to the direction."""
     hull = solid.hull
     assert hull is not None
-    best = recorder.local(2)
-    recorder.write(best, [-1.0 / TINY, 0.0])
-
-    def look(turn: Value) -> None:
-        height, old = dot(normal_of(hull, turn), direction), recorder.read(best)
-        face = trace.select(old, height, turn, recorder.read(best, 1))
-        recorder.write(best, [trace.maximum(old, height), face])
-
-    recorder.count("faces", hull.n_faces, look)
-    face = recorder.read(best, 1)
+    face = facing(recorder, hull, direction)
     count, start = list_of(hull, face)
     recorder.count("corners", count, lambda turn: keep(turn, corner(hull, hull.read(start + turn))))
     return count, normal_of(hull, face)

@@ -25,7 +25,7 @@ from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
 from .numbers import geom_numbers, pair_numbers
-from .pairs import PAIRS
+from .pairs import FORMULAS, PAIRS
 from .solid import Grid, Hull, Samples, Solid, Work
 from .touches import Layout, PlannedSet, Touches
 
@@ -181,11 +181,14 @@ def _kind(code: RowCode) -> LookKind:
 
 
 def _look(code: RowCode) -> None:
-    """A pair: by what is around both, then closely."""
+    """A pair: by what is around both, then closely.
+
+    Few environments come to a search, and each searches in its own way: there they go one after the other.
+    """
     kind, recorder = _kind(code), code.recorder
 
     def by_spheres() -> None:
-        where(recorder, "near", *_is_near(code), lambda: _touch(code, kind))
+        where(recorder, "near", *_is_near(code), lambda: _touch(code, kind), alone=kind.kinds not in FORMULAS)
 
     where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
 

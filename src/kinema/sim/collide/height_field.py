@@ -12,7 +12,7 @@ from kinema.trace import Recorder, Value
 
 from ..sweeps.maths import Matrix, Vector, add, dot, product, rotate, sub, transpose, unrotate
 from .convex import emit_one, meet_cores
-from .directions import rounding
+from .numbering import floor
 from .solid import Grid, Solid, Work
 from .support import CORES, Core
 from .vectors import either, length
@@ -93,14 +93,6 @@ def cells_between(low: Value, high: Value, step: Value, n_points: Value) -> Cell
     last = n_points - 1.0
     first = trace.clamp(floor(low / step), 0.0, last)
     return CellRange(first, trace.clamp(floor(high / step) + 1.0, 0.0, last) - first)
-
-
-def floor(x: Value) -> Value:
-    """The next whole number below; of a whole number itself, or the one below it."""
-    if not isinstance(x, trace.Scalar):
-        return float(x // 1.0)
-    whole = 1.5 / rounding(x)  # numbers this large have no digits after the point
-    return (trace.clamp(x, -1e6, 1e6) - 0.5 + whole) - whole
 
 
 def _corners(grid: Grid, row: Value, column: Value, half: Value, steps: list[Value]) -> list[Vector]:

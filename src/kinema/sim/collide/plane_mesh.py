@@ -8,7 +8,9 @@ from kinema import trace
 from kinema.trace import Value
 
 from ..sweeps.maths import Vector, add, cross, dot, rotate, scale, sub, unrotate
+from .branches import where
 from .directions import TINY
+from .hulls import farthest_corner
 from .solid import Solid, Work
 from .support import corner
 from .vectors import either, sign
@@ -58,7 +60,14 @@ def plane_mesh(work: Work, plane: Solid, mesh: Solid) -> None:
 
         recorder.where("found", trace.select(turn, 0.5, -0.5 / TINY, 0.0), score, tell, [])
 
-    recorder.count("points", float(POINTS), choose, uniform=True)
+    _, deepest = farthest_corner(recorder, hull, scale(-1.0, normal))
+    where(
+        recorder,
+        "any is near",
+        height - deepest,
+        work.reach,
+        lambda: recorder.count("points", float(POINTS), choose, uniform=True),
+    )
 
 
 def _score(turn: Value, point: Vector, chosen: Sequence[Vector], normal: Vector, depth: Value) -> Value:

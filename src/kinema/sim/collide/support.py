@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from kinema import trace
 from kinema.trace import Recorder, Value
 
-from ..sweeps.maths import ZERO, Vector, dot
+from ..sweeps.maths import ZERO, Vector
 from .directions import TINY
+from .hulls import farthest_corner
 from .solid import Hull, Solid
 from .vectors import either, length, sign
 
@@ -89,7 +90,7 @@ def box(recorder: Recorder, solid: Solid) -> Core:
 
 
 def mesh(recorder: Recorder, solid: Solid) -> Core:
-    """The farthest of all corners."""
+    """The farthest of its corners."""
     assert solid.hull is not None
     hull = solid.hull
     return Core(lambda direction: farthest_corner(recorder, hull, direction)[0], 0.0, hull.radius)
@@ -99,21 +100,6 @@ def corner(hull: Hull, number: Value) -> Vector:
     """A corner of a convex mesh, in its axes."""
     start = hull.first + 3.0 * number
     return [hull.read(start + float(i)) for i in range(3)]
-
-
-def farthest_corner(recorder: Recorder, hull: Hull, direction: Vector) -> tuple[Vector, Value]:
-    """The first of the farthest corners, and how far it is along the direction."""
-    best = recorder.local(4)
-    recorder.write(best, [0.0, 0.0, 0.0, -1.0 / TINY])
-
-    def look(turn: Value) -> None:
-        point = corner(hull, turn)
-        reach, old = dot(point, direction), recorder.read(best, 3)
-        before = [recorder.read(best, i) for i in range(3)]
-        recorder.write(best, [*either(old, reach, point, before), trace.maximum(old, reach)])
-
-    recorder.count("corners", hull.n_corners, look)
-    return [recorder.read(best, i) for i in range(3)], recorder.read(best, 3)
 
 
 CORES: dict[str, Callable[[Recorder, Solid], Core]] = {

@@ -9,7 +9,8 @@ from ..sweeps.maths import Vector, add, product, rotate, scale, sub, transpose, 
 from .branches import where
 from .directions import unit
 from .distance_field import DistanceGrid
-from .height_field import cells_between, floor
+from .height_field import cells_between
+from .numbering import floor
 from .solid import Solid, Work
 from .spread import Spread
 from .vectors import either

@@ -215,13 +215,14 @@ class Touches:
         """How many contacts there are, of all or only between moving frames."""
         s, total = self.s, self.s.take_fixed(1)
         s.recorder.write(SCRATCH, [0.0], total.row)
-        rows = [
-            Row("set", {"count": x.count, "total": total})
-            for x in self.sets
-            if not (between_frames and x.kind.on_world)
-        ]
+        which = Among.FRAMES if between_frames else Among.ALL
+        rows = [Row("set", {"count": x.count, "total": total}) for x in self.among(which)]
+
+        def add_up(code: RowCode) -> None:
+            code.write("total", [code.read("total") + code.read("count")])
+
         with s.staying():
-            s.loop("number of contacts", rows, lambda c: c.write("total", [c.read("total") + c.read("count")]))
+            s.loop("number of contacts", rows, add_up, self._lists.get(which))
         return s.recorder.read(SCRATCH, total.row)
 
     def row(self, touch: TouchSet, more: Places | None = None) -> PartRow:

@@ -9,7 +9,7 @@ from kinema.trace import Value
 
 from ..collide.touches import Contact, SetKind, n_held
 from ..sweeps.maths import dot
-from .cones import SMALLEST, Push, along, differs, push
+from .cones import SMALLEST, Bend, Push, along, bend, differs, push
 
 Numbers = Sequence[Value]
 HARDER = 10.0
@@ -22,6 +22,11 @@ class Law:
     def push(self, contact: Contact, kind: SetKind, residual: Numbers) -> Push:
         """The slope of the cost, and its curvature."""
         return push(residual, *contact.law, elliptic=kind.elliptic)
+
+    def bend(self, contact: Contact, kind: SetKind) -> Bend | None:
+        """The curvature in fewer numbers, where that is known."""
+        cone = kind.elliptic and kind.dimension > 1
+        return bend(contact.residual, *contact.law) if cone else None
 
     def along(self, contact: Contact, kind: SetKind, residual: Numbers, change: Numbers) -> tuple[Value, Value]:
         """Both along a direction."""
@@ -77,6 +82,10 @@ class Holding(Law):
         for k, (x, bound) in enumerate(zip(sought, bounds, strict=True), 1):
             curve[k][k] = hard if self.hopes else trace.select(trace.absolute(x), bound, hard, 0.0)
         return Push([normal, *(trace.clamp(x, -b, b) for x, b in zip(sought, bounds, strict=True))], curve)
+
+    def bend(self, contact: Contact, kind: SetKind) -> Bend | None:
+        """Not known."""
+        return None
 
     def along(self, contact: Contact, kind: SetKind, residual: Numbers, change: Numbers) -> tuple[Value, Value]:
         """By how much the slope along a direction differs from where it starts, and the curvature.

@@ -14,6 +14,7 @@ from ..sweeps.quantities import Quantity
 from ..sweeps.tree import frame_ref
 from .laws import Law
 
+Numbers = Sequence[Value]
 N_STIFFNESS = 21
 """Of a symmetric matrix of six rows: the lower half, by rows."""
 
@@ -64,10 +65,7 @@ def stiffness_of_set(code: RowCode, kind: SetKind, law: Law) -> str:
     code.recorder.write(sums, [0.0] * N_STIFFNESS)
 
     def one(contact: Contact) -> None:
-        curve = law.push(contact, kind, contact.residual).curve
-        levers, n = levers_of(contact), kind.dimension
-        full = [[curve[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
-        pulled = [[dot(row, [lever[k] for lever in levers]) for k in range(6)] for row in full]
+        levers, pulled = _levers_and_pulls(contact, kind, law)
         entry = 0
         for i in range(6):
             for j in range(i + 1):
@@ -77,6 +75,21 @@ def stiffness_of_set(code: RowCode, kind: SetKind, law: Law) -> str:
 
     each_contact(code, kind.dimension, one)
     return sums
+
+
+def _levers_and_pulls(contact: Contact, kind: SetKind, law: Law) -> tuple[list[Numbers], list[Numbers]]:
+    """Two lists of six numbers each, whose products add up to a contact's stiffness."""
+    levers, known, n = levers_of(contact), law.bend(contact, kind), kind.dimension
+    if known is None:
+        curve = law.push(contact, kind, contact.residual).curve
+        full = [[curve[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
+        return [*levers], [[dot(row, [lever[k] for lever in levers]) for k in range(6)] for row in full]
+    bound = contact.law[1]
+    outward = [dot(known.outward, [lever[k] for lever in levers[1:]]) for k in range(6)]
+    steep = [x - bound * y for x, y in zip(levers[0], outward, strict=True)]
+    every = [*levers, steep, outward]
+    factors = [*known.weights, known.soft, -known.less]
+    return every, [scale(factor, lever) for factor, lever in zip(factors, every, strict=True)]
 
 
 def read_all(code: RowCode, array: str) -> list[Value]:

@@ -70,7 +70,8 @@ class Factors:
             return [Row(kind, {**known, "its": matrix.entry(mover, x), "mine": matrix.entry(dof, x)}) for x in others]
         if matrix.starts_like(mover, dof):
             along = {"row": Place(SCRATCH, matrix.starts[dof]), "row of mover": Place(SCRATCH, matrix.starts[mover])}
-            return [Row("eliminate", {**places, **along}, {"count": [float(len(matrix.paths[mover]))]})]
+            kind = "eliminate if coupled" if self.loops.stays else "eliminate"
+            return [Row(kind, {**places, **along}, {"count": [float(len(matrix.paths[mover]))]})]
         rows = [
             Row("one entry", {**places, "its": matrix.entry(mover, x), "mine": matrix.entry(dof, x)}) for x in others
         ]
@@ -152,7 +153,14 @@ def _eliminate(code: RowCode) -> None:
         mine, its = recorder.read("row", 0, turn), recorder.read("row of mover", 0, turn)
         recorder.write("row of mover", [its - factor * mine], index=turn)
 
-    recorder.count("along the row", code.number("count"), along, uniform=True)
+    def row() -> list[Value]:
+        recorder.count("along the row", code.number("count"), along, uniform=True)
+        return []
+
+    if code.kind == "eliminate":
+        row()
+    else:  # there is room for whatever may touch, and little of it does
+        recorder.where("coupled", 0.0, trace.absolute(factor), row, [])
     code.write("entry", [factor])
 
 

@@ -138,6 +138,11 @@ class Loops:
 
         record_spread(self.recorder, name, rows, lambda code: run(code, test), lambda code: run(code, work))
 
+    @property
+    def stays(self) -> bool:
+        """Whether what is recorded stays loops."""
+        return self._stays
+
     @contextmanager
     def staying(self, stays: bool = True) -> Iterator[None]:
         """What is recorded meanwhile stays loops, also where all else becomes a straight line."""
