@@ -17,9 +17,10 @@ N_ENVS = 3
 
 
 def rolling(**how: Any) -> tuple[km.Scene, km.Entity, km.Entity]:
-    """A ball that bounces and rolls on a slope, and an arm that is controlled; environments differ in two ways."""
-    scene = km.Scene(quiet=True, **how)
+    """A ball that bounces and rolls on a slope, a box that falls asleep there, and an arm that is controlled."""
+    scene = km.Scene(quiet=True, sleep=0.02, **how)
     scene.add(km.Plane((0.2, 0.1, 1.0)))
+    scene.add(km.Box((0.3, 0.3, 0.1)), pos=(1.66, 0.93, -0.372), euler=(-0.1, 0.2, 0), friction=1.5, name="box")
     ball = scene.add([km.Sphere(0.1), km.Sphere(0.12)], pos=(0, 0, 0.2))
     arm = scene.add(reacher(), pos=(0, 0, 5))
     scene.build(N_ENVS, per_env=("mass_shift", "kp", "geom_friction"))
@@ -33,7 +34,7 @@ def scene() -> tuple[km.Scene, km.Entity, km.Entity]:
     scene.randomize(ball, mass=km.uniform(0.5, 1.5), friction=km.uniform(0.5, 1.5), seed=2)
     arm.control_dofs_position([0.3, -0.2], ["shoulder", "elbow"])
     arm.set_dofs_kp(np.array([[10.0], [20.0], [30.0]]), ["elbow"])
-    scene.step(30)
+    scene.step(130)
     return scene, ball, arm
 
 
@@ -53,15 +54,19 @@ scene.get_state().save(sys.argv[2])
 
 
 def test_another_process_goes_on_bit_for_bit(scene: tuple[km.Scene, km.Entity, km.Entity], tmp_path: Path) -> None:
-    """1,000 further steps with contact, commands, randomisation, and balls of two sizes."""
+    """1,000 further steps with contact, commands, randomisation, balls of two sizes, and a box that one of them wakes."""
     here, before, after = scene[0], tmp_path / "before.npz", tmp_path / "after.npz"
+    box = here.entities[1]
+    place = box.get_pos()
+    assert box.is_asleep().all()
     here.get_state().save(before)
     here.step(1000)
+    assert (box.get_pos()[0] != place[0]).any()
     assert here.get_state().arrays["n_contacts"].any()
     subprocess.run([sys.executable, "-c", GO_ON, str(before), str(after)], check=True)
     there = km.SceneState.load(after)
     assert {name: array.tobytes() for name, array in there.arrays.items()} == everything(here)
-    assert (there.time, there.seconds) == (1030, here.time)
+    assert (there.time, there.seconds) == (1130, here.time)
 
 
 def test_a_scene_goes_back(scene: tuple[km.Scene, km.Entity, km.Entity]) -> None:

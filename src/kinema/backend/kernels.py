@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -37,7 +37,7 @@ from .devices import Device, numpy_type
 from .gpu_code import BLOCKS, WARP, GpuFunction
 from .graphs import repeated, side_by_side
 from .host_code import compile_host
-from .pieces import Arguments, Lists, Piece, Roles
+from .pieces import Arguments, Lists, Piece, Roles, Share
 from .processor import has_fused_multiply_add, n_threads
 
 WORK_PER_THREAD = 200_000
@@ -180,28 +180,44 @@ class Kernel:
         return self._on_host(arguments) if self.device.is_cpu else self._on_gpu(arguments)
 
     def _on_host(self, arguments: Arguments) -> Callable[[], None]:
-        vectors = -(-arguments.state.n_envs // self.lanes)
-        work = vectors * self.lanes * self.n_operations * arguments.steps
+        calls = self._shares(arguments)
+        if len(calls) == 1:
+            only = calls[0]
+            return lambda: only.run()
+        return lambda: _in_threads([call.run for call in calls])
+
+    def in_turn(self, turns: Sequence[Arguments], seen: Callable[[int, slice], None]) -> Callable[[], None]:
+        """Launches on a CPU, one after the other, as one: no thread waits for others between them.
+
+        Args:
+            turns: what each is launched with: arrays of the same environments.
+            seen: called after each with its number and environments, by the thread that has these.
+        """
+        rows = list(zip(*(self._shares(arguments, len(turns)) for arguments in turns), strict=True))
+
+        def run(own: Sequence[Share]) -> None:
+            for turn, share in enumerate(own):
+                share.run()
+                seen(turn, share.envs)
+
+        return lambda: _in_threads([partial(run, own) for own in rows])
+
+    def _shares(self, arguments: Arguments, turns: int = 1) -> list[Share]:
+        """What each thread does of a launch, of which there are several."""
+        n_envs = arguments.state.n_envs
+        vectors = -(-n_envs // self.lanes)
+        work = vectors * self.lanes * self.n_operations * arguments.steps * turns
         shards = max(1, min(arguments.threads or n_threads(), work // WORK_PER_THREAD, vectors))
         bounds = [vectors * i // shards for i in range(shards + 1)]
         arrays = [arguments.state.data, arguments.told, arguments.out.data, arguments.uniform.data]
-        run, steps = self._code, (arguments.state.stride, arguments.steps, arguments.advance, arguments.state.n_envs)
-        calls = []
+        steps = (arguments.state.stride, arguments.steps, arguments.advance, n_envs)
+        shares = []
         for shard, (first, last) in enumerate(pairwise(bounds)):
             # a thread runs one vector of environments after the other, in memory that stays in its cache
             own = [*arrays, self._memory(shard, self.lanes), self._ints, self._floats]
-            calls.append((own, (*(a.ctypes.data for a in own), *steps, first, last)))
-        if shards == 1:
-            kept, only = calls[0]
-            return lambda kept=kept: run(*only)
-
-        def launch() -> None:
-            waiting = [_pool().submit(run, *values) for _, values in calls[1:]]
-            run(*calls[0][1])
-            for future in waiting:
-                future.result()
-
-        return launch
+            run = partial(self._code, *(a.ctypes.data for a in own), *steps, first, last)
+            shares.append(Share(run, slice(first * self.lanes, min(last * self.lanes, n_envs)), tuple(own)))
+        return shares
 
     def _on_gpu(self, arguments: Arguments) -> Callable[[], None]:
         if len(self._pieces) == 1 and not self._pieces[0].n_memory:
@@ -276,6 +292,14 @@ def _room(part: Part, size: int) -> Room:
     n_near = whole(max(part.program.n_scratch, 1))
     teams = min(MOST_TEAMS, SHARED_BYTES // (n_near * size))
     return Room(TEAM, n_near, whole(part.n_far), teams > 0, teams or MOST_TEAMS)
+
+
+def _in_threads(work: Sequence[Callable[[], object]]) -> None:
+    """The first here, the others in threads of their own; until all is done."""
+    waiting = [_pool().submit(one) for one in work[1:]]
+    work[0]()
+    for future in waiting:
+        future.result()
 
 
 def _after_fork() -> None:

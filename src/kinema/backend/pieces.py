@@ -37,6 +37,16 @@ class Arguments:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """What a thread of a CPU does of a launch."""
+
+    run: Callable[[], object]
+    envs: slice
+    kept: tuple[Any, ...]
+    """The arrays that it works on, by their addresses."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Piece:
     """A launch of a GPU."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -90,6 +91,10 @@ class Outputs:
             return values
         return torch_module().from_numpy(values if values.flags.writeable else values.copy())
 
+    def new(self, values: np.ndarray) -> Any:
+        """NumPy's that nobody else has, as what is asked for."""
+        return torch_module().from_numpy(values) if self.kind == "torch" else values
+
     def square(self, source: Source, own: slice, envs: Any = None) -> Any:
         """A part on the diagonal of matrices, (n_envs, n, n), from (items, items, n_envs)."""
         if self.on_device:
@@ -97,3 +102,8 @@ class Outputs:
             return values if envs is None else values[self.memory.there(envs)]
         values = np.moveaxis(source.numpy()[own, own], 2, 0)
         return self.hand(values if envs is None else values[envs])
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Arrays of the same shape as one, NumPy's or PyTorch's."""
+    return np.stack(parts) if isinstance(parts[0], np.ndarray) else torch_module().stack(list(parts))

@@ -24,6 +24,7 @@ from .outputs import OUTPUTS
 from .progress import Progress
 from .randomizing import Randomizing
 from .resetting import reset_on_device
+from .rollouts import Rolling
 from .running import Running
 from .showing import Showing
 from .sleeping import Sleeping
@@ -37,7 +38,7 @@ from .watching import Watching
 PRECISIONS = ("single", "double")
 
 
-class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Sleeping, Health):
+class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Sleeping, Health, Rolling):
     """Everything that is simulated together.
 
     Args:

@@ -27,6 +27,7 @@ from .lower.plan import EMISSIONS as EMISSIONS
 from .lower.programs import step_program as step_program
 from .lower.variants import WEIGHING as WEIGHING, Variants as Variants
 from .run.engine import Engine as Engine
+from .run.in_turn import InTurn as InTurn
 from .settings import (
     PARAMETERS as PARAMETERS,
     Control as Control,
