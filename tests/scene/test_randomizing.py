@@ -104,6 +104,36 @@ def test_limits_are_scaled_about_their_middle_and_gains_from_what_all_have() -> 
     assert ((swing.get_dofs_kp() >= 90.0) & (swing.get_dofs_kp() <= 110.0)).all()
 
 
+def test_gains_that_nobody_gave_are_those_that_control_would_begin_with() -> None:
+    """Drawing them is no reason to go limp."""
+    (scene, swing), (_, other) = built(hanging(), 3), built(hanging(), 1)
+    other.control_dofs_position(0.3)
+    scene.randomize(swing, kp=km.uniform(0.9, 1.1), seed=np.int64(4))
+    swing.control_dofs_position(0.3)
+    drawn = swing.get_dofs_kp() / other.get_dofs_kp()
+    assert ((drawn > 0.9) & (drawn < 1.1)).all()
+    assert len(np.unique(drawn)) == 3
+    np.testing.assert_allclose(swing.get_dofs_kv(), np.broadcast_to(other.get_dofs_kv(), (3, 1)))
+
+
+def test_what_a_draw_cannot_change_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "servo.xml"
+    file.write_text(
+        "<mujoco><worldbody><body><joint name='hinge'/><geom size='0.1'/></body></worldbody>"
+        "<actuator><position name='servo' joint='hinge' kp='20'/></actuator></mujoco>"
+    )
+    scene = km.Scene(quiet=True, contacts=False)
+    servo = scene.add(file)
+    scene.build(2, per_env=("kp", "armature", "gravity"))
+    for _ in range(2):
+        scene.randomize(servo, kp=km.uniform(0.9, 1.1), armature=km.uniform(0.9, 1.1))
+    said = [d.code for d in scene.diagnostics if d.code in ("scene.gains-of-actuators", "scene.nothing-to-scale")]
+    assert said == ["scene.gains-of-actuators", "scene.nothing-to-scale"], "each once"
+    scene.randomize(servo, armature=km.uniform(0.1, 0.2, how="set"), gravity=km.normal(0.0, 0.1))
+    assert (servo.get_dofs_armature() >= 0.1).all()
+    assert len(np.unique(scene.get_gravity())) == 6
+
+
 def test_what_was_not_foreseen_costs_one_compilation_that_is_announced() -> None:
     """Everything goes on from where it was, bit for bit, and the step is compiled once."""
     scene, swing = built(hanging(), 2, ())
@@ -179,6 +209,8 @@ def test_what_follows_from_masses_follows(tmp_path: Path) -> None:
         (lambda s, e: s.randomize(e, color=km.uniform(0, 1)), "'color' cannot be drawn; these can: mass, com"),
         (lambda s, e: s.randomize(e, mass=1.2), r"mass: expected km.uniform\(low, high\)"),
         (lambda s, e: s.randomize(e, mass=km.uniform(1, 2), seed=-1), "seed: expected a whole number"),
+        (lambda s, e: s.randomize("arm", mass=km.uniform(1, 2)), "expected an entity of this scene, not 'arm'"),
+        (lambda s, e: s.randomize(e, geometry_scale=km.uniform(1, 2, how="set")), "geometry_scale: sizes are scaled"),
         (lambda s, e: s.randomize(e, mass=km.uniform(-2, -1)), "a link would weigh less than nothing"),
         (lambda s, e: s.allow_per_env("color"), "'color' cannot differ between environments"),
         (lambda s, e: km.uniform(2, 1), "a lower bound that is not above"),
@@ -188,7 +220,7 @@ def test_what_follows_from_masses_follows(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(call: Any, message: str) -> None:
-    scene, entity = built(pendulum(), 2)
+    scene, entity = built(pendulum(), 2, (*FORESEEN, "geom_size"))
     with pytest.raises(km.KinemaError, match=message):
         call(scene, entity)
 

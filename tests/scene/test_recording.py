@@ -118,6 +118,7 @@ def test_errors(moving: km.Scene, tmp_path: Path) -> None:
         (lambda: moving.record(tmp_path / "run.npz", every=0), "record"),
         (lambda: moving.replay(tmp_path / "none.npz"), "no such file"),
         (lambda: moving.replay(broken), "no recording"),
+        (lambda: moving.replay(tmp_path / "ball.urdf"), "played from .npz, .parquet, .mcap, not from '.urdf'"),
         (lambda: other.replay(tmp_path / "other.npz"), "another scene"),
     ):
         with pytest.raises(km.KinemaError, match=said):

@@ -146,6 +146,12 @@ class Controls:
                 "velocity or force"
             )
 
+    def ensure_gains(self, mode: Control, dofs: Index) -> None:
+        """Gains for control to come: where neither file nor user gave any, those that it would begin with."""
+        able = dofs[self.model.dofs.q_idx[dofs] >= 0] if mode is Control.POSITION else dofs
+        self._ensure_gains(mode, able)
+        self._apply()
+
     def _ensure_gains(self, mode: Control, dofs: Index, *, silently: bool = False) -> None:
         """Where neither file nor user gave gains: those of a critically damped joint."""
         info = self.model.dofs

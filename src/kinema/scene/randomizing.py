@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from kinema.foundation import Diagnostics, KinemaError
-from kinema.sim import PARAMETERS
+from kinema.sim import PARAMETERS, Control
 
 from .batches import Index, environments
 from .draws import Draw
@@ -19,6 +20,9 @@ from .progress import Progress
 from .running import Running
 from .states import state_of_scene, transfer
 from .summary import show
+
+GAINS = {"kp": Control.POSITION, "kv": Control.VELOCITY}
+"""What they are the gains of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,9 @@ def _com(at: Target, draw: Draw, drawn: Any) -> None:
 def _of_dofs(name: str) -> Setter:
     def change(at: Target, draw: Draw, drawn: Any) -> None:
         own = at.entity._dofs(at.dofs, "randomize")
+        if name in GAINS:
+            _ensure_gains(at, name, own)
+        _note_zeros(at, name, own, draw)
         if name == "frictionloss":  # joints without any stay without
             own = own[_built(at, name, own) > 0.0]
         if len(own):
@@ -60,6 +67,40 @@ def _of_dofs(name: str) -> Setter:
             getattr(at.entity, f"set_dofs_{name}")(values, own, at.envs)
 
     return change
+
+
+def _ensure_gains(at: Target, name: str, own: Index) -> None:
+    """Gains to start from, where nobody gave any; and a word where actuators of a file have theirs."""
+    entity, controls = at.entity, at.entity._running.controls
+    dofs = entity.info.dof_start + own
+    controls.ensure_gains(GAINS[name], dofs)
+    moved = [entity.dof_names[i] for i in own if controls.modes[entity.info.dof_start + i] == Control.ACTUATOR]
+    if moved:
+        text = f"{name}: actuators of the file move {_listed(moved)}, and keep the gains that it gives them"
+        hint = "what is drawn counts once control_dofs_position or _velocity takes over"
+        _say(at, "scene.gains-of-actuators", text, hint)
+
+
+def _note_zeros(at: Target, name: str, own: Index, draw: Draw) -> None:
+    """Times nothing is nothing."""
+    if (draw.how or "scale") != "scale":
+        return
+    without = [at.entity.dof_names[i] for i in own[_built(at, name, own) == 0.0]]
+    if without and name not in GAINS and len(without) == len(own):
+        text = f"{name}: {_listed(without)} had none when built, and no multiple of nothing is anything"
+        _say(at, "scene.nothing-to-scale", text, 'how="add" or how="set" draws some')
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(f'"{name}"' for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _say(at: Target, code: str, text: str, hint: str) -> None:
+    """Once."""
+    diagnostics = at.entity.scene.diagnostics
+    if not any(d.code == code and d.message == text for d in diagnostics):
+        diagnostics.warning(code, text, hint=hint)
 
 
 def _limits(at: Target, draw: Draw, drawn: Any) -> None:
@@ -90,6 +131,8 @@ def _geometry_scale(at: Target, draw: Draw, drawn: Any) -> None:
 def _of_geoms(at: Target, name: str, draw: Draw, drawn: Any, columns: int) -> None:
     entity: Any = at.entity
     table = entity._built_geoms(name)[at.envs][:, entity._own_geoms()]
+    if columns > 1 and draw.how not in (None, "scale"):
+        raise KinemaError(f"randomize: geometry_scale: sizes are scaled; how={draw.how!r} has no meaning for them")
     number = drawn((table.shape[1],))
     values = draw.applied(table[..., 0], number, "scale") if columns == 1 else table * number[..., None]
     getattr(entity, f"set_geoms_{name}")(values, None, at.envs)
@@ -171,7 +214,9 @@ class Randomizing:
                 raise KinemaError(f"randomize: {name!r} cannot be drawn; these can: {', '.join(RANDOM_KINDS)}")
             if not isinstance(draw, Draw):
                 raise KinemaError(f"randomize: {name}: expected km.uniform(low, high) or its like, not {draw!r}")
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        if entity is not None and not any(entity is own for own in self.entities):
+            raise KinemaError(f"randomize: expected an entity of this scene, not {entity!r}")
+        if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
             raise KinemaError(f"randomize: seed: expected a whole number that is not negative, not {seed!r}")
         self.allow_per_env(*(RANDOM_KINDS[name].asks for name in draws))
         chosen = environments(envs_idx, self.running.n_envs)
@@ -182,7 +227,7 @@ class Randomizing:
                 if name == "gravity" and one is not self.entities[0] and entity is None:
                     continue  # there is one for all
                 RANDOM_KINDS[name].change(
-                    target, draw, lambda shape, d=draw, n=name, e=one.name: d.numbers(envs, shape, seed, f"{e} {n}")
+                    target, draw, lambda shape, d=draw, n=name, e=one.name: d.numbers(envs, shape, int(seed), f"{e} {n}")
                 )
 
     def allow_per_env(self, *parameters: str) -> None:

@@ -18,7 +18,7 @@ from .running import Running
 STATE = {"qpos": "qpos", "qvel": "vel", "ctrl": "ctrl", "act": "act"}
 """Arrays of a recording that are put back, and what the engine calls them."""
 
-LOADERS = {".npz": load_npz, ".mcap": load_mcap}
+LOADERS = {".npz": load_npz, ".parquet": load_parquet, ".mcap": load_mcap}
 """What reads a recording, by its suffix."""
 
 
@@ -26,8 +26,11 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What a recording says of itself, and its arrays, frames and environments first."""
     if not path.is_file():
         raise ReadError(f"{path}: there is no such file")
+    loader = LOADERS.get(path.suffix.lower())
+    if loader is None:
+        raise ReadError(f"{path}: recordings are played from {', '.join(LOADERS)}, not from {path.suffix!r}")
     try:
-        about, arrays = LOADERS.get(path.suffix.lower(), load_parquet)(path)
+        about, arrays = loader(path)
         frames, envs = len(arrays["time"]), len(about["environments"])
         whole = all(a.shape[:2] == (frames, envs) for name, a in arrays.items() if name != "time")
     except KinemaError:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from kinema.compile import Medium
 from kinema.foundation import KinemaError
 
 from .arguments import amount, numbers
+from .batches import environments
 from .entity import Entity
 from .views import not_built
 
@@ -29,6 +32,11 @@ class Surroundings:
     def set_gravity(self, gravity: Any, envs_idx: Any = None) -> None:
         """Gravity [m/s2], three numbers; with `build(per_env=("gravity",))` those of each environment, (n_envs, 3)."""
         self._first.set_gravity(gravity, envs_idx)
+
+    def get_gravity(self, envs_idx: Any = None) -> np.ndarray:
+        """Gravity [m/s2], (n_envs, 3)."""
+        running = self._first._running
+        return running.memory.read("gravity", slice(None), environments(envs_idx, running.n_envs))
 
     def set_wind(self, wind: Any, envs_idx: Any = None) -> None:
         """How the medium moves [m/s], three numbers; with `build(per_env=("wind",))` those of each environment."""
