@@ -65,13 +65,18 @@ def test_environments_that_touch_otherwise(tmp_path: Path) -> None:
             mujoco.mj_step(model, data)
         assert data.ncon >= 2
         np.testing.assert_allclose(things.get_qpos()[env], data.qpos, rtol=0, atol=1e-9)
+    things.set_friction(0.7)
+    np.testing.assert_allclose(things.get_geoms_friction()[..., 0], 0.7)
+    things.set_friction_ratio(np.array([[2.0] * things.n_links, [0.5] * things.n_links]), envs_idx=[0, 2])
+    np.testing.assert_allclose(things.get_geoms_friction("ball")[:, 0, 0], [1.0, 0.7, 0.25])
+    np.testing.assert_allclose(things.get_geoms_friction("floor")[:, 0, 0], 0.7, err_msg="which is on no link")
 
 
 def test_what_cannot_be_set(tmp_path: Path) -> None:
     """One sentence each."""
     _, things = scene_of(tmp_path, per_env=("geom_size",))
     for action, message in (
-        (lambda: things.set_geoms_friction(1.0), "compiled into the program: use scene.build.*geom_friction"),
+        (lambda: things.set_geoms_friction(1.0), "use scene.build.*geom_friction.*or scene.allow_per_env"),
         (lambda: things.set_geoms_size([1, 1, 1], "floor"), "a plane has no size"),
         (lambda: things.set_geoms_size([0, 0, 0], "ball"), "positive numbers for a sphere"),
         (lambda: things.set_geoms_size([1, 1], "ball"), "expected values of shape"),

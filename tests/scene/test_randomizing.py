@@ -70,6 +70,8 @@ def test_what_is_drawn_changes_what_was_built_and_not_what_was_drawn_before() ->
     shift = scene.running.memory.read("com_shift", slice(None)).reshape(5, 4, 3)
     assert (np.abs(shift) <= 0.01).all()
     assert not shift[:, [0, 3]].any()
+    arm.set_links_inertial_mass([[1.5], [2.5]], "upper", [1, 3])
+    np.testing.assert_allclose(arm.get_links_inertial_mass("upper", [1, 3])[:, 0], [1.5, 2.5])
 
 
 def test_an_environment_draws_the_same_however_many_there_are() -> None:

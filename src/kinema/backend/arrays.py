@@ -67,7 +67,10 @@ class Arena:
 
     def field(self, array: str) -> Field:
         """One of its arrays."""
-        start, count = self.layout.rows[array]
+        return self.rows(*self.layout.rows[array])
+
+    def rows(self, start: int, count: int) -> Field:
+        """Some of its rows, of one array or of several that lie side by side."""
         if not count:  # there are no empty slices of Warp's arrays
             return Field(np.zeros((0, self.stride), self.dtype), self.n_envs)
         rows = self.data[start : start + count]

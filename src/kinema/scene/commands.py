@@ -173,6 +173,7 @@ class Commands(ABC):
         if asked not in running.engine.settings.per_env:
             ways = ["set it before building"] if name in _CONSTANTS else []
             ways += [f'use scene.build(per_env=("{asked}",))'] if asked in PARAMETERS else []
+            ways += [f'scene.allow_per_env("{asked}") now'] if asked in PARAMETERS else []
             raise KinemaError(f"{what}: this is compiled into the program as a constant: {', or '.join(ways)}")
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
@@ -214,6 +215,13 @@ class Commands(ABC):
             name = self._alone.links.names[own[lacking][0]]
             raise KinemaError(f'set_mass_shift: link "{name}" has no more than its mass to lose')
         self._set_parameter("mass_shift", self.info.link_start + own, (len(own),), more, envs_idx, "set_mass_shift")
+
+    def set_links_inertial_mass(self, mass: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
+        """Make links so heavy [kg], (n_envs, n_links); their inertia follows in proportion. Needs per_env."""
+        what = "set_links_inertial_mass"
+        own = self._links(links_idx, what)
+        built = self._built_links("inertial_mass", environments(envs_idx, self._running.n_envs))[:, own]
+        self.set_mass_shift(batched(mass, len(built), (len(own),), np.float64, what) - built, own, envs_idx)
 
     def set_com_shift(self, shift: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
         """Move links' centres of mass along their axes [m], (n_envs, n_links, 3). Needs per_env."""

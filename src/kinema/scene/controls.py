@@ -47,6 +47,8 @@ class Controls:
         self.modes = self.start.copy()
         self.mixed: Modes | None = None
         """(n_dofs, n_envs) where environments differ."""
+        self.version = 0
+        """Another one after each change of who moves what."""
         self.changed = True
         """Whether another program may be needed than the last one: from actuators to commands, or to environments
         that differ in what commands mean."""
@@ -197,6 +199,7 @@ class Controls:
     def _apply(self) -> None:
         """Tell the engine."""
         engine = self.memory.engine
+        self.version += 1
         before = engine.settings
         engine.set_control([Control(int(m)) for m in self.modes] if self.mixed is None else self.mixed)
         self.changed = self.changed or engine.settings != before

@@ -10,7 +10,7 @@ from kinema.foundation import KinemaError
 from kinema.model import ABSENT
 
 from .arguments import sol_params
-from .batches import Index, as_array, environments, items
+from .batches import Index, as_array, batched, environments, items
 from .memory import SOL_PARAMS
 from .stops import Stops
 
@@ -53,6 +53,22 @@ class Geoms(Stops):
                 values[envs[:, None], own, twin] = np.maximum(chosen[..., k], LEAST_FRICTION)
         self._running.of_geoms["friction"] = values
         self._running.memory.write("pair_friction", slice(None), self._mixed_friction(values[envs]), envs)
+
+    def set_friction(self, friction: Any, envs_idx: Any = None) -> None:
+        """Sliding friction of all of its shapes, one number or (n_envs, 1); see `set_geoms_friction`."""
+        self.set_geoms_friction(friction, None, envs_idx)
+
+    def set_friction_ratio(self, ratio: Any, links_idx: Any = None, envs_idx: Any = None) -> None:
+        """Sliding friction of links, as it was built, times this, (n_envs, n_links); see `set_geoms_friction`."""
+        what = "set_friction_ratio"
+        links, geoms = self._links(links_idx, what), self._own_geoms()
+        envs = environments(envs_idx, self._running.n_envs)
+        built = self._built_geoms("friction")[slice(None) if envs is None else envs][:, geoms, 0]
+        given = batched(ratio, len(built), (len(links),), np.float64, what)
+        of_link = self._running.model.geoms.link_idx[geoms] - self.info.link_start
+        chosen = np.flatnonzero(np.isin(of_link, links))
+        number = [int(np.flatnonzero(links == link)[-1]) for link in of_link[chosen]]
+        self.set_geoms_friction(built[:, chosen] * given[:, number], chosen, envs_idx)
 
     def get_geoms_sol_params(self, geoms_idx: Any = None, envs_idx: Any = None) -> np.ndarray:
         """How hard the surfaces of shapes are: MuJoCo's `solref` and `solimp`, (n_envs, n, 7)."""
@@ -125,7 +141,10 @@ class Geoms(Stops):
         if not running.engine.settings.contacts:
             raise KinemaError(f"{what}: nothing touches in this scene")
         if parameter not in running.engine.settings.per_env:
-            raise KinemaError(f'{what}: this is compiled into the program: use scene.build(per_env=("{parameter}",))')
+            raise KinemaError(
+                f'{what}: this is compiled into the program: use scene.build(per_env=("{parameter}",)), or '
+                f'scene.allow_per_env("{parameter}") now'
+            )
         envs = environments(envs_idx, running.n_envs)
         return self._geoms(geoms_idx, what), np.arange(running.n_envs) if envs is None else envs
 

@@ -24,6 +24,7 @@ class Memory:
         self.n_envs = engine.n_envs
         self.dtype = np.dtype(np.float32 if engine.precision == "single" else np.float64)
         self._views: dict[str, np.ndarray] = {}
+        self._tensors: dict[str, Any] = {}
         self._constants: dict[object, Any] = {}
         arenas = (engine.state, engine.told, engine.uniform)
         self._sizes = {name: rows for arena in arenas for name, rows in arena.layout.rows.items()}
@@ -114,11 +115,17 @@ class Memory:
             self._constants[key] = torch_module().as_tensor(values.copy(), device=self.engine.device.name)
         return self._constants[key]
 
+    def tensor(self, name: str) -> Any:
+        """The whole array as a PyTorch tensor on the same memory, (items, environments); it may be written through."""
+        self.engine.touch()
+        if name not in self._tensors:
+            self._tensors[name] = self.engine.field(name).to_torch()
+        return self._tensors[name]
+
     def on_device(self, name: str, items: slice | Index, values: Any, envs: Any) -> None:
         """Set some items from a PyTorch tensor on the same GPU, without a detour through the host."""
-        self.engine.touch()
         self.engine.masses_changed |= name in WEIGHING
-        target = self.engine.field(name).to_torch()
+        target = self.tensor(name)
         values = values.detach().to(target.dtype)
         values = (values[None] if values.ndim < 2 else values).movedim(0, 1)
         if envs is None:
@@ -144,7 +151,7 @@ class Rows:
 
     def to_torch(self) -> Any:
         """As a PyTorch tensor on the same memory."""
-        return self.memory.engine.field(self.name).to_torch()
+        return self.memory.tensor(self.name)
 
 
 def compact(own: Any) -> Any:

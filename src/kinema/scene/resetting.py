@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kinema.backend import torch_module
+from kinema.backend import Arena, torch_module
 from kinema.sim import ARRAYS, Use, start_of
 
 from .keyframes import State
 from .running import Running
 
+Placed = tuple[Arena, int, int, str]
+"""An array: where it lies, its first row, how many it has, and what it is called."""
 
-def reset_on_device(running: Running, envs_idx: Any, state: State | None = None) -> None:
+
+def reset_on_device(running: Running, envs_idx: Any, state: State | None = None, keyframe: object = None) -> None:
     """State and commands of some environments as at the start, or in a keyframe; a mask is not even counted."""
-    engine = running.engine
-    engine.touch()
-    for name, values in _first(running, state).items():
-        _put(running, name, values, envs_idx)
+    running.engine.touch()
+    key = (keyframe, running.controls.version)
+    if key not in running.starts:
+        running.starts[key] = list(_blocks(running, _first(running, state)))
+    for target, first in running.starts[key]:
+        _put(target, first, envs_idx)
+
+
+def _blocks(running: Running, first: Mapping[str, np.ndarray]) -> Iterator[tuple[Any, Any]]:
+    """Memory and what it begins with, as tensors: arrays that lie side by side are one, and so is the launch for them."""
+    engine, memory = running.engine, running.memory
+    places = [(engine.arena_of(name), *engine.arena_of(name).layout.rows[name], name) for name in first]
+    places.sort(key=lambda place: (place[0].layout.name, place[1]))
+    for parts in _runs(places, lambda name: first[name].shape[1]):
+        arena, start = parts[0][:2]
+        target = arena.rows(start, sum(count for _, _, count, _ in parts)).to_torch()
+        yield target, memory.constant(np.concatenate([first[name] for *_, name in parts]))
+
+
+def _runs(places: Sequence[Placed], columns: Callable[[str], int]) -> Iterator[list[Placed]]:
+    """Arrays that follow each other in the same memory, and begin with as many columns."""
+    run: list[Placed] = []
+    for place in places:
+        arena, start, _, name = place
+        if run:
+            last, before, count, other = run[-1]
+            if last is not arena or before + count != start or columns(other) != columns(name):
+                yield run
+                run = []
+        run.append(place)
+    if run:
+        yield run
 
 
 def _first(running: Running, state: State | None) -> dict[str, np.ndarray]:
@@ -35,9 +67,8 @@ def _first(running: Running, state: State | None) -> dict[str, np.ndarray]:
     return {name: values.astype(running.memory.dtype) for name, values in first.items() if running.memory.has(name)}
 
 
-def _put(running: Running, name: str, start: np.ndarray, envs_idx: Any) -> None:
+def _put(target: Any, first: Any, envs_idx: Any) -> None:
     torch = torch_module()
-    target, first = running.engine.field(name).to_torch(), running.memory.constant(start)
     if envs_idx.dtype == torch.bool:
         torch.where(envs_idx, first, target, out=target)
     elif first.shape[1] == 1:

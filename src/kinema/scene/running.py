@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Running:
     """Of the model's content."""
     of_geoms: dict[str, np.ndarray] = field(default_factory=dict)
     """What of shapes was set for each environment, (n_envs, n_geoms, numbers)."""
+    starts: dict[object, list[tuple[Any, Any]]] = field(default_factory=dict)
+    """What environments begin with on a GPU: memory and numbers, by keyframe and control."""
     _loses: dict[int, bool] = field(default_factory=dict)
 
     @property

@@ -301,7 +301,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Gi
         self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in left_out])
         there = running.outputs.on_device and running.outputs.is_there(envs_idx)
         if there and not grow and not self._is_timed:
-            reset_on_device(running, envs_idx, state)
+            reset_on_device(running, envs_idx, state, keyframe)
             return
         self._note_overflow()
         if grow:

@@ -108,7 +108,9 @@ class Engine:
         self.places = {array: place for layout in layouts.values() for array, place in layout.places().items()}
         self._kernels: dict[Settings, Kernel] = {}
         self._compiling = threading.Lock()
-        self._launches: dict[tuple[Settings, int], Callable[[], None]] = {}
+        self._launches: dict[Settings, dict[int, Callable[[], None]]] = {}
+        self._now = (settings, self._launches.setdefault(settings, {}))
+        """Those of the settings that were last used: finding these again by their value takes longer than a launch."""
         self.fields = Fields(self)
         """Everything else that can be asked for, computed when it is."""
         for info in ARRAYS:
@@ -172,12 +174,17 @@ class Engine:
         kernel = self._kernels.get(self.settings)
         return rows * self.state.dtype.itemsize + (0 if kernel is None else kernel.bytes_per_env)
 
+    def arena_of(self, name: str) -> Arena:
+        """Where an array lies."""
+        return self._arenas[name]
+
     def make_room(self, contacts: int) -> None:
         """Room for so many contacts between any two frames from now on; programs are compiled anew."""
         with self._compiling:
             self.model.pairs.room = contacts
             self._kernels.clear()
             self._launches.clear()
+            self._now = (self.settings, self._launches.setdefault(self.settings, {}))
             self.fields.forget()
             self.touch()
 
@@ -266,11 +273,12 @@ class Engine:
         self._advance(count)
 
     def _advance(self, count: int) -> None:
-        key = (self.settings, count)
-        launch = self._launches.get(key)
-        if launch is None:
-            launch = self._launches[key] = self._kernel().record(self._told(self.told.data, count))
-        launch()
+        if self._now[0] is not self.settings:
+            self._now = (self.settings, self._launches.setdefault(self.settings, {}))
+        launches = self._now[1]
+        if count not in launches:
+            launches[count] = self._kernel().record(self._told(self.told.data, count))
+        launches[count]()
         self.count(count)
 
     def count(self, steps: int) -> None:
