@@ -4,8 +4,8 @@
     python tools/torch_loop.py --task walk [--envs 4096]
 
 A small network in PyTorch reads coordinates and velocities, and tells actuators or joints what to do for one or several
-steps; environments are reset by a mask on the GPU. With `--graph` all of that is one CUDA graph, which PyTorch records
-and repeats. With `--task` it is a task of `kinema.apps.learn`, with all its observations, rewards, events and commands.
+steps; environments are reset by a mask on the GPU. With `--graph` all of that is one CUDA graph (`Scene.capture`). With
+`--task` it is a task of `kinema.apps.learn`, with all its observations, rewards, events and commands.
 Two loops are timed: one that only steps, and one with the policy. In the second, CUDA's own profiler counts copies
 between host and device. It runs on a CPU too (`--device cpu`), where there is nothing to count.
 """
@@ -112,24 +112,8 @@ def robot_loop(torch: Any, options: Any) -> Loop:
             age.masked_fill_(done, 0)
 
     if options.graph:
-        once = recorded(torch, scene, once)
+        once = scene.capture(once)
     return Loop(options.robot.name, scene.n_envs, options.decimation, step, once, _settled(scene))
-
-
-def recorded(torch: Any, scene: km.Scene, once: Callable[[], None]) -> Callable[[], None]:
-    """The same as one CUDA graph; it has to be done some times before, so that everything is compiled and in place."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        scene.torch()  # in this queue from now on
-        for _ in range(3):
-            once()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            once()
-    torch.cuda.current_stream().wait_stream(stream)
-    scene.torch()
-    return graph.replay
 
 
 def task_loop(torch: Any, options: Any) -> Loop:
@@ -150,11 +134,7 @@ def task_loop(torch: Any, options: Any) -> Loop:
 
 
 def _settled(scene: km.Scene) -> Callable[[], None]:
-    def settle() -> None:
-        with scene.running.engine._compiling:
-            pass
-
-    return settle
+    return scene.running.engine.wait_for_compilers
 
 
 def _rate(torch: Any, loop: Loop, once: Callable[[], None], options: Any) -> float:

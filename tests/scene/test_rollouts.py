@@ -90,6 +90,16 @@ def test_what_is_wrong_is_said(scene: km.Scene, given: dict[str, object], messag
         scene.rollout(scene.entities[0], **given)  # type: ignore[arg-type]
 
 
+def test_on_a_cpu_what_is_captured_is_called(scene: km.Scene) -> None:
+    scene.reset()
+    began, again = scene.time, scene.capture(lambda: scene.step(2))
+    assert scene.time == began
+    again()
+    assert scene.time == pytest.approx(began + 0.02)
+    with pytest.raises(km.KinemaError, match="warm_up: expected a whole number"):
+        scene.capture(scene.step, warm_up=0)
+
+
 def test_an_entity_of_another_scene_is_refused(scene: km.Scene) -> None:
     other = km.Scene(quiet=True).add(km.Sphere(0.1))
     with pytest.raises(km.KinemaError, match="an entity of this scene"):

@@ -54,7 +54,7 @@ scene.get_state().save(sys.argv[2])
 
 
 def test_another_process_goes_on_bit_for_bit(scene: tuple[km.Scene, km.Entity, km.Entity], tmp_path: Path) -> None:
-    """1,000 further steps with contact, commands, randomisation, balls of two sizes, and a box that one of them wakes."""
+    """1,000 further steps with contact, commands, randomisation, balls of two sizes, and a box that they wake."""
     here, before, after = scene[0], tmp_path / "before.npz", tmp_path / "after.npz"
     box = here.entities[1]
     place = box.get_pos()

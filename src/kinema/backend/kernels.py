@@ -180,11 +180,8 @@ class Kernel:
         return self._on_host(arguments) if self.device.is_cpu else self._on_gpu(arguments)
 
     def _on_host(self, arguments: Arguments) -> Callable[[], None]:
-        calls = self._shares(arguments)
-        if len(calls) == 1:
-            only = calls[0]
-            return lambda: only.run()
-        return lambda: _in_threads([call.run for call in calls])
+        shares = self._shares(arguments)
+        return shares[0] if len(shares) == 1 else lambda: _in_threads(shares)
 
     def in_turn(self, turns: Sequence[Arguments], seen: Callable[[int, slice], None]) -> Callable[[], None]:
         """Launches on a CPU, one after the other, as one: no thread waits for others between them.
@@ -197,7 +194,7 @@ class Kernel:
 
         def run(own: Sequence[Share]) -> None:
             for turn, share in enumerate(own):
-                share.run()
+                share()
                 seen(turn, share.envs)
 
         return lambda: _in_threads([partial(run, own) for own in rows])

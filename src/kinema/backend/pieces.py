@@ -45,6 +45,10 @@ class Share:
     kept: tuple[Any, ...]
     """The arrays that it works on, by their addresses."""
 
+    def __call__(self) -> None:
+        """Do it."""
+        self.run()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:

@@ -45,6 +45,7 @@ class Commands(ABC):
     _mixed: Mixed | None
     _constants: dict[str, dict[int, float]]
     _info: EntityInfo | None
+    _all_pulled: tuple[Index, Index] | None = None
 
     @property
     @abstractmethod
@@ -109,17 +110,28 @@ class Commands(ABC):
             raise KinemaError(
                 f'"{self.name}" has no actuators that are simulated: use control_dofs_position, _velocity or _force'
             )
-        own = items(actuators_idx, names, "control: actuators_idx", "actuators")
-        moved = np.flatnonzero(self._alone.actuators.moment[own].any(axis=0))
+        own, moved = self._pulled(actuators_idx)
         if running.outputs.is_there(ctrl):
             running.controls.to_actuators(info.dof_start + moved)
-            running.memory.on_device("ctrl", info.actuator_start + own, ctrl, running.outputs.envs(envs_idx))
+            rows = slice(info.actuator_start, info.actuator_end) if actuators_idx is None else info.actuator_start + own
+            running.memory.on_device("ctrl", rows, ctrl, running.outputs.envs(envs_idx))
             return
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
         array = batched(ctrl, n_envs, (len(own),), running.memory.dtype, "control")
         running.controls.to_actuators(info.dof_start + moved)
         running.memory.write("ctrl", info.actuator_start + own, array, envs)
+
+    def _pulled(self, actuators_idx: Any) -> tuple[Index, Index]:
+        """Actuators, and the degrees of freedom that they move; of all of them this is found once."""
+        if actuators_idx is None and self._all_pulled is not None:
+            return self._all_pulled
+        info = self._alone.actuators
+        own = items(actuators_idx, info.names, "control: actuators_idx", "actuators")
+        found = own, np.flatnonzero(info.moment[own].any(axis=0))
+        if actuators_idx is None:
+            self._all_pulled = found
+        return found
 
     # ---------------------------------------------------------------------------------------------- parameters
 

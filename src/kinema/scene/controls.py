@@ -44,6 +44,7 @@ class Controls:
         """Whether the user set kp, kv: (2, n_dofs)."""
         self.diagnostics = diagnostics
         self.start = first_modes(model)
+        self._pulled = (model.actuators.moment != 0.0).any(axis=0)
         self.modes = self.start.copy()
         self.mixed: Modes | None = None
         """(n_dofs, n_envs) where environments differ."""
@@ -206,9 +207,8 @@ class Controls:
 
     def to_actuators(self, dofs: Index) -> None:
         """Give degrees of freedom back to the actuators of their file, where these pull on them."""
-        pulled = (self.model.actuators.moment != 0.0).any(axis=0)
-        own = dofs[pulled[dofs]]
-        if not len(own) or (self.mixed is None and (self.modes[own] == Control.ACTUATOR).all()):
+        own = dofs[self._pulled[dofs]]
+        if not len(own) or (self.mixed is None and self._is(Control.ACTUATOR, own, None)):
             return
         if self.mixed is not None:
             others = np.setdiff1d(np.arange(self.model.n_dofs), own)

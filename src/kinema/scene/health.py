@@ -30,6 +30,7 @@ class Health:
     _running: Running | None
     _max_contacts: int
     _calls: int = 0
+    _captures: bool
 
     @property
     def running(self) -> Running:
@@ -118,7 +119,7 @@ class Health:
     def _after_steps(self) -> None:
         """Say that contacts were lost, once; on a GPU not at once."""
         running = self.running
-        if not running.may_lose_contacts:
+        if self._captures or not running.may_lose_contacts:
             return
         self._calls += 1
         due = self._calls % LOOK_EVERY == 0

@@ -29,7 +29,8 @@ class Placing(Parameters):
 
     def get_qpos(self, envs_idx: Any = None, qs_idx: Any = None) -> Any:
         """Coordinates [m, rad], (n_envs, n_qs)."""
-        return self._state("qpos", self.info.q_start + self._qs(qs_idx, "get_qpos"), envs_idx)
+        rows = self.info.q_start + self._qs(qs_idx, "get_qpos") if qs_idx is not None else self._all_qs
+        return self._state("qpos", rows, envs_idx)
 
     def get_qvel(self, envs_idx: Any = None) -> Any:
         """Velocities [m/s, rad/s], (n_envs, n_dofs)."""
@@ -161,6 +162,10 @@ class Placing(Parameters):
 
     def _actuators(self, actuators_idx: Any, what: str) -> Index:
         return items(actuators_idx, self.actuator_names, f"{what}: actuators_idx", "actuators")
+
+    @property
+    def _all_qs(self) -> slice:
+        return slice(self.info.q_start, self.info.q_end)
 
     def _qs(self, qs_idx: Any, what: str) -> Index:
         names = [str(i) for i in range(self._alone.n_qs)]

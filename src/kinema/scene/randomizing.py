@@ -227,7 +227,9 @@ class Randomizing:
                 if name == "gravity" and one is not self.entities[0] and entity is None:
                     continue  # there is one for all
                 RANDOM_KINDS[name].change(
-                    target, draw, lambda shape, d=draw, n=name, e=one.name: d.numbers(envs, shape, int(seed), f"{e} {n}")
+                    target,
+                    draw,
+                    lambda shape, d=draw, n=name, e=one.name: d.numbers(envs, shape, int(seed), f"{e} {n}"),
                 )
 
     def allow_per_env(self, *parameters: str) -> None:

@@ -28,7 +28,7 @@ def reset_on_device(running: Running, envs_idx: Any, state: State | None = None,
 
 
 def _blocks(running: Running, first: Mapping[str, np.ndarray]) -> Iterator[tuple[Any, Any]]:
-    """Memory and what it begins with, as tensors: arrays that lie side by side are one, and so is the launch for them."""
+    """Memory and what it begins with, as tensors; arrays that lie side by side are one, which one launch resets."""
     engine, memory = running.engine, running.memory
     places = [(engine.arena_of(name), *engine.arena_of(name).layout.rows[name], name) for name in first]
     places.sort(key=lambda place: (place[0].layout.name, place[1]))

@@ -56,7 +56,7 @@ class Rolling:
     def _after_steps(self) -> None:
         raise NotImplementedError
 
-    def rollout(  # noqa: PLR0913  one for each way of control
+    def rollout(
         self,
         entity: Entity,
         *,
@@ -74,7 +74,10 @@ class Rolling:
 
         Args:
             entity: whom to tell.
-            position, velocity, force, ctrl: one of them: values (turns, n_envs, n), or (turns, n) for all environments.
+            position: [m, rad], (turns, n_envs, n), or (turns, n) for all environments; or instead of it
+            velocity: [m/s, rad/s], or
+            force: [N, N m], or
+            ctrl: what actuators of its file are told, likewise.
             idx: which degrees of freedom, or with `ctrl` which actuators; None for all.
             hold: steps to each turn.
         """

@@ -15,6 +15,7 @@ from .adding import Adding
 from .arguments import choice, device_name, duration, flag, numbers, offsets, one_of_or_none, whole
 from .batches import environments
 from .building import Plan, build
+from .capturing import Capturing
 from .entity import Entity
 from .equalities import Equalities
 from .giving import Giving
@@ -38,7 +39,9 @@ from .watching import Watching
 PRECISIONS = ("single", "double")
 
 
-class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Sleeping, Health, Rolling):
+class Scene(
+    Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Sleeping, Health, Rolling, Capturing
+):
     """Everything that is simulated together.
 
     Args:

@@ -235,6 +235,11 @@ class Engine:
         with suppress(Exception):  # whoever needs it will be told
             self._compiled(settings, _silent)
 
+    def wait_for_compilers(self) -> None:
+        """Until nothing is compiled any more in the background."""
+        with self._compiling:
+            pass
+
     def _kernel(self) -> Kernel:
         kernel = self._kernels.get(self.settings)
         return self._compiled(self.settings, self.progress) if kernel is None else kernel
