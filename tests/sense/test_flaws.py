@@ -91,13 +91,26 @@ def test_reset_forgets_what_was_measured(scene: km.Scene) -> None:
     assert np.delete(told, [3, 5]).all()
 
 
+def test_going_back_forgets_what_was_measured_since(scene: km.Scene) -> None:
+    angle = scene.sensors["angle"]
+    angle.set(delay=0.05)
+    scene.step(10)
+    state = scene.get_state()
+    ideal = scene.entities[0].get_qpos()
+    scene.step(10)
+    scene.set_state(state)
+    np.testing.assert_array_equal(angle.read(), ideal)
+
+
 def test_errors(scene: km.Scene) -> None:
     for wrong, said in (
         (lambda: scene.sensors["nobody"], "no sensor 'nobody'; there are: angle, speed, clock"),
         (lambda: scene.sensors["angle"].set(noise=-1.0), "at least 0"),
         (lambda: scene.sensors["angle"].set(hum=1.0), "no hum"),
         (lambda: scene.sensors["angle"].set(noise=[1.0, 2.0]), "one number or 1"),
+        (lambda: scene.sensors["angle"].set(noise="loud"), 'the noise of sensor "angle": these are not numbers'),
         (lambda: scene.sensors["angle"].read("yaw"), "no part 'yaw'"),
+        (lambda: scene.sensors["angle"].read([0, 1]), "environments are envs_idx="),
         (lambda: scene.sensors["angle"].tell(1.0), "only those of kind user"),
         (lambda: km.Scene(quiet=True).sensors, "not built"),
     ):

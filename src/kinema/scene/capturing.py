@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kinema.backend import share_stream, torch_module
@@ -43,13 +44,14 @@ class Capturing:
         """
         running, warm_up = self.running, whole(warm_up, "capture: warm_up", "call")
         if running.engine.device.is_cpu:
-            return lambda: (once(), None)[1]
+            return partial(_called, once)
         self._refuse_looks()
         graph, steps = self._graph(running, once, warm_up)
         settings = running.engine.settings
 
         def again() -> None:
-            if self._running is not running or running.engine.settings != settings:
+            now = running.engine.settings
+            if self._running is not running or (now is not settings and now != settings):
                 raise KinemaError("capture: the scene runs another program by now: capture once more")
             graph.replay()
             running.engine.count(steps)
@@ -97,3 +99,8 @@ class Capturing:
         steps = engine.time - before
         engine.count(-steps)  # so far they are only written down
         return steps
+
+
+def _called(once: Callable[[], Any]) -> None:
+    """Nothing comes back, as from a graph."""
+    once()

@@ -22,6 +22,7 @@ def reset_on_device(running: Running, envs_idx: Any, state: State | None = None,
     running.engine.touch()
     key = (keyframe, running.controls.version)
     if key not in running.starts:
+        running.starts = {k: v for k, v in running.starts.items() if k[1] == running.controls.version}
         running.starts[key] = list(_blocks(running, _first(running, state)))
     for target, first in running.starts[key]:
         _put(target, first, envs_idx)

@@ -28,7 +28,7 @@ class Running:
     """Of the model's content."""
     of_geoms: dict[str, np.ndarray] = field(default_factory=dict)
     """What of shapes was set for each environment, (n_envs, n_geoms, numbers)."""
-    starts: dict[object, list[tuple[Any, Any]]] = field(default_factory=dict)
+    starts: dict[tuple[object, int], list[tuple[Any, Any]]] = field(default_factory=dict)
     """What environments begin with on a GPU: memory and numbers, by keyframe and control."""
     _loses: dict[int, bool] = field(default_factory=dict)
 

@@ -12,6 +12,8 @@ from kinema.foundation import Array, KinemaError
 from kinema.model import SensorsInfo
 from kinema.sim import Engine
 
+from .batches import as_array
+
 SOON = 1e-9
 """Times that differ by less [s] are the same."""
 
@@ -50,7 +52,7 @@ class Samples:
     def set(self, number: int, numbers: slice, values: Mapping[str, Any], name: str) -> None:
         """Set some flaws of a sensor."""
         for what, value in values.items():
-            array = np.asarray(value, np.float64)
+            array = as_array(value, np.float64, f'set: the {what} of sensor "{name}"')
             if not np.isfinite(array).all() or (what != "bias" and (array < 0).any()):
                 raise KinemaError(f'set: the {what} of sensor "{name}" is not {value!r}: it is at least 0')
             if what in ("rate", "delay"):

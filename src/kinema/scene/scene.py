@@ -333,9 +333,11 @@ class Scene(
     def set_state(self, state: SceneState, envs_idx: Any = None) -> None:
         """Go on from a state of this scene or one like it; one environment's serves any number.
 
-        Parameters that environments share, and the time, are restored only with all environments together.
+        Parameters that environments share, and the time, are restored only with all environments together. Sensors that
+        tell late, or seldom, begin anew.
         """
         restore(self.running, state, envs_idx)
+        self._was_reset(environments(envs_idx, self.n_envs))
         if self.running.engine.dt != self._dt / self.substeps:
             self._dt = self.running.engine.dt * self.substeps
 

@@ -50,6 +50,8 @@ class Sensor:
     def _part(self, part: str | None) -> slice:
         if part is None:
             return self._numbers
+        if not isinstance(part, str):
+            raise KinemaError(f'a part of sensor "{self.name}" has a name, not {part!r}; environments are envs_idx=')
         if part not in self.parts:
             known = ", ".join(self.parts) or "no parts"
             raise KinemaError(f'sensor "{self.name}" has no part {part!r}; it has: {known}')
