@@ -77,7 +77,11 @@ def main() -> int:
     if options.json:
         Path(options.json).write_text(text + "\n", encoding="utf-8")
     print(text)
-    return 1 if copied or with_policy < 0.5 * without else 0
+    good = not copied and with_policy >= 0.5 * without
+    print(
+        "nothing goes through the host, at half the speed or more" if good else "that is NOT the mark: half, no copies"
+    )
+    return 0 if good else 1
 
 
 def policy_of(torch: Any, n_seen: int, n_actions: int, device: str) -> Any:
