@@ -30,8 +30,10 @@ def reset_on_device(running: Running, envs_idx: Any, state: State | None = None,
 
 def _blocks(running: Running, first: Mapping[str, np.ndarray]) -> Iterator[tuple[Any, Any]]:
     """Memory and what it begins with, as tensors; arrays that lie side by side are one, which one launch resets."""
-    engine, memory = running.engine, running.memory
-    places = [(engine.arena_of(name), *engine.arena_of(name).layout.rows[name], name) for name in first]
+    memory, arenas = running.memory, (running.engine.state, running.engine.told)
+    places = [
+        (arena, *arena.layout.rows[name], name) for arena in arenas for name in first if name in arena.layout.rows
+    ]
     places.sort(key=lambda place: (place[0].layout.name, place[1]))
     for parts in _runs(places, lambda name: first[name].shape[1]):
         arena, start = parts[0][:2]

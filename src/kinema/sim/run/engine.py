@@ -174,10 +174,6 @@ class Engine:
         kernel = self._kernels.get(self.settings)
         return rows * self.state.dtype.itemsize + (0 if kernel is None else kernel.bytes_per_env)
 
-    def arena_of(self, name: str) -> Arena:
-        """Where an array lies."""
-        return self._arenas[name]
-
     def make_room(self, contacts: int) -> None:
         """Room for so many contacts between any two frames from now on; programs are compiled anew."""
         with self._compiling:
