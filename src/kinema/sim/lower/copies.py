@@ -40,7 +40,7 @@ def record_copies(
     tree: Tree,
 ) -> None:
     """Step all of some parts, which have the same signature; `tree` is the whole model's."""
-    first, settings = parts[0], replace(settings, roles=1, islands=False)
+    first, settings = parts[0], replace(settings, roles=1, islands=False, team=False)
     known = [_numbers(model, settings, tree, part) for part in parts]
     differ = [name for name, values in known[0].items() if any(other[name] != values for other in known)]
     starts = {array: _start(array, first) for array in BY_NAME}

@@ -11,6 +11,7 @@ from kinema.trace import Place, Program, Recorder
 
 from ..rigid.gyroscope import lone_bodies
 from ..settings import Integrator, Settings
+from ..solve.together import fits_team
 from ..stages import count_stages, take
 from ..step import Step
 from ..sweeps.sweeps import Sweeps
@@ -48,7 +49,8 @@ def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, c
         return True
     if emission != "auto":
         return emission == "rolled"
-    most = LARGEST_TOUCHING if settings.contacts and touching(model) else LARGEST_UNROLLED
+    touches = settings.contacts and touching(model) and not settings.team  # which is loops anyway
+    most = LARGEST_TOUCHING if touches else LARGEST_UNROLLED
     if estimated_operations(model) > most or any(is_deep(model, part) for part in components(model)):
         return True
     return copies and _saved_by_copying(model, settings) > WORTH_COPYING
@@ -116,7 +118,7 @@ def rolled_step(
     if chosen.by_joint:
         frames = sorted(f for part in chosen.by_joint for f in part.frames)
         sweeps = Sweeps(model, settings, places, recorder, tree, frames)
-        take(Step(sweeps, articulated=not needs_matrix(model, tree, settings)))
+        take(Step(sweeps, articulated=not (needs_matrix(model, tree, settings) or fits_team(sweeps))))
     if settings.integrator is Integrator.RK4:
         count_stages(recorder)
     if sweeps is None:

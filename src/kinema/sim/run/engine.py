@@ -72,13 +72,13 @@ class Engine:
         self.lanes = lanes
         self.threads = threads
         self.emission = emission
-        self.is_rolled = wants_rolling(model, settings, emission, copies=device.is_cpu)
-        """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if team is None:
             alike = not (
                 settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any()
             )  # else nobody has tried
             team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a)) and alike
+        self.is_rolled = wants_rolling(model, replace(settings, team=team), emission, copies=device.is_cpu)
+        """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
             alone = device.is_cpu or self.is_rolled or settings.contacts or settings.freezes or team
             roles = 1 if alone else best_roles(grow(model))
