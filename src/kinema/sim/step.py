@@ -111,7 +111,9 @@ class Step:
     @property
     def by_team(self) -> bool:
         """Whether a team finds the forces of constraints, with a full matrix."""
-        return not self.articulated and fits_team(self.s)
+        s = self.s
+        n_dofs = sum(len(node.dofs) for node in s.nodes)
+        return not self.articulated and fits_team(s.model, s.settings, n_dofs)
 
     @cached_property
     def lists(self) -> Lists | None:

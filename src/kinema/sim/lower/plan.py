@@ -32,7 +32,8 @@ class Plan:
 
 EMISSIONS = ("auto", "rolled", "unrolled")
 LARGEST_TOUCHING = 10_000
-"""Operations beyond which straight lines take too long where things touch: the solver comes on top of them."""
+"""Operations beyond which straight lines take too long where things touch: the solver comes on top of them, unless it
+is the work of a team."""
 WORTH_COPYING = 1_000
 """Operations that loops over copies have to save, where nothing else asks for loops."""
 
@@ -49,8 +50,8 @@ def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, c
         return True
     if emission != "auto":
         return emission == "rolled"
-    touches = settings.contacts and touching(model) and not settings.team  # which is loops anyway
-    most = LARGEST_TOUCHING if touches else LARGEST_UNROLLED
+    solves = settings.contacts and touching(model) and not fits_team(model, settings, model.n_dofs)
+    most = LARGEST_TOUCHING if solves else LARGEST_UNROLLED
     if estimated_operations(model) > most or any(is_deep(model, part) for part in components(model)):
         return True
     return copies and _saved_by_copying(model, settings) > WORTH_COPYING
@@ -118,7 +119,9 @@ def rolled_step(
     if chosen.by_joint:
         frames = sorted(f for part in chosen.by_joint for f in part.frames)
         sweeps = Sweeps(model, settings, places, recorder, tree, frames)
-        take(Step(sweeps, articulated=not (needs_matrix(model, tree, settings) or fits_team(sweeps))))
+        n_dofs = sum(len(node.dofs) for node in sweeps.nodes)
+        matrix = needs_matrix(model, tree, settings) or fits_team(model, settings, n_dofs)
+        take(Step(sweeps, articulated=not matrix))
     if settings.integrator is Integrator.RK4:
         count_stages(recorder)
     if sweeps is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Row, Slot, Solve, Value, whole
 
 from ..collide.listing import Lists
@@ -15,23 +16,23 @@ from ..constrain.contacts import Axes
 from ..constrain.gathered import Gathered
 from ..constrain.own_rows import OwnRows
 from ..constrain.taking import InRecord, Kept
-from ..settings import Solver
+from ..settings import Settings, Solver
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from .newton import Newton, OfDofs
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
 
-MOST_DOFS = 64
-"""Degrees of freedom of which a team keeps a full matrix."""
+MOST_DOFS = 32
+"""Degrees of freedom of which a team keeps a full matrix: one for each thread. Of more a thread could have two, but a
+humanoid of 35 was seen to read beyond its memory on a GPU."""
 
 
-def fits_team(s: Sweeps) -> bool:
+def fits_team(model: Model, settings: Settings, n_dofs: int) -> bool:
     """Whether a team keeps all of the matrix in its registers."""
-    pairs = s.model.pairs
+    pairs = model.pairs
     lively = bool(pairs.restitution.any() or (pairs.stick > 1.0).any())  # what touches changes by how it moves
-    few = sum(len(node.dofs) for node in s.nodes) <= MOST_DOFS
-    return s.settings.team and s.settings.solver is Solver.NEWTON and few and not lively
+    return settings.team and settings.solver is Solver.NEWTON and n_dofs <= MOST_DOFS and not lively
 
 
 class FullMatrix:
