@@ -6,7 +6,9 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,7 +33,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         (tmp_path / "mitsuba_oidn.py").write_text(text)
         importlib.invalidate_caches()
 
-    monkeypatch.syspath_prepend(tmp_path)
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [str(tmp_path)]) if name == "mitsuba_oidn" else None
+
+    monkeypatch.setattr(sys, "meta_path", [SimpleNamespace(find_spec=find_spec), *sys.meta_path])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.delitem(sys.modules, "mitsuba_oidn", raising=False)
     oidn.has_oidn.cache_clear()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code
+from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code, graphs
 from kinema.backend.pieces import Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
@@ -136,11 +138,14 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("envs_per_block", "n_memory", "n_blocks"), [(64, 0, 2), (32, 0, 3), (4, 7, 20)])
-def test_blocks_have_room_for_all_environments(envs_per_block: int, n_memory: int, n_blocks: int) -> None:
+def test_blocks_have_room_for_all_environments(
+    envs_per_block: int, n_memory: int, n_blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As many environments as threads, one warp of them where threads have roles, or as many as there are teams."""
+    monkeypatch.setattr(graphs, "is_capturing", lambda device: True)
     told: list[Any] = []
     kernel = Kernel.__new__(Kernel)
-    kernel.n_scratch, kernel.lanes, kernel._runs_per_step = 0, 1, 1
+    kernel.device, kernel.n_scratch, kernel.lanes, kernel._runs_per_step = Device("cuda:0"), 0, 1, 1
     code: Any = SimpleNamespace(record=lambda *a: told.append(a) or (lambda: told.append("launched")))
     piece = Piece(code, "", (None, None), 0, envs_per_block, n_memory=n_memory)
     kernel._pieces = [piece]
@@ -151,3 +156,67 @@ def test_blocks_have_room_for_all_environments(envs_per_block: int, n_memory: in
     assert told[0][0] == n_blocks
     assert told[0][2] == (96, 1 if n_memory else 4, 0, 77)
     assert told.count("launched") == (4 if n_memory else 1), "a team takes a launch for each step"
+
+
+def test_many_launches_become_a_graph_unless_somebody_else_makes_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    capturing = [True]
+
+    def captured(device: Device, launches: Any) -> Any:
+        told.append("captured")
+        return lambda: told.append("replayed")
+
+    monkeypatch.setattr(graphs, "is_capturing", lambda device: capturing[0])
+    monkeypatch.setattr(graphs, "captured", captured)
+    run = graphs.repeated(Device("cuda:0"), [lambda: told.append("a"), lambda: told.append("b")], 2)
+    run()
+    assert told == ["a", "b", "a", "b"]
+    capturing[0] = False
+    told.clear()
+    run()
+    run()
+    assert told == ["captured", *["replayed"] * 4]
+
+
+class Stream:
+    """It remembers what waits for what."""
+
+    def __init__(self, name: str, told: list[str]) -> None:
+        self.name = name
+        self.told = told
+
+    def record_event(self, event: str) -> None:
+        self.told.append(f"{self.name}: {event} is here")
+
+    def wait_event(self, event: str) -> None:
+        self.told.append(f"{self.name} waits for {event}")
+
+
+def test_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others begin where the first does, and what follows waits for all of them."""
+    told: list[str] = []
+    names, events, current = iter("xyz"), iter("0123"), [Stream("main", told)]
+
+    @contextmanager
+    def on(stream: Stream, sync_enter: bool) -> Iterator[None]:
+        current.append(stream)
+        yield
+        current.pop()
+
+    stand_in = SimpleNamespace(
+        Stream=lambda device: Stream(next(names), told),
+        Event=lambda device: next(events),
+        ScopedStream=on,
+        get_device=lambda name: SimpleNamespace(stream=current[-1]),
+    )
+    monkeypatch.setattr(graphs, "warp", lambda: stand_in)
+    launches = [lambda i=i: told.append(f"launch {i} on {current[-1].name}") for i in range(3)]
+    graphs.side_by_side(Device("cuda:0"), launches)()
+    assert told == [
+        "main: 0 is here",
+        *("x waits for 0", "launch 1 on x", "x: 1 is here"),
+        *("y waits for 0", "launch 2 on y", "y: 2 is here"),
+        "launch 0 on main",
+        *("main waits for 1", "main waits for 2"),
+    ]
+    assert graphs.side_by_side(Device("cuda:0"), launches[:1]) is launches[0]
