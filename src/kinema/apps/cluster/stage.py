@@ -13,7 +13,7 @@ from kinema.foundation import KinemaError
 from kinema.scene import RANDOM_KINDS, Draw, Entity, Scene
 
 from .changes import apply_to_parts, sort
-from .policies import Policy, episode_generators, found, of_numpy
+from .policies import Policy, found, generators_in_turn, of_numpy
 from .recipes import Recipe
 
 
@@ -30,7 +30,7 @@ class OfEpisodes(Draw):
         if self.each == "all":
             rows = [self._draw(np.random.default_rng([seed, key]), own)] * len(envs)
         else:
-            rows = [self._draw(g, own) for g in episode_generators(seed, self.episodes[envs], key)]
+            rows = [self._draw(g, own) for g in generators_in_turn(seed, self.episodes[envs], key)]
         return np.broadcast_to(np.array(rows), (len(envs), *items))
 
 
@@ -170,7 +170,7 @@ class Stage:
         joints, info = self.scene.running.model.joints, self.robot.info
         own = range(info.joint_start, info.joint_end)
         plain = [int(joints.q_start[j]) - info.q_start for j in own if joints.q_end[j] - joints.q_start[j] == 1]
-        generators = episode_generators(self.recipe.seed, self.episodes, zlib.crc32(b"start"))
+        generators = generators_in_turn(self.recipe.seed, self.episodes, zlib.crc32(b"start"))
         qpos, qvel = (np.array(x, np.float64) for x in (self.robot.get_qpos(), self.robot.get_qvel()))
         for row, generator in enumerate(generators):
             qpos[row, plain] += generator.uniform(-position, position, len(plain))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kinema.foundation import Array
 from kinema.model import Model
-from kinema.trace import interpret_in
+from kinema.trace import Program, interpret_in
 
 from ..arrays import Owner
 from ..collide.numbers import WEIGHTS, hardest_of
@@ -58,8 +58,14 @@ def weigh_constraints(*models: Model) -> None:
         _put(model, Weights.of(model, found), column)
 
 
-def mobility(model: Model, settings: Settings, arrays: Mapping[str, Array]) -> Mobility:
-    """Inverse inertias, where columns of arrays tell how models or environments differ."""
+def mobility(
+    model: Model, settings: Settings, arrays: Mapping[str, Array], programs: dict[Settings, Program] | None = None
+) -> Mobility:
+    """Inverse inertias, where columns of arrays tell how models or environments differ.
+
+    `programs` keeps what takes longest, for the next time.
+    """
+    programs = {} if programs is None else programs
     n, (columns,) = model.n_dofs, {array.shape[1] for array in arrays.values()}
     ties, geoms, pairs = model.ties, model.geoms, model.pairs
     ends = (ties.link_a, ties.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
@@ -78,10 +84,11 @@ def mobility(model: Model, settings: Settings, arrays: Mapping[str, Array]) -> M
 
     several = range(len(layers))
     outputs = {"inertia": (Owner.DOF, n)} | {f"{i} {name}": (Owner.DOF, 1) for i in several for name in JACOBIAN}
-    program = table_program(model, settings, run, named(settings, outputs), outputs)
+    if settings not in programs:
+        programs[settings] = table_program(model, settings, run, named(settings, outputs), outputs)
     told = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
     told |= {name: np.zeros((n * width, columns)) for name, (_, width) in outputs.items()}
-    interpret_in(program, told, {})
+    interpret_in(programs[settings], told, {})
     inertia, inverse = told["inertia"].T.reshape(columns, n, n), np.zeros((columns, n, n))
     for dofs in trees:
         inverse[:, dofs[:, None], dofs] = _inverse(inertia[:, dofs[:, None], dofs])
@@ -174,18 +181,18 @@ def _put(model: Model, weights: Weights, column: int) -> None:
 
 
 def own_weights(
-    model: Model, settings: Settings, arrays: Mapping[str, Array]
+    model: Model, settings: Settings, arrays: Mapping[str, Array], programs: dict[Settings, Program]
 ) -> tuple[npt.NDArray[np.intp], Array, Array]:
     """How hard constraints are where masses differ between environments.
 
     `arrays` are those of the engine that masses follow from. Given back are rows of `own_numbers`, what belongs there,
-    (rows, environments), and the inverse inertias of degrees of freedom, (n_dofs, environments).
+    (rows, environments), and the inverse inertias of degrees of freedom, (n_dofs, environments). `programs` are kept.
     """
     assert model.own is not None
     asked = replace(Settings(), per_env=settings.per_env & WEIGHING, own=ARRAY in arrays)
     (columns,) = {array.shape[1] for array in arrays.values()}
     start = np.repeat(model.qpos0[:, None], columns, axis=1)
-    weights = Weights.of(model, mobility(model, asked, {**arrays, "qpos": start}))
+    weights = Weights.of(model, mobility(model, asked, {**arrays, "qpos": start}, programs))
     known, rows, values = weights.flat().T, [], []
     for part, numbers, plan in _sources(model, settings):
         for word, sources in numbers.items():

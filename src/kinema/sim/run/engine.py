@@ -13,7 +13,7 @@ import numpy as np
 from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, captured, padded
 from kinema.foundation import KinemaError
 from kinema.model import Model, no_geoms, no_pairs
-from kinema.trace import UNIFORM
+from kinema.trace import UNIFORM, Program
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
 from ..fields.fields import Fields
@@ -73,10 +73,8 @@ class Engine:
         self.threads = threads
         self.emission = emission
         if team is None:
-            alike = not (
-                settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any()
-            )  # else nobody has tried
-            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a)) and alike
+            untried = settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any()
+            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a)) and not untried
         self.is_rolled = wants_rolling(model, replace(settings, team=team), emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
@@ -107,6 +105,7 @@ class Engine:
         self._nothing = Arena(Layout("out"), 1, device, precision)
         self.places = {array: place for layout in layouts.values() for array, place in layout.places().items()}
         self._kernels: dict[Settings, Kernel] = {}
+        self._weighing: dict[Settings, Program] = {}
         self._compiling = threading.Lock()
         self._launches: dict[Settings, dict[int, Callable[[], None]]] = {}
         self._now = (settings, self._launches.setdefault(settings, {}))
@@ -147,7 +146,7 @@ class Engine:
             name for name in (*sorted(settings.per_env & WEIGHING), ARRAY) if self._arenas[name].layout.rows[name][1]
         ]
         arrays = {name: self.field(name).numpy() for name in known}
-        rows, values, self.invweight = own_weights(self.model, settings, arrays)
+        rows, values, self.invweight = own_weights(self.model, settings, arrays, self._weighing)
         if len(rows):
             every = np.array(arrays[ARRAY])
             every[rows] = values
