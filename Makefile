@@ -56,12 +56,12 @@ demo: setup  ## look at the example robots, check, convert, simulate and photogr
 	@echo "== The arm grips boxes with the gripper of closed loops, and lifts them by 120 mm ==" && \
 	  while [ ! -e $(BESIDE).rc ]; do sleep 0.2; done; cat $(BESIDE).out && exit $$(cat $(BESIDE).rc)
 	@echo "== 4,096 arms at once, each after random targets of its own ==" && \
-	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 1000 --control random
+	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 500 --control random
 	@echo "== 4,096 grippers of closed loops, opened and closed ==" && \
 	  $(BIN)/python examples/close_gripper.py
 	@echo "== 4,096 quadrupeds, dropped on stairs ==" && $(BIN)/python examples/drop_quadrupeds.py
 	@echo "== The arms beside MuJoCo on this machine ==" && \
-	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup
+	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup --seconds 0.3
 	@echo "== The arm's hand at 20,000 places ==" && $(BIN)/python examples/reach_targets.py --targets 20000
 	@echo "== Quadrupeds that have learnt to walk; pictures of four robots, and a film of the arm =="; \
 	  ($(BIN)/python examples/take_pictures.py >$(BESIDE).out 2>&1; echo $$? >$(BESIDE).rc) & \

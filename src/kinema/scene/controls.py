@@ -177,10 +177,11 @@ class Controls:
             self.memory.write(name, np.array(without), values[None])
         if not silently:
             names = ", ".join(f'"{info.names[d]}"' for d in without)
+            several = len(self.memory.engine.variants.models) > 1
             self.diagnostics.note(
                 "scene.default-gains",
                 f"neither file nor user gives gains for {names}: a critically damped {NATURAL_FREQUENCY:g} Hz at the "
-                "start configuration is assumed",
+                f"start configuration is assumed{', of the first variant for all' if several else ''}",
                 hint="set_dofs_kp and set_dofs_kv before build",
             )
 
