@@ -110,7 +110,7 @@ def test_gains_that_nobody_gave_are_those_that_control_would_begin_with() -> Non
     """Drawing them is no reason to go limp."""
     (scene, swing), (_, other) = built(hanging(), 3), built(hanging(), 1)
     other.control_dofs_position(0.3)
-    scene.randomize(swing, kp=km.uniform(0.9, 1.1), seed=np.int64(4))
+    scene.randomize(swing, kp=km.uniform(0.9, 1.1), seed=np.int64(4))  # type: ignore[arg-type]
     swing.control_dofs_position(0.3)
     drawn = swing.get_dofs_kp() / other.get_dofs_kp()
     assert ((drawn > 0.9) & (drawn < 1.1)).all()

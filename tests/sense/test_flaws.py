@@ -110,7 +110,7 @@ def test_errors(scene: km.Scene) -> None:
         (lambda: scene.sensors["angle"].set(noise=[1.0, 2.0]), "one number or 1"),
         (lambda: scene.sensors["angle"].set(noise="loud"), 'the noise of sensor "angle": these are not numbers'),
         (lambda: scene.sensors["angle"].read("yaw"), "no part 'yaw'"),
-        (lambda: scene.sensors["angle"].read([0, 1]), "environments are envs_idx="),
+        (lambda: scene.sensors["angle"].read([0, 1]), "environments are envs_idx="),  # type: ignore[arg-type]
         (lambda: scene.sensors["angle"].tell(1.0), "only those of kind user"),
         (lambda: km.Scene(quiet=True).sensors, "not built"),
     ):

@@ -537,7 +537,7 @@ class Plain:
     def table(self, rows: list[Row], body: Callable[[str, Follower, list[Value]], None]) -> None:
         self.flush()
         for row in rows:
-            self.rows.append(row.places)
+            self.rows.append(dict(row.places))
             known = [row.numbers[name] for name in ("k", "f")]
             body(str(row.kind), self, [x for values in known if not isinstance(values, Own) for x in values])
             self.flush()

@@ -35,14 +35,14 @@ def test_no_farther_than_the_shapes(kinds: tuple[str, str]) -> None:
     rng = np.random.default_rng(3)
     told = apart = 0
     for _ in range(60):
-        poses = [
-            (rng.uniform(-0.3, 0.3, 3), Rotation.random(random_state=rng).as_quat(scalar_first=True)) for _ in kinds
-        ]
+        turns = rng.normal(size=(2, 4))
+        turns /= np.linalg.norm(turns, axis=1, keepdims=True)
+        poses = [(rng.uniform(-0.3, 0.3, 3), turn) for turn in turns]
         solids = []
         for kind, (position, quaternion) in zip(kinds, poses, strict=True):
             matrix = Rotation.from_quat(quaternion, scalar_first=True).as_matrix()
             solids.append(Solid(position.tolist(), matrix.tolist(), half_extents(kind, SIZES[kind])))
-        found, distance = gap(solids[0], solids[1]), _distance(kinds, poses)
+        found, distance = float(gap(solids[0], solids[1])), _distance(kinds, poses)  # type: ignore[arg-type]
         assert found <= max(distance, 0.0) + 1e-6
         told, apart = told + (found > 0.0), apart + (distance > 1e-3)
     assert told > 0.6 * apart > 0

@@ -87,7 +87,7 @@ def _levers_and_pulls(contact: Contact, kind: SetKind, law: Law) -> tuple[list[N
     bound = contact.law[1]
     outward = [dot(known.outward, [lever[k] for lever in levers[1:]]) for k in range(6)]
     steep = [x - bound * y for x, y in zip(levers[0], outward, strict=True)]
-    every = [*levers, steep, outward]
+    every: list[Numbers] = [*levers, steep, outward]
     factors = [*known.weights, known.soft, -known.less]
     return every, [scale(factor, lever) for factor, lever in zip(factors, every, strict=True)]
 
