@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import kinema as km
 from kinema.description import (
@@ -143,3 +144,16 @@ def test_a_plain_robot_loses_nothing(tmp_path: Path) -> None:
     """What UsdPhysics can say in full needs no report."""
     link = Link(name="a", inertial=Inertial(1.0, np.zeros(3), np.eye(3)))
     assert list(km.write(Robot(name="r", links=[link], base=Base.FREE), tmp_path / "r.usda")) == []
+
+
+@pytest.mark.parametrize("ending", ["usda", "xml", "sdf"])
+def test_a_mesh_that_is_only_seen_changes_looks(ending: str, tmp_path: Path) -> None:
+    """One that is touched changes motion."""
+    file = tmp_path / "robot.urdf"
+    shape = '<{0}><geometry><mesh filename="package://nowhere/{0}.dae"/></geometry></{0}>'
+    for use, matter in (("visual", "looks"), ("collision", "motion")):
+        link = f'<link name="a">{shape.format(use)}<inertial><mass value="1"/>'
+        inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        file.write_text(f'<robot name="r">{link}{inertia}</robot>')
+        report = km.write(km.read(file), tmp_path / f"out.{ending}")
+        assert [loss.matter for loss in report if loss.what in ("the mesh", "the shape")] == [matter]

@@ -34,6 +34,18 @@ JOINT_FIELDS: Fields = {
 """The same of a joint."""
 
 
+def _weighs(shape: Shape) -> bool:
+    return shape.mass is not None or shape.density is not None
+
+
+def loss_of(action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> Loss:
+    """A loss of a node, or of something called by kind and name."""
+    if not isinstance(node, Node):
+        return Loss(action, *node, what, how)
+    only_seen = isinstance(node, Shape) and node.visual and not (node.collision or _weighs(node))
+    return Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin, only_seen)
+
+
 class Losing:
     """What each run of a writer can do beside writing."""
 
@@ -42,10 +54,7 @@ class Losing:
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put a loss on record: of a node, or of something called by kind and name."""
-        if isinstance(node, Node):
-            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
-        else:
-            self.report.add(Loss(action, *node, what, how))
+        self.report.add(loss_of(action, node, what, how))
 
     def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put on record that something is not in the file."""

@@ -29,9 +29,13 @@ _NOTES = re.compile(
 )
 
 
-def matter_of(kind: str, what: str) -> Matter:
+_FORM = {"the mesh", "its mesh", "the shape"}
+"""What a shape consists of: where it is only seen, nothing else changes by it."""
+
+
+def matter_of(kind: str, what: str, *, only_seen: bool = False) -> Matter:
     """What a loss is about, from the kind of element and the words for what of it is lost."""
-    if kind in _LOOKS or _SEEN.search(what):
+    if kind in _LOOKS or _SEEN.search(what) or (only_seen and what in _FORM):
         return Matter.LOOKS
     if kind in _BOOKKEEPING or (_NOTES.search(what) and kind != "collisiongroup"):
         return Matter.BOOKKEEPING

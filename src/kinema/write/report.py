@@ -47,11 +47,13 @@ class Loss:
     """What became of it, and why."""
     origin: Origin = NOWHERE
     """Where the element stands in the file it was read from."""
+    only_seen: bool = False
+    """Whether it is of a shape that nothing touches and that weighs nothing."""
 
     @property
     def matter(self) -> Matter:
         """What changes by it: motion, looks, or neither."""
-        return matter_of(self.kind, self.what)
+        return matter_of(self.kind, self.what, only_seen=self.only_seen)
 
     def __str__(self) -> str:
         place = f"{self.origin}: " if str(self.origin) else ""

@@ -19,7 +19,8 @@ from kinema.description import Node
 from kinema.foundation import Array, ArrayLike, Pose
 from kinema.words import ours, usd
 
-from ..report import Action, Loss, LossReport
+from ..losing import loss_of
+from ..report import Action, LossReport
 from . import pxr
 
 _LOST = 1e-12
@@ -60,10 +61,7 @@ class Draft:
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put a loss on record: of a node, or of something called by kind and name."""
-        if isinstance(node, Node):
-            self.report.add(Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin))
-        else:
-            self.report.add(Loss(action, *node, what, how))
+        self.report.add(loss_of(action, node, what, how))
 
 
 @dataclass(slots=True, eq=False)
