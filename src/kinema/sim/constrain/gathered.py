@@ -6,12 +6,10 @@ A thread has a contact or a degree of freedom, and nobody waits for what is on t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 from kinema import trace
 from kinema.trace import SCRATCH, Choose, Place, Row, Slot, Term, Value, whole
 
-from ..collide.branches import where
 from ..collide.listing import Lawful, Lists, last_carried
 from ..sweeps.maths import dot
 from ..sweeps.quantities import Quantity
@@ -76,7 +74,7 @@ class Gathered:
         self, group: Group, name: str, body: Callable[[InRecord], Sequence[Value]], n_sums: int = 0
     ) -> list[Value]:
         recorder = self.s.recorder
-        return recorder.share(name, self._count(group), lambda turn: body(InRecord(self.s, group, turn)), n_sums)
+        return recorder.share(name, self.count(group), lambda turn: body(InRecord(self.s, group, turn)), n_sums)
 
     # --------------------------------------------------------------------------------------------------- the Jacobian
 
@@ -99,7 +97,8 @@ class Gathered:
 
         recorder.share("levers of joints", float(self.n), of_dof)
 
-    def _count(self, group: Group) -> Value:
+    def count(self, group: Group) -> Value:
+        """How many contacts it has."""
         return self.s.recorder.read(SCRATCH, group.count.row)
 
     def _what_joints_carry(self) -> Place:
@@ -130,7 +129,7 @@ class Gathered:
                 lever = record.read(kept.change + 6 * k, 6)
                 recorder.write(SCRATCH, [side * dot(axis, lever)], records + kept.levers + k * kept.pitch, at + dof)
 
-        recorder.count("contacts", self._count(group), one)
+        recorder.count("contacts", self.count(group), one)
 
     # --------------------------------------------------------------------------------------------- motion to contacts
 
@@ -179,49 +178,17 @@ class Gathered:
 
         self.each("what contacts see of a motion", one)
 
-    # ----------------------------------------------------------------------------------------------------------- sums
-
-    def sums(
-        self,
-        name: str,
-        of_dof: Callable[[Value], Sequence[Value]],
-        of_contact: Callable[[InRecord], Sequence[Value]],
-        count: int,
-    ) -> list[Value]:
-        """Of what all degrees of freedom and all contacts give: a thread has one of each, and all add up once."""
-        recorder, sums = self.s.recorder, self.s.recorder.local(max(count, 1))
-        counts = [self._count(group) for group in self.groups]
-
-        def one(turn: Value) -> list[Value]:
-            recorder.write(sums, [0.0] * count)
-
-            def add(found: Sequence[Value]) -> None:
-                if found:
-                    recorder.write(sums, [recorder.read(sums, i) + x for i, x in enumerate(found)])
-
-            where(recorder, "joints", turn, float(self.n), lambda: add(of_dof(turn)))
-            for group, number in zip(self.groups, counts, strict=True):
-                record = InRecord(self.s, group, turn)
-                where(recorder, "contacts", turn, number, lambda record=record: add(of_contact(record)))
-            return [recorder.read(sums, i) for i in range(count)]
-
-        return recorder.share(name, reduce(trace.maximum, counts, float(self.n)), one, count)
-
     # ---------------------------------------------------------------------------------------------- contacts to joints
 
-    def push(self, name: str) -> None:
-        """Each contact keeps its slope, and its curvature for the matrix."""
-
-        def one(record: InRecord) -> list[Value]:
-            found = push(record.residual, *record.law, elliptic=record.group.elliptic)
-            record.write(record.group.kept.slope, found.slope)
-            n, kept = record.group.dimension, record.group.kept
-            for i in range(n):
-                row = [found.curve[max(i, j)][min(i, j)] for j in range(n)]
-                record.write(kept.curve + i * whole(n), row)
-            return []
-
-        self.each(name, one)
+    @staticmethod
+    def push(record: InRecord) -> None:
+        """A contact keeps its slope, and its curvature for the matrix."""
+        found = push(record.residual, *record.law, elliptic=record.group.elliptic)
+        record.write(record.group.kept.slope, found.slope)
+        n, kept = record.group.dimension, record.group.kept
+        for i in range(n):
+            row = [found.curve[max(i, j)][min(i, j)] for j in range(n)]
+            record.write(kept.curve + i * whole(n), row)
 
     def pulled(self, dof: Value) -> Value:
         """What contacts that push do to a degree of freedom."""
@@ -242,7 +209,7 @@ class Gathered:
             slope = record.read(kept.slope, kept.dimension)
             recorder.write(sums, [recorder.read(sums) - dot(slope, levers)])
 
-        recorder.count("contacts", self._count(group), one)
+        recorder.count("contacts", self.count(group), one)
 
     def terms(self) -> tuple[Term, ...]:
         """What contacts add to a matrix over degrees of freedom."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
+from ..sweeps.maths import sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from .rows import Law, Rows
@@ -21,9 +22,19 @@ FIELDS = ("residual", "stiffness", "low", "high", "entry")
 """What each row has: what is missing, how hard it is, between which bounds its force is, and its Jacobian."""
 
 
+def bounds_of(law: Law, bound: Value) -> tuple[Value, Value]:
+    """Between which its force is, by the law that a row obeys and the bound of friction."""
+    bounds: dict[Law, tuple[Value, Value]] = {
+        Law.LIMIT: (0.0, UNBOUNDED),
+        Law.EQUALITY: (-UNBOUNDED, UNBOUNDED),
+        Law.FRICTION: (-bound, bound),
+    }
+    return bounds[law]
+
+
 @dataclass(frozen=True, slots=True)
 class OwnRow:
-    """One row of a degree of freedom, in code for all."""
+    """One row, in code for all: of one degree of freedom, or with what it sees of a direction for its entry."""
 
     residual: Value
     stiffness: Value
@@ -42,6 +53,22 @@ class OwnRow:
         force, _ = self.push(residual)
         within = force / trace.maximum(self.stiffness, 1.0 / UNBOUNDED)
         return -(force * (residual + 0.5 * within))
+
+    def moved(self, along: Value, length: Value) -> Value:
+        """What is missing so far along a direction."""
+        return self.residual + length * self.entry * along
+
+    def slopes(self, along: Value, length: Value) -> tuple[Value, Value]:
+        """The slope of its cost along a direction, and how that changes."""
+        change = self.entry * along
+        force, stiff = self.push(self.residual + length * change)
+        return -(force * change), stiff * (change * change)
+
+    def changed(self, along: Value, length: Value) -> Value:
+        """Whether it starts or stops to push, or slides."""
+        (force, a), (other, b) = (self.push(self.moved(along, x)) for x in (0.0, length))
+        held = trace.select(0.0, a + b, 0.0, trace.absolute(force - other))  # friction at its other bound
+        return trace.select(0.0, trace.absolute(a - b) + held, 1.0, 0.0)
 
 
 class OwnRows:
@@ -97,35 +124,21 @@ class OwnRows:
 
     def slopes(self, dof: Value, along: Value, length: Value) -> tuple[Value, Value]:
         """The slope of their cost along a direction, and how that changes."""
-        slope: Value = 0.0
-        curve: Value = 0.0
-        for row in self.of(dof):
-            change = row.entry * along
-            force, stiff = row.push(row.residual + length * change)
-            slope, curve = slope - force * change, curve + stiff * (change * change)
-        return slope, curve
+        found = [row.slopes(along, length) for row in self.of(dof)]
+        return sum_of([slope for slope, _ in found]), sum_of([curve for _, curve in found])
 
     def changed(self, dof: Value, along: Value, length: Value) -> Value:
         """How many start or stop to push, or slide."""
-        total: Value = 0.0
-        for row in self.of(dof):
-            (force, a), (other, b) = (row.push(row.residual + x * row.entry * along) for x in (0.0, length))
-            held = trace.select(0.0, a + b, 0.0, trace.absolute(force - other))  # friction at its other bound
-            total = total + trace.select(0.0, trace.absolute(a - b) + held, 1.0, 0.0)
-        return total
+        return sum_of([row.changed(along, length) for row in self.of(dof)])
 
     def costs(self, dof: Value, along: Value, length: Value) -> Value:
         """What they cost somewhere along a direction."""
-        total: Value = 0.0
-        for row in self.of(dof):
-            total = total + row.cost(row.residual + length * row.entry * along)
-        return total
+        return sum_of([row.cost(row.moved(along, length)) for row in self.of(dof)])
 
     def advance(self, dof: Value, along: Value, length: Value) -> None:
         """Go along a direction."""
         for row, starts in zip(self.of(dof), self.starts, strict=True):
-            moved = row.residual + length * row.entry * along
-            self.s.recorder.write(SCRATCH, [moved], starts["residual"], dof)
+            self.s.recorder.write(SCRATCH, [row.moved(along, length)], starts["residual"], dof)
 
     def pushes(self, dof: Value) -> tuple[Value, Value]:
         """What they do to their degree of freedom, and how stiff they make it."""
@@ -141,11 +154,6 @@ def _fill(code: RowCode) -> None:
     law, differs = code.kind  # type: ignore[misc]
     entry = code.read("its jacobian 0")
     bound = code.read("own bound") if differs else code.number("bound")
-    low, high = {
-        Law.LIMIT: (0.0, UNBOUNDED),
-        Law.EQUALITY: (-UNBOUNDED, UNBOUNDED),
-        Law.FRICTION: (-bound, bound),
-    }[law]
     found: Sequence[Value] = (entry * code.read("free") - code.read("its wanted"), code.read("its stiffness"))
-    for name, value in zip(FIELDS, (*found, low, high, entry), strict=True):
+    for name, value in zip(FIELDS, (*found, *bounds_of(law, bound), entry), strict=True):
         code.write(name, [value])

@@ -7,19 +7,24 @@ degrees of freedom, and each thread has a row of it in its registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
+from kinema import trace
 from kinema.model import Model
-from kinema.trace import SCRATCH, Place, Row, Slot, Solve, Value, whole
+from kinema.trace import SCRATCH, Row, Slot, Solve, Value, whole
 
+from ..collide.branches import where
 from ..collide.listing import Lists
 from ..constrain.contacts import Axes
 from ..constrain.gathered import Gathered
 from ..constrain.own_rows import OwnRows
-from ..constrain.taking import InRecord, Kept
+from ..constrain.taking import Group, InRecord, Kept
+from ..constrain.wide_rows import WideRows
 from ..settings import Settings, Solver
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
+from .full_matrix import FullMatrix
 from .newton import Newton, OfDofs
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
 
@@ -35,27 +40,6 @@ def fits_team(model: Model, settings: Settings, n_dofs: int) -> bool:
     return settings.team and settings.solver is Solver.NEWTON and n_dofs <= MOST_DOFS and not lively
 
 
-class FullMatrix:
-    """A symmetric matrix over all degrees of freedom, by rows, in the scratch memory."""
-
-    def __init__(self, s: Sweeps) -> None:
-        dofs = [dof for node in s.nodes for dof in node.dofs]
-        self.position = {dof: i for i, dof in enumerate(dofs)}
-        self.n = len(dofs)
-        self.pitch = self.n | 1
-        """Odd, so that threads that look at a column find it in different banks of memory."""
-        self.start = s.take(self.n * self.pitch).row
-
-    def entry(self, i: int, j: int) -> Place:
-        """Where an entry is."""
-        return Place(SCRATCH, self.start + i * self.pitch + j)
-
-    def between(self, a: int, b: int) -> Place:
-        """Where the entry of two degrees of freedom is, in the lower half."""
-        i, j = sorted((self.position[a], self.position[b]), reverse=True)
-        return self.entry(i, j)
-
-
 class Together(Newton):
     """One solution by a team."""
 
@@ -65,7 +49,8 @@ class Together(Newton):
         self.gathered = None if lists is None or axes is None else Gathered(s, lists, axes)
         self.contacts = self.gathered  # type: ignore[assignment]
         self.own = OwnRows(s, self.rows)
-        self.all_rows, self.rows = self.rows, self.own.rest
+        self.wide = WideRows(s, self.own.rest)
+        self.all_rows, self.rows = self.rows, self.wide.rest
         self.diagonal = self._vector("stiffness of rows of single joints")
         self.left = s.take_fixed(3)
         """Squares of the slope and of the forces, and the work of what is moved."""
@@ -76,6 +61,7 @@ class Together(Newton):
         """What rows miss while nothing pushes."""
         super()._look_at_rows()
         self.own.fill(self.all_rows, self.free)
+        self.wide.fill(self.free)
 
     def _look_at_contacts(self) -> None:
         """What contacts miss while nothing pushes."""
@@ -109,7 +95,7 @@ class Together(Newton):
             self.gathered.product(along)
 
     def _look_along(self, along: OfDofs) -> tuple[OfDofs, list[Value]]:
-        """Each thread has a row of the inertia, and a contact."""
+        """Each thread has a row of the inertia, a row of several joints, and a contact."""
         self.rows.product(along, "change")
         heavy, gathered = self._vector("inertia times the direction"), self.gathered
 
@@ -118,12 +104,16 @@ class Together(Newton):
             self._put(heavy, dof, weighed)
             return [own * x for x in (self._get(self.weight, dof), weighed, self._get(self.downhill, dof))]
 
+        def of_row(row: Value) -> list[Value]:
+            self.wide.see(row, along)
+            return []
+
         def of_contact(record: InRecord) -> list[Value]:
             assert gathered is not None
             gathered.see(record, along, record.group.kept.change)
             return []
 
-        return heavy, self._sums("what a direction changes", of_dof, of_contact, 3)
+        return heavy, self._sums("what a direction changes", of_dof, of_row, of_contact, 3)
 
     def _move(self, along: OfDofs, heavy: OfDofs, *, looks: bool) -> Value | None:
         length = self.s.recorder.read(SCRATCH, self.length.row)
@@ -138,12 +128,17 @@ class Together(Newton):
                 self._put(quantity, dof, self._get(quantity, dof) + length * by)
             return changed
 
+        def of_row(row: Value) -> list[Value]:
+            changed = [self.wide.changed(row, length)] if looks else []
+            self.wide.advance(row, length)
+            return changed
+
         def of_contact(record: InRecord) -> list[Value]:
             changed = [record.changed(length)] if looks else []
             record.write(Kept.RESIDUAL, record.moved(length))
             return changed
 
-        found = self._sums("along the direction", of_dof, of_contact, int(looks))
+        found = self._sums("along the direction", of_dof, of_row, of_contact, int(looks))
         return changed + found[0] if looks else None
 
     def _direction(self) -> OfDofs:
@@ -166,7 +161,7 @@ class Together(Newton):
                 Slot(SCRATCH, s.start_of(self.downhill)),
                 Slot(SCRATCH, s.start_of(along)),
                 Slot(SCRATCH, s.take(2 * whole(full.n)).row),
-                () if self.gathered is None else self.gathered.terms(),
+                (*self.wide.terms(), *(() if self.gathered is None else self.gathered.terms())),
                 lower=full is not self.inertia,
             ),
             {},
@@ -198,8 +193,8 @@ class Together(Newton):
     def _pushing(self, name: str) -> Callable[[Value], Value]:
         """What all that pushes does to a joint, and how stiff rows of its own make that."""
         gathered, parts = self.gathered, []
-        if gathered is not None:
-            gathered.push(f"{name}, of contacts")
+        if gathered is not None or self.wide.count:
+            self._sums(f"{name}, each", None, self._push_row, self._push_contact, 0)
         if self.rows.blocks:
             self.rows.each(f"{name} of rows", row_force)
             parts.append(self.rows.joint_forces(f"{name}, by rows"))
@@ -208,9 +203,18 @@ class Together(Newton):
             own, stiff = self.own.pushes(dof)
             self._put(self.diagonal, dof, stiff)
             pulled = [] if gathered is None else [gathered.pulled(dof)]
+            pulled += [self.wide.pulled(dof)] if self.wide.count else []
             return sum_of([own, *pulled, *(self._get(part, dof) for part in parts)])
 
         return force
+
+    def _push_row(self, row: Value) -> list[Value]:
+        self.wide.push(row)
+        return []
+
+    def _push_contact(self, record: InRecord) -> list[Value]:
+        Gathered.push(record)
+        return []
 
     def _go(self, along: OfDofs, heavy: OfDofs) -> None:
         self._move(along, heavy, looks=False)
@@ -225,6 +229,7 @@ class Together(Newton):
         (both,) = self._sums(
             f"all costs at {length:g}",
             lambda dof: [self.own.costs(dof, self._get(along, dof), length)],
+            lambda row: [self.wide.cost(row, length)],
             lambda record: [record.cost(length)],
             1,
         )
@@ -236,6 +241,7 @@ class Together(Newton):
         both = self._sums(
             "slopes",
             lambda dof: self.own.slopes(dof, self._get(along, dof), length),
+            lambda row: self.wide.slopes(row, length),
             lambda record: record.slopes(length),
             2,
         )
@@ -244,14 +250,40 @@ class Together(Newton):
     def _sums(
         self,
         name: str,
-        of_dof: Callable[[Value], Sequence[Value]],
+        of_dof: Callable[[Value], Sequence[Value]] | None,
+        of_row: Callable[[Value], Sequence[Value]],
         of_contact: Callable[[InRecord], Sequence[Value]],
         count: int,
     ) -> list[Value]:
-        """Over all rows of single joints, and all contacts."""
-        if self.gathered is None:
-            return self._each(name, of_dof, count)
-        return self.gathered.sums(name, of_dof, of_contact, count)
+        """Of what all degrees of freedom, rows and contacts give: a thread has one of each, and all add up once."""
+        recorder, parts = self.s.recorder, list[tuple[str, Value, Callable[[Value], Sequence[Value]]]]()
+        if of_dof is not None:
+            parts.append(("joints", float(self.inertia.n), of_dof))
+        if self.wide.count:
+            parts.append(("rows of several joints", float(self.wide.count), of_row))
+        for group in () if self.gathered is None else self.gathered.groups:
+            assert self.gathered is not None
+
+            def of_turn(turn: Value, group: Group = group) -> Sequence[Value]:
+                return of_contact(InRecord(self.s, group, turn))
+
+            parts.append(("contacts", self.gathered.count(group), of_turn))
+        if len(parts) == 1:
+            return recorder.share(name, parts[0][1], parts[0][2], count)
+        sums = recorder.local(max(count, 1))
+
+        def one(turn: Value) -> list[Value]:
+            recorder.write(sums, [0.0] * count)
+
+            def add(found: Sequence[Value]) -> None:
+                if found:
+                    recorder.write(sums, [recorder.read(sums, i) + x for i, x in enumerate(found)])
+
+            for part, number, body in parts:
+                where(recorder, part, turn, number, lambda body=body: add(body(turn)))
+            return [recorder.read(sums, i) for i in range(count)]
+
+        return recorder.share(name, reduce(trace.maximum, [number for _, number, _ in parts]), one, count)
 
     # ----------------------------------------------------------------------------------------------------- the matrix
 
