@@ -6,7 +6,6 @@ row may do lies between two bounds, as it does of rows of single joints.
 
 from __future__ import annotations
 
-from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Slot, Term, Value, whole
 
 from ..sweeps.maths import dot

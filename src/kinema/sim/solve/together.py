@@ -23,7 +23,6 @@ from ..constrain.wide_rows import WideRows
 from ..settings import Settings, Solver
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
-from ..sweeps.sweeps import Sweeps
 from .full_matrix import FullMatrix
 from .newton import Newton, OfDofs
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
