@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -65,39 +67,50 @@ def test_threads_share_turns() -> None:
     np.testing.assert_allclose(expected[-2:], [sums, [0.5 * sums[0], 0.0]])
 
 
-def reversed_list(few: int) -> Program:
-    """As many numbers as the first says, in a list and back in another order; few of them may be near at hand."""
-    recorder, first = Recorder(), 8
+STARTS = (8, 8 + N_SUMMED)
+"""Where two lists are."""
+
+
+def reversed_lists(few: int, order: Sequence[int]) -> Program:
+    """As many numbers as the first says, in two lists and back in another order; few of them may be near at hand."""
+    recorder = Recorder()
     with recorder.team("all"):
-        count, fits = recorder.read("x"), recorder.local(1)
-        recorder.write(fits, [select(count, few + 0.5, 1.0, 0.0)])
-        recorder.add(Choose("list", Slot(SCRATCH, first), N_SUMMED, few, Slot(fits, 0)), {})
+        count = recorder.read("x")
+        for number in order:
+            fits = recorder.local(1)
+            recorder.write(fits, [select(count, few + number + 0.5, 1.0, 0.0)])
+            first = Slot(SCRATCH, STARTS[number])
+            recorder.add(Choose("list", first, N_SUMMED, few + number, Slot(fits, 0)), {})
 
         def put(turn: Value) -> list[Value]:
-            recorder.write(SCRATCH, [recorder.read("x", 1, turn)], first, turn)
+            for number, first in enumerate(STARTS):
+                recorder.write(SCRATCH, [(1.0 + number) * recorder.read("x", 1, turn)], first, turn)
             return []
 
         def get(turn: Value) -> list[Value]:
-            recorder.write("x", [recorder.read(SCRATCH, first, count - 1.0 - turn)], 1, turn)
+            found = [recorder.read(SCRATCH, first, count - 1.0 - turn) for first in STARTS]
+            recorder.write("x", [found[0] + found[1]], 1, turn)
             return []
 
-        recorder.share("into the list", count, put)
-        recorder.share("out of it", count, get)
-    return recorder.finish(n_scratch=first + N_SUMMED, taken=[0, first], distant=[first])
+        recorder.share("into the lists", count, put)
+        recorder.share("out of them", count, get)
+    return recorder.finish(n_scratch=STARTS[1] + N_SUMMED, taken=[0, *STARTS], distant=STARTS)
 
 
-def test_few_of_a_list_are_near() -> None:
-    program = reversed_list(5)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_few_of_lists_are_near(order: Sequence[int]) -> None:
+    program = reversed_lists(4, order)
     (part,) = cut(program, SIZE)
-    assert (part.n_far, part.program.n_scratch) >= (N_SUMMED, 5)
+    assert (part.n_far, part.program.n_scratch) >= (2 * N_SUMMED, 9)
     memory = Memory(state=[("x", N_SUMMED + 1)])
-    x = np.random.default_rng(0).normal(size=(N_SUMMED + 1, N_ENVS))
-    x[0] = [5, 9]
-    expected = x.copy()
-    interpret_in(program, {"state": expected}, memory.places())
-    np.testing.assert_array_equal(expected[1:6, 0], x[5:0:-1, 0])
-    found = on_host([scheduled(part)], memory, memory.whole({"state": x}, N_ENVS))["state"]
-    np.testing.assert_array_equal(found, expected)
+    for counts in ((4, 9), (5, 5)):
+        x = np.random.default_rng(0).normal(size=(N_SUMMED + 1, N_ENVS))
+        x[0] = counts
+        expected = x.copy()
+        interpret_in(program, {"state": expected}, memory.places())
+        np.testing.assert_array_equal(expected[1 : counts[0] + 1, 0], 3.0 * x[counts[0] : 0 : -1, 0])
+        found = on_host([scheduled(part)], memory, memory.whole({"state": x}, N_ENVS))["state"]
+        np.testing.assert_array_equal(found, expected)
 
 
 class System:

@@ -119,9 +119,9 @@ class LlvmTeam(LlvmThreads):
         if address.column is not None:
             base = self.starts[address.column]
         elif address.arena == FAR:
-            for first, end, pointer in self.chosen:
-                if first <= row < end:
-                    kind, base, row = "ptr", pointer, row - first
+            inside = [(first, pointer) for first, end, pointer in self.chosen if first <= row < end]
+            for first, pointer in inside:
+                kind, base, row = "ptr", pointer, row - first
         if index is not None:
             base = self.set(f"getelementptr {self.n}, {kind} {base}, i32 {index}")
         return self._at(kind, self.n, base, str(row))

@@ -27,9 +27,8 @@ from .full_matrix import FullMatrix
 from .newton import Newton, OfDofs
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
 
-MOST_DOFS = 32
-"""Degrees of freedom of which a team keeps a full matrix: one for each thread. Of more a thread could have two, but a
-humanoid of 35 was seen to read beyond its memory on a GPU."""
+MOST_DOFS = 64
+"""Degrees of freedom of which a team keeps a full matrix: each thread has a row of it in registers, or two."""
 
 
 def fits_team(model: Model, settings: Settings, n_dofs: int) -> bool:
