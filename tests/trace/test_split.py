@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from kinema.trace import (
     EXCHANGE,
+    SCRATCH,
     Line,
     Place,
     Program,
@@ -22,12 +24,16 @@ from kinema.trace import (
     interpret,
     n_exchanged,
     optimise,
+    roles_of_scratch,
     split,
 )
 
 
-def limbs_program(n_limbs: int, rng: np.random.Generator) -> Program:
-    """A trunk of two numbers and limbs of three: a sum over limbs, and something of each limb that needs the sum."""
+def limbs_program(n_limbs: int, rng: np.random.Generator, *, leaves: bool = False) -> Program:
+    """A trunk of two numbers and limbs of three: a sum over limbs, and something of each limb that needs the sum.
+
+    If it leaves something to others, that is a number of each limb alone, and one that depends on all.
+    """
     tape = Tape()
     trunk, late = tape.inputs("trunk", 2)
     total: Value = trunk
@@ -38,11 +44,22 @@ def limbs_program(n_limbs: int, rng: np.random.Generator) -> Program:
         own.append(mixed)
         total = total + mixed[0] * mixed[1] + mixed[2]
     outputs = [a * total + late * b for limb in own for a, b in zip(limb, reversed(limb), strict=True)]
-    return finish(tape, {"state": outputs, "trunk": [total, late * total]})
+    left = [x for limb in own for x in (limb[0] * limb[1], limb[2] + total)] if leaves else []
+    return finish(tape, {"state": outputs, "trunk": [total, late * total]} | ({SCRATCH: left} if leaves else {}))
 
 
 def role_of(slot: Slot) -> int | None:
     return slot.item // 3 if slot.array == "state" else None
+
+
+def seen(program: Program) -> Program:
+    """The same, with what it leaves in the scratch memory in an array of its own."""
+
+    def line(old: Line) -> Line:
+        moved = [replace(s, slot=Slot("left", s.slot.item)) if s.slot.array == SCRATCH else s for s in old.stores]
+        return replace(old, stores=tuple(moved))
+
+    return replace(program, blocks=tuple(line(x) for x in program.blocks if isinstance(x, Line)))
 
 
 def meeting(roles: tuple[Program, ...], arrays: dict[str, np.ndarray]) -> dict[tuple[str, int], np.ndarray]:
@@ -84,16 +101,26 @@ def test_nobody_reads_what_another_may_have_written(n_limbs: int) -> None:
 
 
 @settings(deadline=None, max_examples=20)
-@given(n_limbs=st.integers(2, 5), seed=st.integers(0, 99))
-def test_a_divided_program_computes_the_same(n_limbs: int, seed: int) -> None:
+@given(n_limbs=st.integers(2, 5), seed=st.integers(0, 99), leaves=st.booleans())
+def test_a_divided_program_computes_the_same(n_limbs: int, seed: int, leaves: bool) -> None:
     rng = np.random.default_rng(seed)
-    program = limbs_program(n_limbs, rng)
+    program = limbs_program(n_limbs, rng, leaves=leaves)
     arrays = {"state": rng.uniform(-1, 1, (3 * n_limbs, 4)), "trunk": rng.uniform(-1, 1, (2, 4))}
-    whole = interpret(optimise(program), arrays)
-    parts = meeting(split(program.line, role_of, n_limbs), arrays)
+    whole = interpret(optimise(seen(program)), arrays)
+    parts = meeting(tuple(map(seen, split(program.line, role_of, n_limbs))), arrays)
     assert set(parts) == {(a, i) for a, rows in whole.items() for i in range(len(rows))}
     for (array, item), values in parts.items():
         assert values == pytest.approx(whole[array][item], rel=1e-14)
+
+
+def test_what_follows_from_one_limb_is_left_by_its_role() -> None:
+    line = limbs_program(3, np.random.default_rng(0), leaves=True).line
+    known = roles_of_scratch(line, role_of)
+    assert known == {0: 0, 1: None, 2: 1, 3: None, 4: 2, 5: None}
+    lines_ = [role.blocks[1] for role in split(line, role_of, 3)]
+    stored = [{s.slot.item for s in x.stores if s.slot.array == SCRATCH} for x in lines_ if isinstance(x, Line)]
+    assert [items & {0, 2, 4} for items in stored] == [{0}, {2}, {4}]
+    assert set().union(*stored) == set(range(6))
 
 
 def test_a_role_takes_only_what_others_computed_alone() -> None:

@@ -14,11 +14,14 @@ import numpy as np
 
 from kinema.trace import (
     N_ENTRY,
+    SCRATCH,
     SHARES,
+    Line,
     Part,
     Place,
     Program,
     Room,
+    Slot,
     Target,
     cut,
     emit_gpu,
@@ -28,6 +31,7 @@ from kinema.trace import (
     lines,
     n_exchanged,
     optimise,
+    roles_of_scratch,
     split,
     team_tables,
     whole,
@@ -92,7 +96,8 @@ class Kernel:
         parts = cut(program, TEAM) if program.has_team else [Part(program)]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
         with ThreadPoolExecutor() as pool:
-            plain = self._plain(roles, n_envs, whole=len(parts) == 1)
+            shared = roles if roles is None or len(parts) == 1 else _with_scratch(roles, parts)
+            plain = self._plain(shared, n_envs, whole=len(parts) == 1)
             waiting: list[Future[Piece]] = []
             for number, part in enumerate(parts):
                 if part.spread is not None:
@@ -282,6 +287,20 @@ class Kernel:
             shape = (max(self.n_scratch, 1), stride)
             self._scratch[shard] = self.device.zeros(shape, self._precision, f"{stride} environments, to work in")
         return self._scratch[shard]
+
+
+def _with_scratch(roles: Roles, parts: Sequence[Part]) -> Roles:
+    """The roles with those of the scratch memory, by which parts speak to each other."""
+    known: dict[int, int | None] = {}
+
+    def of(slot: Slot) -> int | None:
+        return known.get(slot.item) if slot.array == SCRATCH else roles.of(slot)
+
+    for part in parts:
+        for block in () if part.is_team else part.program.blocks:
+            if isinstance(block, Line):
+                known.update(roles_of_scratch(block, of))
+    return replace(roles, of=of)
 
 
 def _room(part: Part, size: int) -> Room:

@@ -49,6 +49,11 @@ from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise
 from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
 from .slots import SCRATCH as SCRATCH, Place as Place, Slot as Slot
-from .split import EXCHANGE as EXCHANGE, n_exchanged as n_exchanged, split as split
+from .split import (
+    EXCHANGE as EXCHANGE,
+    n_exchanged as n_exchanged,
+    roles_of_scratch as roles_of_scratch,
+    split as split,
+)
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value
 from .unroll import unroll as unroll

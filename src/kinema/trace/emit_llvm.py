@@ -58,6 +58,7 @@ def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
     all of a block have to meet.
     """
     text = LlvmBlocks(places, target)
+    text.stores_soon = True
     local_arrays = [text.allocate(role) for role in roles]
     for register in _REGISTERS:
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")

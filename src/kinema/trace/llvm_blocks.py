@@ -12,11 +12,14 @@ from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Sp
 from .equations import Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import uniform_values
-from .slots import FIRST, MANY, Operand, Place, Slot
+from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
 
 
 class LlvmBlocks(LlvmMemory):
     """A function that is being written, about the pointers `%state_e`, `%told_e`, ... of its environment."""
+
+    stores_soon = False
+    """Whether what goes to the scratch memory is stored as soon as it is computed."""
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -212,18 +215,26 @@ class LlvmBlocks(LlvmMemory):
     # ----------------------------------------------------------------------------------------------------- lines
 
     def _line(self, line: Line) -> None:
-        """Instructions, then stores."""
-        self.stores(line.stores, self.instructions(line))
+        """Instructions, then stores; what goes to the scratch memory as soon as it can, where registers are few."""
+        soon = stored_soon(line) if self.stores_soon else {}
+        names = self.instructions(line, soon)
+        done = {store.slot for stores in soon.values() for store in stores}
+        self.stores([store for store in line.stores if store.slot not in done], names)
 
-    def instructions(self, line: Line) -> Names:
-        """What the values of a line are called, once computed; sine and cosine of one angle are so together."""
+    def instructions(self, line: Line, soon: Mapping[int, Sequence[Store]] | None = None) -> Names:
+        """What the values of a line are called, once computed; sine and cosine of one angle are so together.
+
+        What is to be stored `soon`, by its value, is stored at once.
+        """
         self.made_by = {i.target: i for i in line.instructions}
         self.uniform = uniform_values(line.instructions, self.addresses)
         names: dict[int, str] = {}
         pairs = _sine_pairs(line)
         for instruction in line.instructions:
             if instruction.target not in names:
-                names.update(self._instruction(instruction, names, pairs))
+                new = self._instruction(instruction, names, pairs)
+                names.update(new)
+                self.stores([store for value in new for store in (soon or {}).get(value, ())], names)
         return names
 
     def stores(self, stores: Sequence[Store], names: Names) -> None:
@@ -246,6 +257,21 @@ class LlvmBlocks(LlvmMemory):
 
     def _operand(self, operand: Operand, names: Names) -> str:
         return names[operand] if isinstance(operand, int) else self.constant(operand)
+
+
+def stored_soon(line: Line) -> dict[int, list[Store]]:
+    """What a line may store in the scratch memory as soon as it is computed, by value: nothing reads there later."""
+    read = {i.slot: position for position, i in enumerate(line.instructions) if i.slot is not None}
+    if any(slot.array == SCRATCH and slot.index is not None for slot in line.slots()):
+        return {}
+    made, found = {i.target: position for position, i in enumerate(line.instructions)}, dict[int, list[Store]]()
+    for pair in _sine_pairs(line).values():
+        made.update(dict.fromkeys(pair, min(made[value] for value in pair)))
+    for store in line.stores:
+        value, slot = store.value, store.slot
+        if slot.array == SCRATCH and isinstance(value, int) and read.get(slot, -1) < made[value]:
+            found.setdefault(value, []).append(store)
+    return found
 
 
 def _sine_pairs(line: Line) -> dict[Operand, tuple[int, int]]:

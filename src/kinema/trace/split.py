@@ -10,14 +10,14 @@ threads busy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
 from .blocks import Instruction, Line, Store
 from .passes import depth_first, fuse_multiply_add
 from .program import Program
-from .slots import Operand, Slot
+from .slots import SCRATCH, Operand, Slot
 
 EXCHANGE = "exchange"
 """The array through which roles give values to each other: all have written before any reads."""
@@ -28,16 +28,14 @@ RoleOf = Callable[[Slot], "int | None"]
 
 
 def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
-    """Divide a line; outputs of the trunk are written by role 0.
+    """Divide a line; outputs of the trunk are written by role 0, scratch memory by whoever has least to do for it.
 
     It comes as it was traced, before products and sums were fused: a fused one ties two limbs together.
     """
     line = sums_by_role(line, role_of)
     made_by = {i.target: i for i in line.instructions}
     owners = _owners(line, role_of)
-    stores: list[list[Store]] = [[] for _ in range(n_roles)]
-    for store in line.stores:
-        stores[role_of(store.slot) or 0].append(store)
+    stores = _shared_out(line, role_of, made_by, owners, n_roles)
     wanted = [_wanted(made_by, owners, role, [s.value for s in own]) for role, own in enumerate(stores)]
     exchanged = sorted(set().union(*(takes for _, takes in wanted)))
     place = {value: Slot(EXCHANGE, i) for i, value in enumerate(exchanged)}
@@ -65,6 +63,47 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
             )
         )
     return tuple(roles)
+
+
+def roles_of_scratch(line: Line, role_of: RoleOf) -> dict[int, int | None]:
+    """On whose state what a line leaves in the scratch memory depends, where that is one role; by where it is."""
+    owners, found = _owners(line, role_of), {}
+    for store in line.stores:
+        if store.slot.array == SCRATCH and store.slot.index is None:
+            own = owners[store.value] if isinstance(store.value, int) else frozenset[int]()
+            found[store.slot.item] = next(iter(own)) if len(own) == 1 else None
+    return found
+
+
+def _shared_out(
+    line: Line,
+    role_of: RoleOf,
+    made_by: Mapping[int, Instruction],
+    owners: Mapping[int, frozenset[int]],
+    n_roles: int,
+) -> list[list[Store]]:
+    """Who stores what.
+
+    Scratch memory is nobody's own: what follows from one role is that role's; of the rest each goes to the role that
+    has least to do then, and least on top of what it does already.
+    """
+    stores: list[list[Store]] = [[] for _ in range(n_roles)]
+    open_: list[Store] = []
+    for store in line.stores:
+        own = owners[store.value] if isinstance(store.value, int) else frozenset[int]()
+        if store.slot.array != SCRATCH:
+            stores[role_of(store.slot) or 0].append(store)
+        elif len(own) == 1:
+            stores[next(iter(own))].append(store)
+        else:
+            open_.append(store)
+    needed = [_wanted(made_by, owners, role, [s.value for s in own])[0] for role, own in enumerate(stores)]
+    for store in open_:
+        more = [_wanted(made_by, owners, r, [store.value], needed[r])[0] for r in range(n_roles)]
+        chosen = min(range(n_roles), key=lambda r: len(needed[r]) + 2 * len(more[r]))
+        needed[chosen] |= more[chosen]
+        stores[chosen].append(store)
+    return stores
 
 
 def sums_by_role(line: Line, role_of: RoleOf) -> Line:
@@ -156,15 +195,19 @@ def _owners(line: Line, role_of: RoleOf) -> dict[int, frozenset[int]]:
 
 
 def _wanted(
-    made_by: Mapping[int, Instruction], owners: Mapping[int, frozenset[int]], role: int, roots: list
+    made_by: Mapping[int, Instruction],
+    owners: Mapping[int, frozenset[int]],
+    role: int,
+    roots: list,
+    known: Collection[int] = (),
 ) -> tuple[set[int], set[int]]:
-    """What a role has to compute for some values, and what it takes from others for that."""
+    """What a role has to compute for some values beside what it knows, and what it takes from others for that."""
     needed: set[int] = set()
     takes: set[int] = set()
     waiting = [r for r in roots if isinstance(r, int)]
     while waiting:
         value = waiting.pop()
-        if value in needed or value in takes:
+        if value in needed or value in takes or value in known:
             continue
         if len(owners[value]) == 1 and role not in owners[value]:
             takes.add(value)

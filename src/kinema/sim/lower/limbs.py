@@ -34,7 +34,9 @@ class Limbs:
         roles = {Owner.COORDINATE: coordinates, Owner.DOF: dofs, Owner.ACTUATOR: actuators}
 
         def role(slot: Slot) -> int | None:
-            info = BY_NAME[slot.array]
+            info = BY_NAME.get(slot.array)
+            if info is None:  # a local array
+                return None
             if info.owner is Owner.ROLE:
                 return slot.item
             own = roles.get(info.owner)

@@ -78,7 +78,7 @@ class Engine:
         self.is_rolled = wants_rolling(model, replace(settings, team=team), emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
-            alone = device.is_cpu or self.is_rolled or settings.contacts or settings.freezes or team
+            alone = device.is_cpu or self.is_rolled or settings.freezes or (settings.contacts and not team)
             roles = 1 if alone else best_roles(grow(model))
         if roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
