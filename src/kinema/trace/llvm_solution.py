@@ -112,19 +112,16 @@ class LlvmSolution:
     # ----------------------------------------------------------------------------------------------------- the matrix
 
     def _row(self, i: str) -> Row:
-        """A row of the matrix, with what is added to its diagonal."""
+        """A row of the matrix."""
         text, block = self.text, self.block
-        more, start, row = self._at(block.diagonal, i), text.set(f"mul i32 {i}, {block.pitch}"), []
+        start, row = text.set(f"mul i32 {i}, {block.pitch}"), []
         for j in range(block.size):
             place = text.set(f"add i32 {start}, {j}")
             if block.lower:
                 mirrored = text.set(f"add i32 {i}, {j * block.pitch}")
                 is_below = text.set(f"icmp sge i32 {i}, {j}")
                 place = text.set(f"select i1 {is_below}, i32 {place}, i32 {mirrored}")
-            entry = self._at(block.matrix, place)
-            diagonal = text.set(f"icmp eq i32 {i}, {j}")
-            extra = text.set(f"select i1 {diagonal}, {text.n} {more}, {text.n} {text.constant(0.0)}")
-            row.append(text.set(f"fadd {text.n} {entry}, {extra}"))
+            row.append(self._at(block.matrix, place))
         return row
 
     def _stiffened(self, rows: list[Row], term: Term) -> list[Row]:
@@ -174,7 +171,10 @@ class LlvmSolution:
     # ---------------------------------------------------------------------------------------------------- elimination
 
     def _eliminate(self, rows: list[Row], right: list[str]) -> list[str]:
-        """From the last unknown to the first; the inverses of the pivots."""
+        """From the last unknown to the first; the inverses of the pivots.
+
+        What is added to the diagonal matters for nothing but these.
+        """
         text, block = self.text, self.block
         inverses = [""] * block.size
         for k in reversed(range(block.size)):
@@ -182,7 +182,8 @@ class LlvmSolution:
             for i, row in zip(self.own, rows, strict=True):
                 self._store(column, i, row[k])
             text.wait()
-            pivot, most = self._at(column, str(k)), self._at(block.most, str(k))
+            most, more = self._at(block.most, str(k)), self._at(block.diagonal, str(k))
+            pivot = text.set(f"fadd {text.n} {self._at(column, str(k))}, {more}")
             inverses[k] = self._inverse(pivot, most)
             if k == 0:
                 break

@@ -30,12 +30,26 @@ class Plan:
     by_joint: list[Component]
 
 
+MANY_TIES, MANY_DOFS = 2, 16
+"""Closed loops, and degrees of freedom, from which on a team is sooner done with them than a thread."""
 EMISSIONS = ("auto", "rolled", "unrolled")
 LARGEST_TOUCHING = 10_000
 """Operations beyond which straight lines take too long where things touch: the solver comes on top of them, unless it
 is the work of a team."""
 WORTH_COPYING = 1_000
 """Operations that loops over copies have to save, where nothing else asks for loops."""
+
+
+def wants_team(model: Model, settings: Settings) -> bool:
+    """Whether on a GPU teams of threads find the forces of constraints: where things touch, or loops are closed.
+
+    A few rows that are known beforehand are solved sooner by one thread, in a straight line.
+    """
+    if settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any():
+        return False  # not tried
+    closed = settings.constraints and len(model.ties.names) >= MANY_TIES and model.n_dofs >= MANY_DOFS
+    touches = settings.contacts and bool(len(model.pairs.geom_a))
+    return touches or (closed and fits_team(model, replace(settings, team=True), model.n_dofs))
 
 
 def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, copies: bool = True) -> bool:

@@ -19,7 +19,7 @@ from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
 from ..fields.fields import Fields
 from ..lower.condition import find_rest_lengths, weigh_muscles
 from ..lower.limbs import best_roles, find_limbs
-from ..lower.plan import make_step, wants_rolling
+from ..lower.plan import make_step, wants_rolling, wants_team
 from ..lower.variants import WEIGHING, Variants, keep_apart, refuse_other_forms
 from ..lower.weights import own_weights, weigh_constraints
 from ..rigid.integrate import RUNS
@@ -73,8 +73,7 @@ class Engine:
         self.threads = threads
         self.emission = emission
         if team is None:
-            untried = settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any()
-            team = not device.is_cpu and settings.contacts and bool(len(model.pairs.geom_a)) and not untried
+            team = not device.is_cpu and wants_team(model, settings)
         self.is_rolled = wants_rolling(model, replace(settings, team=team), emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         if roles is None:
