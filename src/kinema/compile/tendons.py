@@ -43,6 +43,7 @@ class _Row:
     per_inertia: bool = False
     spring: tuple[float, float] = (0.0, 0.0)
     patient: bool = False
+    loop: bool = False
 
 
 def pack_tendons(draft: Draft, dofs: DofsInfo) -> TendonsInfo:
@@ -146,12 +147,15 @@ def _of_loops(draft: Draft, entity: int, switches: Switches) -> Iterator[_Row]:
                 per_inertia=length.per_inertia,
                 spring=length.spring,
                 patient=tendon.limit_solver.solref is None,
+                loop=True,
             )
 
 
 def _kind(row: _Row) -> str:
     if row.most < np.inf or row.speed:
         return "drive"
+    if row.loop and not row.stiffness:
+        return "brake"
     kind = "fixed" if row.path < 0 else "spatial"
     return f"{kind} yielding" if np.isfinite(yield_of(row.tendon)) else kind
 

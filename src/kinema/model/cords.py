@@ -96,7 +96,8 @@ class TendonsInfo:
     names: list[str]
     kinds: list[str]
     """How the length follows from coordinates: `fixed`, a weighted sum of them, or `spatial`, along a path; both are
-    `... yielding` where the spring may give way for good. Or that of a `drive` with a target, along a path as well."""
+    `... yielding` where the spring may give way for good. Or that of a `drive` with a target, along a path as well; or
+    of a `brake`, the damper of a joint that closes a loop."""
     moment: Array
     """Length over coordinates, (n, n_dofs)."""
     stiffness: Array

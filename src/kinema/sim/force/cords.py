@@ -27,11 +27,13 @@ def tendons(step: HasFrames, body: Callable[[Cord], Pull] | None = None) -> Cord
     s, info = step.s, step.s.model.tendons
     springs, dampers = info.stiffness_poly.any(axis=1), info.damping_poly.any(axis=1)
     which = [int(i) for i in ((info.stiffness != 0) | (info.damping != 0) | springs | dampers).nonzero()[0]]
-    return s.cords("tendons", which, body or _tendon, lengths_of(step))
+    return s.cords("tendons", which, body or (lambda cord: _tendon(cord, s.dt)), lengths_of(step))
 
 
-def _tendon(cord: Cord) -> Pull:
+def _tendon(cord: Cord, dt: Value) -> Pull:
     (stiffness,), (damping,) = cord.of("stiffness"), cord.of("damping")
+    if cord.kind == "brake":
+        return _brake(damping, cord, dt)
     stretch = _stretch(cord)
     pull = -bent(stiffness, cord.of("stiffness_poly"), stretch) * stretch
     braked = damper(damping, cord.of("damping_poly"), cord.speed)
@@ -40,6 +42,17 @@ def _tendon(cord: Cord) -> Pull:
         return pulled
     (speed,), (most,) = cord.of("target_speed"), cord.of("most_force")
     return bounded(Pull(pulled.force + damping * speed, pulled.slope), -most, most)
+
+
+def _brake(damping: Value, cord: Cord, dt: Value) -> Pull:
+    """A damper of a joint that closes a loop, at most so hard that it stops its motion within a step.
+
+    Constraints see its force at the start of the step. One that is harder, as along a fine thread, would be held against
+    by others with forces that are not there at the end of it, and what it takes they would give back many times.
+    """
+    (weight,) = cord.of("weight")
+    carried = damping / (1.0 + dt * damping * weight)
+    return Pull(-carried * cord.speed, -carried)
 
 
 def tendon_energy(cord: Cord) -> Pull:

@@ -32,6 +32,8 @@ TOO_FAR = 0.3
 """What may be too fast: so many radians, or metres where constraints push, in a step."""
 ANOTHER = 0.01
 """The inertia is another when the kinetic energy at the same speeds differs by such a share of it."""
+WHOLE = 0.999
+"""A change of velocities of which less is taken is one that is taken in part."""
 LARGEST, SMALLEST = 1e37, 1e-30
 OfDofs = Quantity[list[Value]]
 Speeds = Callable[[Node], list[Value]]
@@ -90,6 +92,7 @@ def hold_energy(s: Sweeps, factors: Place | None, qacc: OfDofs, force: Speeds, h
         return 0.0 if node.motion == Motion.SLIDE else sum_of(far), sum_of(pushed)
 
     turning, pushed = s.total("what goes far", Forest.FRAMES, (0.0, 0.0), moves)
+    pushed = pushed + trace.select(s.recorder.read(SCRATCH, factors.row), WHOLE, 1.0, 0.0)
     blind = s.take_fixed(1)
     s.recorder.write(SCRATCH, [pushed], blind.row)
     with s.staying(s.is_whole):  # what hardly ever runs is not worth a straight line
@@ -99,15 +102,16 @@ def hold_energy(s: Sweeps, factors: Place | None, qacc: OfDofs, force: Speeds, h
 def _hold(s: Sweeps, factors: Place, after: Speeds, force: Speeds, blind: Place) -> None:
     """Energy is held where the inertia is another at the end of the step, or constraints push blindly."""
 
-    def work(node: Node) -> Value:
-        ends = zip(force(node), s.of("vel", node), after(node), strict=True)
-        return sum_of([trace.maximum(trace.minimum(f * a, f * b), 0.0) for f, a, b in ends])
+    def work(node: Node) -> tuple[Value, Value]:
+        pushes = force(node)
+        return dot(pushes, s.of("vel", node)), dot(pushes, after(node))
 
     here, there = poses_in_parents(s), _poses_after(s, after)
     before, _ = _energy(s, "energy before", here, lambda node: s.of("vel", node))
     frozen, pull = _energy(s, "energy of the next velocities", here, after)
     then, _ = _energy(s, "energy then", there, after)
-    taken = s.total("work from outside", Forest.FRAMES, 0.0, work)
+    powers = s.total("work from outside", Forest.FRAMES, (0.0, 0.0), work)
+    taken = trace.maximum(trace.minimum(*powers), 0.0)  # all at once: a damper of a loop pulls one joint and pushes another
     most = before + s.dt * (taken + trace.sqrt(dot(s.gravity, s.gravity)) * pull)
     less = trace.select(most, then, trace.sqrt(most / trace.maximum(then, SMALLEST)), 1.0)
     factor = trace.select(ANOTHER * frozen, trace.absolute(then - frozen), less, 1.0)

@@ -8,11 +8,15 @@ from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from .matrix import TreeMatrix
+from .patterns import gimbals
 from .quantities import Quantity
 
 LEAST_SINGLE, LEAST_DOUBLE = 1e-7, 1e-14
 """The share of its inertia that is left of a degree of freedom at least when others move as well: in a gimbal's lock,
 where two move the same, it would be nothing, and accelerations none. It is what the digits of a number are worth."""
+LOCKED = 100.0
+"""So many times that share is left of a hinge in a gimbal, against what there was before the other hinges moved: what is
+left there is taken from all that move it, divided by itself, and has to have digits of its own."""
 COARSE_FROM = 1e-7
 """A solver of a larger tolerance is one of single precision."""
 
@@ -42,7 +46,9 @@ class Factors:
         if self.divided and least is None:
             own = [self._inversion(dof, "least", share=self._least_share()) for dof in matrix.paths]
             self.loops.loop(f"{matrix.name}, least", own, _note_least)
+        locked = gimbals(self.loops) if self.divided and least is None else {}
         for dof in reversed(list(matrix.paths)):
+            rows += [self._inversion(d, "lock", share=LOCKED * self._least_share()) for d in locked.get(dof, ())]
             rows += [self._inversion(dof)] if self.divided else []
             for mover in reversed(matrix.paths[dof][:-1]):
                 rows += self._elimination(dof, mover)
@@ -132,6 +138,9 @@ def _eliminate(code: RowCode) -> None:
     """Divide by a diagonal entry; take a row, times a factor, from the row of one that moves it."""
     if code.kind == "invert":
         code.write("inverse", [1.0 / trace.maximum(code.read("diagonal"), code.read("inverse"))])
+        return
+    if code.kind == "lock":
+        code.write("inverse", [trace.maximum(code.read("inverse"), code.number("share") * code.read("diagonal"))])
         return
     if code.kind in ("plain", "invert and bound"):
         code.write("inverse", [_inverse(code, bound=code.kind != "plain")])

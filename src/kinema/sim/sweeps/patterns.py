@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kinema.model import Motion
+
 from .loops import Loops
 from .tree import WORLD
 
@@ -29,3 +31,20 @@ def coupled(paths: Mapping[int, list[int]], groups: Sequence[Sequence[int]]) -> 
         for other in columns[dof] - {dof}:
             columns[other] |= {x for x in columns[dof] if order[x] < order[other]}
     return {dof: sorted(own, key=order.__getitem__) for dof, own in columns.items()}
+
+
+def gimbals(loops: Loops) -> dict[int, list[int]]:
+    """Of the last of hinges in a row with no link between them the degrees of freedom of those before it."""
+    carrying = set(loops.model.links.frame_idx.tolist())
+    hinges = {node.index: node for node in loops.nodes if node.motion == Motion.HINGE}
+    children: dict[int, list[int]] = {}
+    for node in loops.nodes:
+        children.setdefault(node.parent, []).append(node.index)
+    found: dict[int, list[int]] = {}
+    for index, node in hinges.items():
+        last = index
+        while last not in carrying and len(children.get(last, ())) == 1 and children[last][0] in hinges:
+            last = children[last][0]
+        if last != index:
+            found.setdefault(hinges[last].dofs[0], []).append(node.dofs[0])
+    return found
