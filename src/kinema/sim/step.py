@@ -334,7 +334,11 @@ class Step:
         alone = None
         if fast:
             alone = lone_accelerations(s, implicit, self.where, force, held_to_others, lone_drag(self))
-        change = factorised(implicit, least).solve("accelerations", force)
+        factors = factorised(implicit, least)
+        change = factors.solve("accelerations", force)
+        if hard is not None:
+            missing = hard.missing_forces("what hard constraints miss", change)
+            change = factors.solve("accelerations, held", both(s, "forces that hold", force, missing))
         if alone is not None:
             correct_lone_bodies(s, alone, change, held_to_others)
         return change

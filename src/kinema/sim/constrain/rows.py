@@ -220,6 +220,22 @@ class Rows:
         self.each(name, body)
         return self.joint_forces(name)
 
+    def missing_forces(self, name: str, found: Quantity[list[Value]]) -> Quantity[list[Value]]:
+        """What rows that are springs of the implicit step still lack in the joints, at the accelerations found with them.
+
+        Springs give way to a load. With the force that they have then as one that is there (the method of multipliers),
+        they give way to what is left of it, which is nothing; where they contradict each other, it cancels out.
+        """
+        self.product(found, "residual")
+
+        def body(code: RowCode) -> None:
+            n = code.kind.n_rows  # type: ignore[attr-defined]
+            parts = zip(*(code.array(name, n) for name in ("stiffness", "wanted", "residual")), strict=True)
+            code.write("force", [d * (wanted - missed) for d, wanted, missed in parts])
+
+        self.each(name, body)
+        return self.joint_forces(name)
+
     def add_stiffness(self, matrix: Entries) -> None:
         """J^T D J, of the rows that give way where they are."""
         self.each("slopes of constraints", _slopes)
