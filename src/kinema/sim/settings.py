@@ -58,6 +58,10 @@ PARAMETERS = (
 """What may differ between environments, if that is asked for before building."""
 
 
+COARSE_FROM = 1e-7
+"""A solver of a larger tolerance is one of single precision."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """What a step program is made for."""
@@ -100,6 +104,11 @@ class Settings:
     """How many threads share an environment."""
     team: bool = False
     """Whether a team of threads finds the contacts of an environment and the forces of its constraints."""
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether numbers have the digits of single precision: the engine asks for no more of its solver then."""
+        return self.tolerance > COARSE_FROM
 
     def __post_init__(self) -> None:
         unknown = sorted(self.per_env - set(PARAMETERS))

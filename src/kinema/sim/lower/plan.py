@@ -146,9 +146,10 @@ def rolled_step(
 def needs_matrix(model: Model, tree: Tree, settings: Settings) -> bool:
     """Whether the step is implicit in what a tendon or actuator does between two joints that move each other.
 
-    Or in what a medium does, or whether tendons have inertia, which is between joints as well.
+    Or in what a medium does or holds joints to each other, or whether tendons have inertia, which is between joints too.
     """
-    if model.tendons.armature.any():
+    held = settings.constraints and settings.integrator is not Integrator.RK4 and model.couplings.hard.any()
+    if model.tendons.armature.any() or held:
         return True
     if settings.integrator is not Integrator.IMPLICIT:
         return False

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kinema import trace
+from kinema.model import Motion
 from kinema.trace import Value
 
 from ..sweeps.maths import Matrix, Vector, add, cross, dot, product, rotate, scale, transpose, unrotate
@@ -21,6 +22,11 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Inertia, Node
 from .kinematics import RESTING, Pose, Twist, carried_twist, twists
 from .rnea import NO_WRENCH, Wrench, on_parent, power
+
+
+SHARES = {True: 1e-7, False: 1e-14}
+"""What is left of a hinge at least, in single and in double precision, against what its body resists about any axis: in a
+gimbal's lock, where hinges further out give way to all of it, it would be nothing but rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +80,19 @@ def rigid(inertia: Inertia) -> Articulated:
     return Articulated(half(inertia.matrix), coupling, [m, 0.0, 0.0, m, 0.0, m])
 
 
-def release(carried: Carried, motion: Twist, own: Value, force: Value) -> tuple[Carried, Release]:
-    """Let a degree of freedom give way, which has `own` inertia of its own and a force: what is left, and what went."""
+def release(
+    carried: Carried, motion: Twist, own: Value, force: Value, share: float = 0.0
+) -> tuple[Carried, Release]:
+    """Let a degree of freedom give way, which has `own` inertia of its own and a force: what is left, and what went.
+
+    It resists at least by a share of what the body resists about any axis.
+    """
     body, bias = carried.body, carried.bias
     response = resistance(body, motion)
-    inverse = 1.0 / (power(motion, response) + own)
+    resists = power(motion, response)
+    if share:
+        resists = trace.maximum(resists, share * (body.turning[0] + body.turning[3] + body.turning[5]))
+    inverse = 1.0 / (resists + own)
     push = force - power(motion, bias)
     torque, pull = scale(inverse, response.torque), scale(inverse, response.force)
     left = Articulated(
@@ -138,7 +152,8 @@ def articulated_accelerations(
         motions, inertias, forces = twists(node, at), own(node), force(node)
         gone: list[Release] = []
         for k in reversed(range(len(motions))):
-            carried, let_go = release(carried, motions[k], inertias[k], forces[k])
+            share = SHARES[s.settings.is_coarse] if node.motion == Motion.HINGE else 0.0
+            carried, let_go = release(carried, motions[k], inertias[k], forces[k], share)
             gone.insert(0, let_go)
         released.put(node.here, gone)
         return Carried(seen_from_parent(carried.body, at), on_parent(carried.bias, at))

@@ -17,8 +17,6 @@ where two move the same, it would be nothing, and accelerations none. It is what
 LOCKED = 100.0
 """So many times that share is left of a hinge in a gimbal, against what there was before the other hinges moved: what is
 left there is taken from all that move it, divided by itself, and has to have digits of its own."""
-COARSE_FROM = 1e-7
-"""A solver of a larger tolerance is one of single precision."""
 
 
 def factorised(matrix: TreeMatrix, least: Factors | None = None) -> Factors:
@@ -61,7 +59,7 @@ class Factors:
         return Row("invert and bound" if bound else kind, places, {"share": [share]} if share else {})
 
     def _least_share(self) -> float:
-        return LEAST_SINGLE if self.loops.settings.tolerance > COARSE_FROM else LEAST_DOUBLE
+        return LEAST_SINGLE if self.loops.settings.is_coarse else LEAST_DOUBLE
 
     def _elimination(self, dof: int, mover: int) -> list[Row]:
         """Take a row from that of a mover: along it, or entry by entry where the mover's has others in between."""
