@@ -322,11 +322,10 @@ class Step:
         implicit = self.mass.plus("implicit", slopes, between, lambda: -s.dt)
         if fast and has_medium(s.model):
             add_drag(self, implicit)
-        hard, least = None, None
-        if self.always_held is not None:
-            hard = self.always_held.rows.hard()
-        if hard is not None and self.always_held is not None:
-            least = self.always_held.factors
+        ready, least = self.always_held, None
+        hard = None if ready is None else ready.rows.hard()
+        if hard is not None and ready is not None:
+            least = ready.factors
             implicit = implicit.widened("implicit", coupled(implicit.paths, [block.dofs for block in hard.blocks]))
             hard.add_stiffness(implicit)
             force = both(s, "forces with hard constraints", force, hard.springs("springs of hard constraints"))
@@ -337,8 +336,8 @@ class Step:
         factors = factorised(implicit, least)
         change = factors.solve("accelerations", force)
         if hard is not None:
-            missing = hard.missing_forces("what hard constraints miss", change)
-            change = factors.solve("accelerations, held", both(s, "forces that hold", force, missing))
+            more = both(s, "forces that hold", force, hard.missing_forces("what hard constraints miss", change))
+            change = factors.solve("accelerations, held", more)
         if alone is not None:
             correct_lone_bodies(s, alone, change, held_to_others)
         return change

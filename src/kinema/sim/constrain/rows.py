@@ -221,7 +221,7 @@ class Rows:
         return self.joint_forces(name)
 
     def missing_forces(self, name: str, found: Quantity[list[Value]]) -> Quantity[list[Value]]:
-        """What rows that are springs of the implicit step still lack in the joints, at the accelerations found with them.
+        """What rows that are springs of the implicit step still lack in the joints, at accelerations found with them.
 
         Springs give way to a load. With the force that they have then as one that is there (the method of multipliers),
         they give way to what is left of it, which is nothing; where they contradict each other, it cancels out.

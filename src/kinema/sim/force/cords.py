@@ -47,11 +47,11 @@ def _tendon(cord: Cord, dt: Value) -> Pull:
 def _brake(damping: Value, cord: Cord, dt: Value) -> Pull:
     """A damper of a joint that closes a loop, at most so hard that it stops its motion within a step.
 
-    Constraints see its force at the start of the step. One that is harder, as along a fine thread, would be held against
-    by others with forces that are not there at the end of it, and what it takes they would give back many times.
+    Constraints see its force at the start of the step. Against one that is harder, as along a fine thread, they would
+    hold with forces that nothing resists at the end of it, and give back what it takes many times.
     """
     (weight,) = cord.of("weight")
-    carried = damping / (1.0 + dt * damping * weight)
+    carried = trace.minimum(damping, 1.0 / (dt * weight))
     return Pull(-carried * cord.speed, -carried)
 
 

@@ -146,7 +146,7 @@ def rolled_step(
 def needs_matrix(model: Model, tree: Tree, settings: Settings) -> bool:
     """Whether the step is implicit in what a tendon or actuator does between two joints that move each other.
 
-    Or in what a medium does or holds joints to each other, or whether tendons have inertia, which is between joints too.
+    Or in what a medium does or holds joints to each other; or whether tendons have inertia, which is between joints.
     """
     held = settings.constraints and settings.integrator is not Integrator.RK4 and model.couplings.hard.any()
     if model.tendons.armature.any() or held:

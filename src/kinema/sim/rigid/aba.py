@@ -23,10 +23,9 @@ from ..sweeps.tree import Inertia, Node
 from .kinematics import RESTING, Pose, Twist, carried_twist, twists
 from .rnea import NO_WRENCH, Wrench, on_parent, power
 
-
 SHARES = {True: 1e-7, False: 1e-14}
-"""What is left of a hinge at least, in single and in double precision, against what its body resists about any axis: in a
-gimbal's lock, where hinges further out give way to all of it, it would be nothing but rounding."""
+"""What is left of a hinge at least, in single and in double precision, against what its body resists about any axis:
+in a gimbal's lock, where hinges further out give way to all of it, it would be nothing but rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,7 @@ def rigid(inertia: Inertia) -> Articulated:
     return Articulated(half(inertia.matrix), coupling, [m, 0.0, 0.0, m, 0.0, m])
 
 
-def release(
-    carried: Carried, motion: Twist, own: Value, force: Value, share: float = 0.0
-) -> tuple[Carried, Release]:
+def release(carried: Carried, motion: Twist, own: Value, force: Value, share: float = 0.0) -> tuple[Carried, Release]:
     """Let a degree of freedom give way, which has `own` inertia of its own and a force: what is left, and what went.
 
     It resists at least by a share of what the body resists about any axis.

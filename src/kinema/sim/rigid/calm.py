@@ -111,7 +111,7 @@ def _hold(s: Sweeps, factors: Place, after: Speeds, force: Speeds, blind: Place)
     frozen, pull = _energy(s, "energy of the next velocities", here, after)
     then, _ = _energy(s, "energy then", there, after)
     powers = s.total("work from outside", Forest.FRAMES, (0.0, 0.0), work)
-    taken = trace.maximum(trace.minimum(*powers), 0.0)  # all at once: a damper of a loop pulls one joint and pushes another
+    taken = trace.maximum(trace.minimum(*powers), 0.0)  # of all: a damper in a loop takes here and gives there
     most = before + s.dt * (taken + trace.sqrt(dot(s.gravity, s.gravity)) * pull)
     less = trace.select(most, then, trace.sqrt(most / trace.maximum(then, SMALLEST)), 1.0)
     factor = trace.select(ANOTHER * frozen, trace.absolute(then - frozen), less, 1.0)

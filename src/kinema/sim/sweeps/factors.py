@@ -15,8 +15,8 @@ LEAST_SINGLE, LEAST_DOUBLE = 1e-7, 1e-14
 """The share of its inertia that is left of a degree of freedom at least when others move as well: in a gimbal's lock,
 where two move the same, it would be nothing, and accelerations none. It is what the digits of a number are worth."""
 LOCKED = 100.0
-"""So many times that share is left of a hinge in a gimbal, against what there was before the other hinges moved: what is
-left there is taken from all that move it, divided by itself, and has to have digits of its own."""
+"""So many times that share is left of a hinge in a gimbal, against what there was before its other hinges moved: what
+is left there is taken from all that move it, divided by itself, and has to have digits of its own."""
 
 
 def factorised(matrix: TreeMatrix, least: Factors | None = None) -> Factors:
