@@ -330,9 +330,8 @@ class Step:
             hard.add_stiffness(implicit)
             force = both(s, "forces with hard constraints", force, hard.springs("springs of hard constraints"))
         held_to_others = set() if hard is None else {dof for block in hard.blocks for dof in block.dofs}
-        alone = None
-        if fast:
-            alone = lone_accelerations(s, implicit, self.where, force, held_to_others, lone_drag(self))
+        drag = lone_drag(self) if fast else None
+        alone = lone_accelerations(s, implicit, self.where, force, held_to_others, drag) if fast else None
         factors = factorised(implicit, least)
         change = factors.solve("accelerations", force)
         if hard is not None:
