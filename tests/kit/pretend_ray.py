@@ -46,6 +46,7 @@ class PretendRay:
     silent: set[str] = field(default_factory=set)
     hired: list[Handle] = field(default_factory=list)
     killed: list[Handle] = field(default_factory=list)
+    at_once: int = 1
 
     def nodes(self) -> list[dict[str, Any]]:
         return [
@@ -54,8 +55,9 @@ class PretendRay:
 
     def remote(self, **asked: float) -> Any:
         def kind(worker: type) -> Any:
-            def options(scheduling_strategy: str) -> Any:
-                return types.SimpleNamespace(remote=lambda start: self._hire(worker(start), scheduling_strategy, asked))
+            def options(scheduling_strategy: str, max_concurrency: int) -> Any:
+                self.at_once = max_concurrency
+                return types.SimpleNamespace(remote=lambda *args: self._hire(worker(*args), scheduling_strategy, asked))
 
             return types.SimpleNamespace(options=options)
 

@@ -7,6 +7,8 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from kinema.foundation import threads_asked
+
 _VECTORS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 WIDEST = 256
 """Wider vectors slow some processors down more than they bring."""
@@ -50,7 +52,10 @@ def _tells(line: str) -> bool:
 
 
 def n_threads() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use: all it has been given, or as many as `KINEMA_THREADS` says."""
+    asked = threads_asked()
+    if asked:
+        return asked
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system

@@ -32,3 +32,4 @@ from .spatial import (
     skew as skew,
     vector as vector,
 )
+from .threads import THREADS_VARIABLE as THREADS_VARIABLE, threads_asked as threads_asked

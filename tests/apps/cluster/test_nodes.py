@@ -21,7 +21,11 @@ ANY_DISK = {"disk": 2**50}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that goes on by a second whenever it is looked at; what a task prints is left where it goes."""
+    """A clock that goes on by a second whenever it is looked at; what a task prints is left where it goes.
+
+    Workers are in this process, and may say how many threads it has.
+    """
+    monkeypatch.setenv("KINEMA_THREADS", "1")
     seconds = itertools.count()
     monkeypatch.setattr(on_ray.time, "monotonic", lambda: float(next(seconds)))
     monkeypatch.setattr(on_ray.time, "sleep", lambda _: None)

@@ -77,7 +77,7 @@ def plain_files(monkeypatch: pytest.MonkeyPatch) -> None:
         np.savez(stream, allow_pickle=False, **found)  # type: ignore[arg-type]
         return stream.getvalue()
 
-    monkeypatch.setattr(playing, "parquet", packed)
+    monkeypatch.setitem(playing.FORMATS, "parquet", packed)
     monkeypatch.setattr(playing, "arrow", lambda: None)
 
 
@@ -152,7 +152,7 @@ def test_a_worker_starts_with_what_others_compiled(tmp_path: Path, monkeypatch: 
         found = digest(columns(stage.play(np.arange(4), Push()), "steps"))
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "empty"))
     monkeypatch.setattr("kinema.backend.host_code.WORKERS", None)  # nobody compiles
-    monkeypatch.setattr(playing, "parquet", lambda _: b"")
+    monkeypatch.setitem(playing.FORMATS, "parquet", lambda _: b"")
     player = make_player(swinging(steps=3), 4, Keeping(Push(), "steps", 1, ""), code)
     assert player(Group(0, 0, 4))[0]["digest"] == found
 

@@ -21,10 +21,11 @@ from .stores import Store as Store, digest_of as digest_of, mirrored as mirrored
 
 if TYPE_CHECKING:
     from .dataset import DataSet as DataSet, open_dataset as open_dataset
+    from .drawing import episode_generators as episode_generators
+    from .played import Played as Played
     from .playing import rollouts as rollouts
-    from .policies import episode_generators as episode_generators
     from .recipes import Recipe as Recipe, recipe as recipe, thing as thing
-    from .stage import Played as Played, Stage as Stage
+    from .stage import Stage as Stage
     from .sweep_table import Row as Row, Table as Table
     from .sweeps import halving as halving, sweep as sweep
     from .trials import Trial as Trial
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 
 _HOME = {
     "DataSet": "dataset",
-    "Played": "stage",
+    "Played": "played",
     "Recipe": "recipes",
     "Row": "sweep_table",
     "Stage": "stage",
     "Table": "sweep_table",
     "Trial": "trials",
-    "episode_generators": "policies",
+    "episode_generators": "drawing",
     "halving": "sweeps",
     "open_dataset": "dataset",
     "recipe": "recipes",

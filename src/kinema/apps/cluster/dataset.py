@@ -1,11 +1,11 @@
-"""A folder of episodes: Parquet files, a record for each, and a manifest once all of them are there."""
+"""A folder of episodes: Parquet or Arrow files, a record for each, and a manifest once all of them are there."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,12 @@ from typing import Any
 from kinema.foundation import KinemaError, ReadError, require
 
 from .ledger import Ledger
+from .shards import unpacked
 from .stores import Store
 
 VERSION = 1
 HEAD, MANIFEST, RECORDS = "head.json", "manifest.json", "records"
-"""What the folder holds beside its Parquet files: what it is, what is in it, and what was done so far."""
+"""What the folder holds beside them: what it is, what is in it, and what was done so far."""
 
 
 def part_name(group: int) -> str:
@@ -47,13 +48,12 @@ class DataSet:
 
     def tables(self) -> Iterator[Any]:
         """One Arrow table after the other."""
-        files: Any = require("pyarrow.parquet", purpose="Parquet", extra="cluster")
         store = Store(self.place)
         for part in self.parts:
             content = store.read(part["file"])
             if content is None:
                 raise ReadError(f"{self.place}: {part['file']} is missing")
-            yield files.read_table(io.BytesIO(content))
+            yield unpacked(content, part["file"])
 
 
 class Draft:
@@ -72,6 +72,11 @@ class Draft:
         _refuse_other(self.store, self.head)
         self.store.write(HEAD, json.dumps(self.head, indent=1, sort_keys=True).encode())
         self._ledger = Ledger(self.store, RECORDS)
+        self.sign = "" if self.store.url else f".sign-{uuid.uuid4().hex}"
+        """A file in the folder while it is written to: whoever sees it sees this very folder. An address has none."""
+        if self.sign:
+            self._sweep()
+            self.store.write(self.sign, b"", to_disk=False)
 
     def has(self, group: int) -> bool:
         """Whether a group is done: its file is there, as it was noted."""
@@ -81,6 +86,17 @@ class Draft:
     def note(self, group: int, record: dict[str, Any]) -> None:
         """A group is done, and its file is written."""
         self._ledger.note(part_name(group), record)
+
+    def close(self) -> None:
+        """Nobody writes any more."""
+        if self.sign:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what drivers and workers that died have left: signs, and drafts of files."""
+        for name in self.store.names():
+            if name.startswith((".sign-", ".part-")):
+                self.store.remove(name)
 
     def finish(self) -> DataSet:
         """Write the manifest."""

@@ -53,6 +53,14 @@ class Limits:
     """How often it is begun again where its worker died. What a task raises is its outcome: that is not repeated."""
     per_worker: int = 0
     """After how many tasks a process makes way for a new one, 0 for never: 1 lets nothing pass from task to task."""
+    ahead: int = 0
+    """How many tasks more a worker of a cluster has, while there are enough for all: then it never waits for the next.
+    What works on them is called in as many threads, and says itself what it does one after the other."""
+
+    @property
+    def at_once(self) -> int:
+        """How many tasks a worker has; where none may be repeated, nobody else's death may cost one."""
+        return 1 + self.ahead if self.retries and not self.per_worker else 1
 
 
 class Executor(ABC):
@@ -140,6 +148,8 @@ class Try:
 
     task: Any
     count: int = 0
+    alone: bool = False
+    """Whether a worker died while it had this: nobody else is to suffer from it again."""
 
 
 class Queue:
@@ -148,6 +158,7 @@ class Queue:
     def __init__(self, tasks: Iterable[Any], retries: int) -> None:
         self._new = iter(tasks)
         self._again: deque[Try] = deque()
+        self._seen: deque[Any] = deque()
         self._retries = retries
         self.is_empty = False
         """Whether there was none when one was last asked for."""
@@ -156,6 +167,8 @@ class Queue:
         """The next one, if there is one."""
         if self._again:
             found = self._again.popleft()
+        elif self._seen:
+            found = Try(self._seen.popleft())
         else:
             found = next((Try(task) for task in self._new), None)
         self.is_empty = found is None
@@ -172,11 +185,25 @@ class Queue:
             found.count -= 1
             self._again.appendleft(found)
 
+    def has(self, count: int) -> bool:
+        """Whether so many wait that no worker has had; one that died over its task gets it by itself."""
+        while not self._again and len(self._seen) < count:
+            found = next(self._new, WAIT)
+            if found is WAIT:
+                return False
+            self._seen.append(found)
+        return not self._again
+
+    def back(self, one: Try) -> None:
+        """It was not begun after all, as its worker died over another."""
+        one.count, one.alone, self.is_empty = one.count - 1, True, False
+        self._again.append(one)
+
     def lost(self, one: Try, why: str, log: str = "") -> Outcome[Any, Any] | None:
         """A worker died over it: it is to be begun again, or this is the end of it."""
         if one.count <= self._retries:
             self._again.append(one)
-            self.is_empty = False
+            self.is_empty, one.alone = False, True
             return None
         more = f" ({one.count} times)" if one.count > 1 else ""
         return Outcome(one.task, None, why + more, log, one.count, died=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kinema.foundation import KinemaError, require
+from kinema.foundation import THREADS_VARIABLE, KinemaError, require
 
 from .capturing import Log
 from .executor import LOG, Executor, Limits, Outcome, Queue, Result, Task, Try, Work, attempt
@@ -46,12 +48,15 @@ def workplaces(ray: Any) -> list[dict[str, Any]]:
 
 
 class RemoteWorker:
-    """What runs on a node: it says what the node is like, then works on tasks."""
+    """What runs on a node: it says what the node is like, then works on tasks, perhaps on some at a time."""
 
-    def __init__(self, start: Callable[[], Work[Any, Any]]) -> None:
+    def __init__(self, start: Callable[[], Work[Any, Any]], threads: int = 0) -> None:
         self._start = start
         self._work: Work[Any, Any] | None = None
         self._log: Log | None = None
+        self._beginning = threading.Lock()
+        if threads:
+            os.environ[THREADS_VARIABLE] = str(threads)  # the node's other cores are other workers'
 
     def hello(self) -> dict[str, Any]:
         """What the node is like."""
@@ -59,31 +64,44 @@ class RemoteWorker:
 
     def work(self, task: Any) -> tuple[str, Any, str, str]:
         """The outcome of one task, with what was printed where it failed."""
+        with self._beginning:
+            log = self._begin()
+            if self._work is None:
+                self._work, failure, story = attempt(lambda _: self._start(), None)
+                if self._work is None:
+                    return "start", None, failure, story
+        result, failure, story = attempt(self._work, task)
+        if failure:
+            story = "\n".join(part for part in (log.tail(), story) if part)
+        return "task", result, failure, story
+
+    def _begin(self) -> Log:
+        """From now on, what is printed is this task's."""
         if self._log is None:
             with tempfile.NamedTemporaryFile(prefix="kinema-log-") as file:  # it stays open, but leaves no name behind
                 self._log = Log(Path(file.name))
         self._log.begin()
-        if self._work is None:
-            self._work, failure, story = attempt(lambda _: self._start(), None)
-            if self._work is None:
-                return "start", None, failure, story
-        result, failure, story = attempt(self._work, task)
-        if failure:
-            story = "\n".join(part for part in (self._log.tail(), story) if part)
-        return "task", result, failure, story
+        return self._log
 
 
 @dataclass(slots=True)
 class _Actor:
     node: str
     handle: Any
-    waits_for: Any
-    """The answer that is due."""
-    one: Try | None = None
-    until: float = 0.0
+    hello: Any
+    """The answer that is due first: what its node is like."""
+    until: float
+    """When whatever it has longest has to be done."""
+    tasks: dict[Any, Try] = field(default_factory=dict)
+    """Answers that are due, with what was asked, in the order in which it was."""
     done: int = 0
     is_known: bool = False
     """Whether its node was looked at, and found fit."""
+
+    @property
+    def due(self) -> list[Any]:
+        """All answers that are."""
+        return [*self.tasks] if self.is_known else [self.hello]
 
 
 class OnRay(Executor):
@@ -127,10 +145,10 @@ class OnRay(Executor):
         try:
             while True:
                 if time.monotonic() - looked > _LOOK:
-                    self._hire(crew, made)
+                    self._hire(crew, made, limits.at_once)
                     looked = time.monotonic()
                 self._give_out(crew, queue, limits)
-                if queue.is_empty and not any(a.one for a in crew):
+                if queue.is_empty and not any(a.tasks for a in crew):
                     return
                 seen = time.monotonic() if crew else seen
                 if not crew:
@@ -147,7 +165,7 @@ class OnRay(Executor):
     def _nodes(self) -> list[dict[str, Any]]:
         return [n for n in workplaces(self._ray) if n["NodeID"] not in self.refused]
 
-    def _hire(self, crew: list[_Actor], start: Any) -> None:
+    def _hire(self, crew: list[_Actor], start: Any, at_once: int) -> None:
         """Fill every node that can be used."""
         for node in self._nodes():
             number, resources = node["NodeID"], node["Resources"]
@@ -158,8 +176,9 @@ class OnRay(Executor):
             there = sum(a.node == number for a in crew)
             for _ in range(places(resources, self._needs) - there):
                 kind = self._ray.remote(num_cpus=self._needs.cpus, num_gpus=self._needs.gpus)(RemoteWorker)
-                handle = kind.options(scheduling_strategy=on_node(number)).remote(start)
-                crew.append(_Actor(number, handle, handle.hello.remote(), until=time.monotonic() + _FIRST_WORD))
+                placed = kind.options(scheduling_strategy=on_node(number), max_concurrency=at_once)
+                handle = placed.remote(start, max(1, int(self._needs.cpus)))
+                crew.append(_Actor(number, handle, handle.hello.remote(), time.monotonic() + _FIRST_WORD))
 
     def _despair(self, seconds: float) -> None:
         """There is nobody, and nobody is going to come."""
@@ -169,58 +188,75 @@ class OnRay(Executor):
             raise KinemaError(f"there has been no node to work on for {_PATIENCE:g} s")
 
     def _give_out(self, crew: list[_Actor], queue: Queue, limits: Limits) -> None:
-        for actor in crew:
-            if actor.is_known and actor.one is None:
+        """A task for everybody who has none; then another for everybody, as long as there are enough for all."""
+        for actor in [a for a in crew if a.is_known and not a.tasks]:
+            one = queue.take()
+            if one is None:
+                return
+            self._give(actor, one, limits)
+        for size in range(1, limits.at_once):
+            for actor in [a for a in crew if len(a.tasks) == size and not any(t.alone for t in a.tasks.values())]:
+                if not queue.has(len(crew)):
+                    break
                 one = queue.take()
-                if one is None:
-                    return
-                actor.one, actor.until = one, time.monotonic() + limits.seconds
-                actor.waits_for = actor.handle.work.remote(one.task)
+                assert one is not None
+                self._give(actor, one, limits)
         queue.peek()
+
+    def _give(self, actor: _Actor, one: Try, limits: Limits) -> None:
+        if not actor.tasks:
+            actor.until = time.monotonic() + limits.seconds
+        actor.tasks[actor.handle.work.remote(one.task)] = one
 
     # ------------------------------------------------------------------------------------------------ what comes back
 
     def _look(self, crew: list[_Actor], queue: Queue, limits: Limits) -> Iterator[Outcome[Any, Any]]:
-        due = {a.waits_for: a for a in crew if a.waits_for is not None}
+        due = {answer: a for a in crew for answer in a.due}
         if not due:
             time.sleep(0.1)
         ready = self._ray.wait(list(due), num_returns=1, timeout=0.2)[0] if due else []
         for answer in ready:
-            outcome = self._hear(due[answer], crew, queue, limits)
-            if outcome is not None:
-                yield outcome
+            if due[answer] in crew:
+                yield from self._hear(due[answer], answer, crew, queue, limits)
         for actor in [a for a in crew if time.monotonic() > a.until]:
             if not actor.is_known:
                 self._dismiss(actor, crew)
                 self.refused[actor.node] = (
                     f"node {actor.node[:8]} has not started a worker in {_FIRST_WORD:g} s: others may have taken it"
                 )
-            elif actor.one is not None:
-                one = self._dismiss(actor, crew)
+            elif actor.tasks:
+                one, *others = self._dismiss(actor, crew)
+                for other in others:
+                    queue.back(other)
                 yield Outcome(one.task, None, f"it took more than {limits.seconds:g} s", "", one.count, died=True)
 
-    def _hear(self, actor: _Actor, crew: list[_Actor], queue: Queue, limits: Limits) -> Outcome[Any, Any] | None:
-        """What an actor says: how its node is, or what came of its task; or that it is dead."""
+    def _hear(
+        self, actor: _Actor, answer: Any, crew: list[_Actor], queue: Queue, limits: Limits
+    ) -> Iterator[Outcome[Any, Any]]:
+        """What an actor says: how its node is, or what came of a task; or that it is dead."""
         try:
-            answer = self._ray.get(actor.waits_for)
+            said = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
-            one = self._dismiss(actor, crew)
-            if one is None:
+            had = self._dismiss(actor, crew)
+            if not had:
                 self._note_stillborn(actor, str(error))
-                return None
-            return queue.lost(one, f"its worker died ({type(error).__name__})", str(error)[-LOG:])
-        actor.waits_for = None
+                return
+            for other in had[1:]:
+                queue.back(other)
+            outcome = queue.lost(had[0], f"its worker died ({type(error).__name__})", str(error)[-LOG:])
+            if outcome is not None:
+                yield outcome
+            return
         if not actor.is_known:
-            self._judge(actor, crew, answer)
-            return None
-        kind, result, failure, log = answer
+            self._judge(actor, crew, said)
+            return
+        kind, result, failure, log = said
         if kind == "start":
             raise KinemaError(failure)
-        one, actor.one, actor.done = actor.one, None, actor.done + 1
+        one, actor.until, actor.done = actor.tasks.pop(answer), time.monotonic() + limits.seconds, actor.done + 1
         if actor.done == limits.per_worker:
             self._dismiss(actor, crew)
-        assert one is not None
-        return Outcome(one.task, result, failure, log, one.count)
+        yield Outcome(one.task, result, failure, log, one.count)
 
     def _note_stillborn(self, actor: _Actor, story: str) -> None:
         """An actor died before it said a word: a node on which that happens again and again cannot be used."""
@@ -236,13 +272,14 @@ class OnRay(Executor):
             self._dismiss(actor, crew)
         actor.is_known = not problem
 
-    def _dismiss(self, actor: _Actor, crew: list[_Actor]) -> Any:
-        """An actor is no more; what it worked on."""
+    def _dismiss(self, actor: _Actor, crew: list[_Actor]) -> list[Try]:
+        """An actor is no more; what it had, the oldest first."""
         self._ray.kill(actor.handle)
         if actor in crew:
             crew.remove(actor)
-        one, actor.one = actor.one, None
-        return one
+        had = list(actor.tasks.values())
+        actor.tasks.clear()
+        return had
 
 
 def connect(ray: Any, address: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ from .nodes import Needs, own_version
 from .opening import On, opened
 from .policies import Policy
 from .recipes import Recipe, function_name
-from .shards import KEEP, arrow, columns, digest, parquet
+from .shards import FORMATS, KEEP, arrow, columns, digest
 from .stage import Stage
 from .stores import Store
 
@@ -45,21 +48,36 @@ class Keeping:
     keep: str
     every: int
     store: str
-    """The address that workers write to; empty where they hand over what they have."""
+    """The folder, or its address, that workers write to if they can; empty where they hand over what they have."""
+    sign: str = ""
+    """A file in that folder by which it is known: on another machine there may be another folder of that name."""
+    format: str = "parquet"
+
+    def seen_from_here(self) -> Keeping:
+        """The same for this machine, where that folder may not be."""
+        there = not self.sign or (Path(self.store) / self.sign).exists()
+        return self if there else dataclasses.replace(self, store="")
 
 
 class Player:
-    """What plays groups, in whatever process it is."""
+    """What plays groups, in whatever process it is.
+
+    It may be called in two threads at a time: then what one group gave is packed and written while the next is played.
+    """
 
     def __init__(self, stage: Stage, keeping: Keeping) -> None:
-        self._stage, self._keeping = stage, keeping
+        self._stage, self._keeping = stage, keeping.seen_from_here()
+        self._turn = threading.Lock()
 
     def __call__(self, group: Group) -> tuple[dict[str, Any], bytes]:
         """Play a group: its record, and its file where it was not written already."""
-        begin, how = time.perf_counter(), self._keeping
-        played = self._stage.play(np.arange(group.first, group.first + group.count), how.policy)
+        how = self._keeping
+        with self._turn:
+            begin = time.perf_counter()
+            played = self._stage.play(np.arange(group.first, group.first + group.count), how.policy)
+            seconds = time.perf_counter() - begin
         found = columns(played, how.keep, how.every)
-        content, name = parquet(found), f"{part_name(group.number)}.parquet"
+        content, name = FORMATS[how.format](found), f"{part_name(group.number)}.{how.format}"
         record = {
             "file": name,
             "first": group.first,
@@ -67,7 +85,7 @@ class Player:
             "rows": len(found["episode"]),
             "digest": digest(found),
             "bytes": len(content),
-            "seconds": round(time.perf_counter() - begin, 4),
+            "seconds": round(seconds, 4),
         }
         if how.store:
             Store(how.store).write(name, content)
@@ -91,11 +109,12 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
     group: int = 256,
     keep: str = "steps",
     every: int = 1,
+    format: str = "parquet",
     limits: Limits | None = None,
     needs: Needs | None = None,
     quiet: bool = False,
 ) -> DataSet:
-    """Play episodes and write them as Parquet files with a manifest; what is there already is not played again.
+    """Play episodes and write them as Parquet or Arrow files with a manifest; what is there is not played again.
 
     Episode k is the same bits whoever plays it, in whichever order, and whoever dies on the way: all that is drawn
     depends on the recipe's seed and on k, and a group is always played in as many environments.
@@ -107,12 +126,14 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
             `begin(episodes, seed)` is told when a group begins. Parameters `controller.*` of the recipe are given by
             name.
         episodes: how many, numbered from 0.
-        out: the folder for them, or its address (`s3://...`): to an address workers write themselves.
+        out: the folder for them, or its address (`s3://...`). Workers write there themselves, but for those of
+            machines that do not have that folder: they hand over what they have.
         on: who plays: a number of processes, the address of a Ray cluster (`auto` for the one that runs here), or None
             for this process.
         group: how many episodes are played at once, and written to one file.
         keep: a row for each of the `steps`, or one for each of the `episodes` with what it earned.
         every: of steps, only every so many.
+        format: what the files are: `parquet`, or `arrow`, which is faster to write and to read, and a little larger.
         limits: what a group may cost: an hour, and five tries where workers die, when not given.
         needs: what a worker takes of its node: a GPU, so many cores; when not given, a core, and a GPU where the
             recipe's scene is on one.
@@ -121,14 +142,17 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
     Raises:
         KinemaError: a group failed (its log says why), or the folder holds something else.
     """
-    _refuse_nonsense(episodes, group, keep, every)
+    _refuse_nonsense(episodes, group, keep, every, format)
     arrow()  # say at once that it is missing
     executor, own = opened(on, needs, gpu=recipe.wants_gpu)
-    try:
+    with contextlib.ExitStack() as held:
+        if own:
+            held.callback(executor.close)
         stage = Stage(recipe if isinstance(executor, InProcess) else _for_this_machine(recipe), group)
-        head = _head(recipe, stage, policy, episodes, keep, every)
+        head = {**_head(recipe, stage, policy, episodes), "keep": keep, "every": every, "format": format}
         draft = Draft(out, head, -(-episodes // group))
-        keeping = Keeping(policy, keep, every, draft.store.url)
+        held.callback(draft.close)
+        keeping = Keeping(policy, keep, every, draft.store.place, draft.sign, format)
         left = (g for g in _groups(episodes, group) if not draft.has(g.number))
         done = episodes - sum(g.count for g in _groups(episodes, group) if not draft.has(g.number))
         if isinstance(executor, InProcess):
@@ -137,7 +161,7 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
             code = _compiled(stage, policy) if done < episodes and not recipe.wants_gpu else {}
             start = functools.partial(make_player, recipe, group, keeping, code)
             del stage
-        limits = limits or Limits(seconds=3600.0, retries=5)
+        limits = limits or Limits(seconds=3600.0, retries=5, ahead=1)
         with progress_bar(f"playing, {executor.name} of {executor.workers}", episodes, done, quiet) as advance:
             for outcome in executor.run(start, left, limits):
                 if outcome.result is None:
@@ -148,17 +172,16 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
                 draft.note(outcome.task.number, record)
                 advance(outcome.task.count)
         return draft.finish()
-    finally:
-        if own:
-            executor.close()
 
 
-def _refuse_nonsense(episodes: int, group: int, keep: str, every: int) -> None:
+def _refuse_nonsense(episodes: int, group: int, keep: str, every: int, format: str) -> None:
     for name, value in (("episodes", episodes), ("group", group), ("every", every)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise KinemaError(f"rollouts: {name}: expected a whole number of at least 1, not {value!r}")
     if keep not in KEEP:
         raise KinemaError(f"rollouts: keep: {keep!r} is none of {', '.join(KEEP)}")
+    if format not in FORMATS:
+        raise KinemaError(f"rollouts: format: {format!r} is none of {', '.join(FORMATS)}")
 
 
 def _groups(episodes: int, size: int) -> Iterator[Group]:
@@ -176,7 +199,7 @@ def _for_this_machine(recipe: Recipe) -> Recipe:
     return recipe
 
 
-def _head(recipe: Recipe, stage: Stage, policy: Policy, episodes: int, keep: str, every: int) -> dict[str, Any]:
+def _head(recipe: Recipe, stage: Stage, policy: Policy, episodes: int) -> dict[str, Any]:
     """What a data set is of: the content of the model, and everything that is done with it."""
     return {
         "kinema": own_version(),
@@ -184,8 +207,6 @@ def _head(recipe: Recipe, stage: Stage, policy: Policy, episodes: int, keep: str
         "seed": recipe.seed,
         "episodes": episodes,
         "group": stage.group,
-        "keep": keep,
-        "every": every,
         "seconds_per_step": stage.seconds,
         "links": list(stage.scene.running.model.links.names),
         "joints": list(stage.scene.running.model.joints.names),

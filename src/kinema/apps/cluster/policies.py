@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,21 +44,3 @@ def of_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
             return net(seen if weights is None else seen.to(weights.device), **controller).cpu().numpy()
 
     return act
-
-
-def episode_generators(seed: int, episodes: np.ndarray, purpose: int) -> list[np.random.Generator]:
-    """Random numbers of each episode, for one purpose: they depend on nothing else."""
-    return [np.random.default_rng([seed, purpose, int(episode)]) for episode in episodes]
-
-
-def generators_in_turn(seed: int, episodes: np.ndarray, purpose: int) -> Iterator[np.random.Generator]:
-    """Likewise, to draw from before the next is asked for.
-
-    It is one generator, moved each time: making one takes longer than drawing from it.
-    """
-    bits = np.random.Philox(np.random.SeedSequence([seed, purpose]))
-    generator, state = np.random.Generator(bits), bits.state
-    for episode in episodes:
-        state["state"]["counter"][:] = 0, int(episode), 0, 0  # 2^64 times four numbers from one to the next
-        bits.state = state
-        yield generator

@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from kinema.foundation import KinemaError
+from kinema.foundation import THREADS_VARIABLE, KinemaError
 
 from .capturing import Log, tail_of
 from .executor import Executor, Limits, Outcome, Queue, Result, Task, Try, Work, always, attempt
@@ -116,7 +116,8 @@ class LocalProcesses(Executor):
     def _hire(self, start: Any) -> _Worker:
         ours, theirs = self._context.Pipe()
         log = tempfile.NamedTemporaryFile(prefix="kinema-log-")  # noqa: SIM115  it lives as long as the worker
-        process = self._context.Process(target=_serve, args=(start, theirs, log.name), daemon=True)
+        threads = max(1, default_jobs() // self._jobs)
+        process = self._context.Process(target=_serve, args=(start, theirs, log.name, threads), daemon=True)
         with _sendable(start):
             process.start()
         theirs.close()
@@ -179,8 +180,9 @@ def _dismiss(crew: Iterable[_Worker]) -> None:
         _end(worker)
 
 
-def _serve(start: Callable[[], Work[Any, Any]], connection: Connection, log_file: str) -> None:
+def _serve(start: Callable[[], Work[Any, Any]], connection: Connection, log_file: str, threads: int) -> None:
     """The life of a worker: tasks until there are no more."""
+    os.environ.setdefault(THREADS_VARIABLE, str(threads))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that drafts of files are removed
     log = Log(Path(log_file))
     faulthandler.enable(2)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kinema.foundation import require
 
-from .stage import Played
+from .played import Played
 
 KEEP = ("steps", "episodes")
 """A row for each step, or one for each episode."""
@@ -20,7 +21,7 @@ Columns = dict[str, np.ndarray]
 def columns(played: Played, keep: str, every: int = 1) -> Columns:
     """What is kept of a group: arrays with a row each, (rows,) or (rows, k)."""
     if keep == "steps":
-        chosen = played.step % every == 0
+        chosen = slice(None) if every == 1 else played.step % every == 0
         names = ("episode", "step", "obs", "action", "reward", "done", "broken")
         return {name: getattr(played, name)[chosen] for name in names}
     starts = np.flatnonzero(played.step == 0)
@@ -41,7 +42,7 @@ def digest(found: Columns) -> str:
     for name, values in found.items():
         plain = np.ascontiguousarray(values)
         taken.update(f"{name} {plain.dtype.str} {plain.shape};".encode())
-        taken.update(plain.tobytes())
+        taken.update(plain.reshape(-1).view(np.uint8))
     return taken.hexdigest()
 
 
@@ -50,18 +51,52 @@ def arrow() -> Any:
     return require("pyarrow", purpose="Parquet", extra="cluster")
 
 
-def parquet(found: Columns) -> bytes:
-    """The file: rows of several numbers are lists of that size."""
+def table(found: Columns) -> Any:
+    """An Arrow table: rows of several numbers are lists of that size, and nothing is ever missing."""
     library = arrow()
-    files: Any = require("pyarrow.parquet", purpose="Parquet", extra="cluster")
-    arrays = {}
+    arrays, fields = [], []
     for name, values in found.items():
-        if values.ndim == 1:
-            arrays[name] = library.array(values)
-        elif values.shape[1]:
-            flat = library.array(np.ascontiguousarray(values).reshape(-1))
-            arrays[name] = library.FixedSizeListArray.from_arrays(flat, values.shape[1])
-    stream = io.BytesIO()
-    few = [name for name, values in found.items() if values.ndim == 1]  # dictionaries of measurements only cost time
-    files.write_table(library.table(arrays), stream, compression="zstd", use_dictionary=few)
-    return stream.getvalue()
+        if values.ndim > 1 and not values.shape[1]:
+            continue
+        plain = library.array(np.ascontiguousarray(values).reshape(-1))
+        if values.ndim > 1:
+            kind = library.list_(library.field("element", plain.type, nullable=False), values.shape[1])
+            plain = library.FixedSizeListArray.from_arrays(plain, type=kind)
+        arrays.append(plain)
+        fields.append(library.field(name, plain.type, nullable=False))
+    return library.Table.from_arrays(arrays, schema=library.schema(fields))
+
+
+def parquet(found: Columns) -> bytes:
+    """A file of Parquet.
+
+    Measured numbers are hardly ever equal: dictionaries of them, their bounds, and more effort to make them small
+    would only cost time.
+    """
+    files: Any = require("pyarrow.parquet", purpose="Parquet", extra="cluster")
+    few = [name for name, values in found.items() if values.ndim == 1]
+    stream = arrow().BufferOutputStream()
+    files.write_table(table(found), stream, compression="snappy", use_dictionary=few, write_statistics=few)
+    return stream.getvalue().to_pybytes()
+
+
+def feather(found: Columns) -> bytes:
+    """A file of Arrow's own: five times as fast to write as Parquet, and mapped into memory by whoever reads it."""
+    ipc: Any = require("pyarrow.ipc", purpose="Arrow files", extra="cluster")
+    rows, stream = table(found), arrow().BufferOutputStream()
+    with ipc.new_file(stream, rows.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(rows)
+    return stream.getvalue().to_pybytes()
+
+
+def unpacked(content: bytes, name: str) -> Any:
+    """The Arrow table of a file, by how its name ends."""
+    if name.endswith(".arrow"):
+        ipc: Any = require("pyarrow.ipc", purpose="Arrow files", extra="cluster")
+        return ipc.open_file(content).read_all()
+    files: Any = require("pyarrow.parquet", purpose="Parquet", extra="cluster")
+    return files.read_table(io.BytesIO(content))
+
+
+FORMATS: dict[str, Callable[[Columns], bytes]] = {"parquet": parquet, "arrow": feather}
+"""What files of a data set may be, by how their names end."""

@@ -4,55 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kinema.foundation import KinemaError
-from kinema.scene import RANDOM_KINDS, Draw, Entity, Scene
+from kinema.scene import RANDOM_KINDS, Entity, Scene
 
 from .changes import apply_to_parts, sort
-from .policies import Policy, found, generators_in_turn, of_numpy
+from .drawing import OfEpisodes, uniforms
+from .played import Played, Taken
+from .policies import Policy, found, of_numpy
 from .recipes import Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class OfEpisodes(Draw):
-    """A distribution that gives each episode its own numbers, whichever environment it is played in."""
-
-    episodes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def numbers(self, envs: np.ndarray, items: tuple[int, ...], seed: int, purpose: str) -> np.ndarray:
-        """Numbers for some environments, (environments, *items)."""
-        own = items if self.each == "item" else (1,) * len(items)
-        key = zlib.crc32(purpose.encode())
-        if self.each == "all":
-            rows = [self._draw(np.random.default_rng([seed, key]), own)] * len(envs)
-        else:
-            rows = [self._draw(g, own) for g in generators_in_turn(seed, self.episodes[envs], key)]
-        return np.broadcast_to(np.array(rows), (len(envs), *items))
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A group of episodes, a row for each step that was taken, one episode after the other."""
-
-    episode: np.ndarray
-    step: np.ndarray
-    obs: np.ndarray
-    """What was seen before each action, (rows, k)."""
-    action: np.ndarray
-    reward: np.ndarray
-    done: np.ndarray
-    """Whether the episode ended with this step, before its time was over."""
-    broken: np.ndarray
-    """Whether it ended because numbers were no longer finite."""
-
-    def returns(self) -> np.ndarray:
-        """What each episode earned, in their order."""
-        starts = np.flatnonzero(self.step == 0)
-        return np.add.reduceat(self.reward.astype(np.float64), starts) if len(starts) else np.zeros(0)
 
 
 class Stage:
@@ -128,10 +91,7 @@ class Stage:
         act = None if chosen is None else of_numpy(chosen)
         self._begin(getattr(chosen, "begin", None))
         limit = self.recipe.steps if steps is None else steps
-        taken: dict[str, list[np.ndarray]] = {
-            name: [] for name in ("obs", "action", "reward", "done", "broken", "going")
-        }
-        going = np.ones(self.group, np.bool_)
+        taken = Taken(self.episodes[:wanted], limit)
         for step in range(limit):
             self.step = step
             obs = self._observe()
@@ -140,13 +100,10 @@ class Stage:
             broken = np.asarray(self.scene.get_error_envs_mask(), np.bool_)
             ended = broken | self._told("until", np.bool_)
             reward = np.where(broken, 0.0, self._told("reward", np.float32))
-            rows = (obs, self.action, reward, ended, broken, going.copy())
-            for name, row in zip(taken, rows, strict=True):
-                taken[name].append(row)
-            going &= ~ended
-            if not going[:wanted].any():
+            taken.note(obs=obs, action=self.action, reward=reward, done=ended, broken=broken)
+            if not taken.going.any():
                 break
-        return _by_episode(taken, self.episodes[:wanted])
+        return taken.rows()
 
     # ------------------------------------------------------------------------------------------- parts of an episode
 
@@ -170,11 +127,11 @@ class Stage:
         joints, info = self.scene.running.model.joints, self.robot.info
         own = range(info.joint_start, info.joint_end)
         plain = [int(joints.q_start[j]) - info.q_start for j in own if joints.q_end[j] - joints.q_start[j] == 1]
-        generators = generators_in_turn(self.recipe.seed, self.episodes, zlib.crc32(b"start"))
         qpos, qvel = (np.array(x, np.float64) for x in (self.robot.get_qpos(), self.robot.get_qvel()))
-        for row, generator in enumerate(generators):
-            qpos[row, plain] += generator.uniform(-position, position, len(plain))
-            qvel[row] += generator.uniform(-velocity, velocity, qvel.shape[1])
+        n_drawn = len(plain) + qvel.shape[1]
+        drawn = 2.0 * uniforms(self.recipe.seed, self.episodes, zlib.crc32(b"start"), n_drawn) - 1.0
+        qpos[:, plain] += position * drawn[:, : len(plain)]
+        qvel += velocity * drawn[:, len(plain) :]
         self.robot.set_qpos(qpos)
         self.robot.set_qvel(qvel)
 
@@ -207,19 +164,3 @@ class Stage:
         if values.shape != (self.group,):
             raise KinemaError(f"{name}: expected an array of shape ({self.group},), not {values.shape}")
         return values
-
-
-def _by_episode(taken: dict[str, list[np.ndarray]], episodes: np.ndarray) -> Played:
-    """From steps of all environments to rows of episodes."""
-    stacked = {name: np.stack(rows, axis=1)[: len(episodes)] for name, rows in taken.items()}
-    going = stacked["going"]
-    number, step = np.nonzero(going)
-    return Played(
-        episodes[number].astype(np.int64),
-        step.astype(np.int32),
-        stacked["obs"][going],
-        stacked["action"][going],
-        stacked["reward"][going].astype(np.float32),
-        stacked["done"][going],
-        stacked["broken"][going],
-    )

@@ -88,6 +88,18 @@ class Store:
         except self._troubles as error:
             raise WriteError(f"{self.place}/{name}: {_why(error)}") from None
 
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        try:
+            if self._fs:
+                self._fs.rm_file(self._path(name))
+            else:
+                Path(self._path(name)).unlink(missing_ok=True)
+        except FileNotFoundError:
+            return
+        except self._troubles as error:
+            raise WriteError(f"{self.place}/{name}: {_why(error)}") from None
+
     def size(self, name: str) -> int:
         """The bytes of a file; -1 where there is none."""
         try:

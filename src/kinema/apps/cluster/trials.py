@@ -11,9 +11,10 @@ import numpy as np
 
 from kinema.foundation import KinemaError
 
+from .played import Played
 from .policies import Policy, found
 from .recipes import Function, Recipe
-from .stage import Played, Stage
+from .stage import Stage
 
 _NO_PROGRAM = ("gains.", "controller.")
 """Parameters that can be changed on a stage that is built."""
