@@ -1,10 +1,10 @@
 """Measure what docs/scale.md is made of: bytes of a state, seconds of a start, bytes of a step, round trips of tasks.
 
-    python tools/scale.py [--group 256] [--groups 8] [--cluster | --efficiency]
+    python tools/scale.py [--group 256] [--groups 8] [--seconds 1] [--cluster | --efficiency | --overhead]
 
 Measure on an otherwise idle machine. With `--cluster` a Ray cluster of one node is started, for its round trip and what
 playing on it costs over playing here. With `--efficiency` nothing else is measured than what nodes cost, and it fails
-where that is too much: see `efficiency.py`.
+where that is too much: see `efficiency.py`, and `overhead.py` for episodes alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Stand:
         return np.broadcast_to(STANCE, (len(obs), 12))
 
 
-def recipe() -> Any:
+def recipe(seconds: float = 1.0) -> Any:
     """Quadrupeds that differ, for a second each."""
     return km.cluster.recipe(
         robot_file("quadruped/scene.xml"),
@@ -42,7 +42,7 @@ def recipe() -> Any:
         keyframe="home",
         randomize={"mass": km.uniform(0.8, 1.2), "friction": km.uniform(0.6, 1.2), "kp": km.uniform(0.9, 1.1)},
         start=(0.1, 0.1),
-        steps=50,
+        steps=round(seconds / 0.02),
         decimation=4,
     )
 
@@ -53,9 +53,12 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--efficiency", action="store_true")
+    parser.add_argument("--overhead", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of an episode")
     options = parser.parse_args()
-    if options.efficiency:
-        sys.exit(efficiency.main(recipe(), Stand(), options.group, options.groups))
+    if options.efficiency or options.overhead:
+        measure = efficiency.main if options.efficiency else efficiency.of_episodes
+        sys.exit(measure(recipe(options.seconds), Stand(), options.group, options.groups))
     stage = measure_stage(options.group)
     executors: list[Executor] = [InProcess(), LocalProcesses(1)]
     if options.cluster:
