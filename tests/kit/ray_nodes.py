@@ -58,9 +58,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def killed_driver(words: list[str], is_time: Callable[[], bool]) -> None:
     """Run `kinema` with some words in a process of its own, and kill it once it is time."""
-    program = "from kinema.apps.cli import main; main()"
+    killed_process([sys.executable, "-c", "from kinema.apps.cli import main; main()", *words], is_time)
+
+
+def killed_process(words: list[str], is_time: Callable[[], bool]) -> None:
+    """Start a process, and kill it once it is time."""
     quiet = subprocess.DEVNULL
-    driver = subprocess.Popen([sys.executable, "-c", program, *words], stdout=quiet, stderr=quiet)
+    driver = subprocess.Popen(words, stdout=quiet, stderr=quiet)
     while driver.poll() is None and not is_time():
         time.sleep(0.05)
     assert driver.poll() is None, "it was done too soon"

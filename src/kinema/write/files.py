@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -53,6 +54,13 @@ def staging(target: Path) -> Iterator[Path]:
         raise WriteError(f"{target}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def remove_drafts(target: Path) -> None:
+    """Remove what writers of a file have left that were killed; nobody may be writing it."""
+    for draft in target.parent.glob(f".{glob.escape(target.name)}.*"):
+        if draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 _REFUSED = "this is one of the files that the robot is made of; it is replaced with force (--force) only"

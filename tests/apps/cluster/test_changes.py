@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kinema.apps.cluster.changes import apply_to_parts, parsed, sort
-from kinema.description import Actuator, Transmission
+from kinema.description import Actuator, Camera, Shape, Sphere, Transmission, World
 from kinema.foundation import KinemaError
 from kit.played import pendulum
 
@@ -33,6 +33,25 @@ def test_fields_are_set_wherever_they_are() -> None:
     assert robot.actuators[0].gear == (5.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
+def test_any_part_of_a_robot_or_world() -> None:
+    """Parts of all lists, robots and worlds themselves; in brackets numbers, names, and keys."""
+    robot = pendulum()
+    robot.links[0].shapes.append(Shape(name="ball 1.5", geometry=Sphere(0.1)))
+    robot.options["timestep"] = 0.002
+    world = World(name="all", robots=[robot], cameras=[Camera(name="eye", link=None)])
+    changes = {
+        "link[bob].shapes[ball 1.5].geometry.radius": 0.2,
+        "robot[pendulum].options[timestep]": 0.001,
+        "robot[all].gravity": [0.0, 0.0, -1.6],
+        "camera[eye].vertical_fov": 0.5,
+    }
+    apply_to_parts(sort(changes).parts, [world])
+    assert robot.links[0].shapes[0].geometry.radius == 0.2  # type: ignore[union-attr]
+    assert robot.options["timestep"] == 0.001
+    np.testing.assert_array_equal(np.asarray(world.gravity), [0.0, 0.0, -1.6])
+    assert world.cameras[0].vertical_fov == 0.5
+
+
 def test_changes_are_sorted_by_whom_they_concern() -> None:
     found = sort({"scene.dt": 0.01, "gains.kp[hinge]": 5.0, "gains.kv": 1.0, "controller.speed": 2.0})
     assert found.scene == {"dt": 0.01}
@@ -49,6 +68,8 @@ def test_changes_are_sorted_by_whom_they_concern() -> None:
         ("link[arm].mass", "no such link; there are: bob"),
         ("link[bob].weight", "there is no 'weight'; there are: "),
         ("joint[hinge].axes[3].damping", "axes has no [3]"),
+        ("robot[pendulum].options[speed]", "options has no [speed]"),
+        ("robot[other].gravity", "no such robot; there are: pendulum"),
         ("gains.kd", "gains are kp and kv"),
         ("scene.dt.x", "nothing below scene.dt"),
     ],

@@ -71,6 +71,9 @@ def test_what_is_done_is_not_done_again(library: Path, tmp_path: Path, monkeypat
     assert "3 of 3 files are done already" in said
     assert "3 of 3 files are in" in printed
     assert {p: p.stat().st_mtime_ns for p in out.rglob("*.usda")} == times
+    (out / ".faulty.usda.abc12345").mkdir()  # of a worker that was killed
+    run(*arguments)
+    assert not [p for p in out.rglob(".*") if p.name != ".kinema"]
     mesh = next((library / "arm" / "meshes").rglob("*.stl"))
     mesh.write_bytes(mesh.read_bytes() + b"\n")
     (out / "faulty.usda").unlink()

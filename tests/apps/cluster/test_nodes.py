@@ -141,3 +141,46 @@ def test_retries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     (late,) = OnRay().run(always(misbehave), ["slow"], Limits(seconds=30.0, retries=5))
     assert late.failure == "it took more than 30 s"
     assert late.died
+
+
+def test_workers_have_their_next_task_while_there_are_enough_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two each; at the end one each, so that nobody waits behind another. Where nothing may be repeated, one each."""
+    ray = made(monkeypatch, {"one": {"CPU": 1.0}, "two": {"CPU": 1.0}})
+    waits, due = ray.wait, []
+
+    def wait(answers: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+        due.append(len(answers))
+        return waits([answers[len(due) % len(answers)]])
+
+    monkeypatch.setattr("ray.wait", wait)
+    outcomes = list(OnRay().run(always(str), range(12), Limits(retries=1, ahead=1)))
+    assert sorted(int(o.result or "") for o in outcomes) == list(range(12))
+    assert (ray.at_once, max(due), due[-3:]) == (2, 4, [2, 2, 1])
+    due.clear()
+    list(OnRay().run(always(str), range(6), Limits(ahead=1)))
+    assert (ray.at_once, max(due)) == (1, 2)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_task_that_kills_its_worker_costs_no_other(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the one before it nor the one behind it, which the worker had as well."""
+    ray = made(monkeypatch, {"one": {"CPU": 1.0}})
+    get = ray.get
+    dead: set[int] = set()
+
+    def dying(answer: Any) -> Any:
+        if id(answer.handle) in dead:
+            raise RayError("the worker is gone")
+        found = get(answer)
+        if isinstance(found, tuple) and found[1] == "deadly":
+            dead.add(id(answer.handle))
+            raise RayError("the worker is gone")
+        return found
+
+    monkeypatch.setattr("ray.get", dying)
+    tasks = ["a", "b", "c", "d", "e"]
+    tasks.insert(place, "deadly")
+    outcomes = {o.task: o for o in OnRay().run(always(misbehave), tasks, Limits(retries=1, ahead=1))}
+    assert [str(outcomes[t].result) for t in "abcde"] == list("abcde")
+    assert outcomes["deadly"].failure == "its worker died (RayError) (2 times)"
+    assert len(outcomes) == 6

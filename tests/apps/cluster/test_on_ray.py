@@ -6,6 +6,7 @@ import importlib.util
 import os
 import resource
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from kinema.apps.learn import robot_file
 from kinema.foundation import KinemaError
 from kit.assets import EXAMPLES
 from kit.command_line import run
-from kit.misbehaviour import cannot_start, crash_once, misbehave, talk
+from kit.misbehaviour import cannot_start, crash_once, misbehave, seen_gpus, talk
 from kit.played import Push, parabola, swinging
-from kit.ray_nodes import contents, killed_driver, meanwhile, nodes
+from kit.ray_nodes import contents, killed_driver, killed_process, meanwhile, nodes
 
 pytestmark = [
     pytest.mark.cluster,
@@ -71,6 +72,17 @@ def test_nodes_that_cannot_be_used_are_refused() -> None:
         for needs, words in ((Needs(gpus=1.0), "has no GPU"), (Needs(disk=2**60), "has a full disk")):
             with OnRay(needs=needs) as executor, pytest.raises(KinemaError, match=words):
                 list(executor.run(always(misbehave), ["a"]))
+
+
+def test_each_worker_has_a_gpu_of_its_own() -> None:
+    """On nodes that are said to have some: Ray shows each worker its own; a node without any is refused."""
+    with nodes(1, num_cpus=4, num_gpus=2) as (cluster, _), OnRay(needs=Needs(gpus=1.0)) as executor:
+        cluster.add_node(num_cpus=1)
+        outcomes = list(executor.run(always(seen_gpus), [0.5] * 4))
+        assert executor.workers == 2
+        assert sorted({str(o.result) for o in outcomes}) == ["0 1", "1 1"]  # which GPU, how many threads
+        (sentence,) = executor.refused.values()
+        assert "has no GPU that could be used" in sentence
 
 
 # ------------------------------------------------------------------------------------------------------------- files
@@ -173,6 +185,25 @@ def test_episodes_are_the_same_bits(tmp_path: Path) -> None:
         counted = np.bincount(episodes)
         assert len(counted) == EPISODES
         assert (counted == 10).all()
+
+
+def test_a_driver_of_episodes_that_is_killed_goes_on(tmp_path: Path) -> None:
+    """From what is there; nothing is left of those who were writing, and nothing is played twice."""
+    pytest.importorskip("pyarrow")
+    here = km.cluster.rollouts(swinging(), Push(), 200, out=tmp_path / "here", group=8)
+    out = tmp_path / "there"
+    with nodes(2) as (cluster, _):
+        program = (
+            "import kinema as km; from kit.played import Push, swinging; "
+            f"km.cluster.rollouts(swinging(), Push(), 200, out={str(out)!r}, group=8, on={cluster.address!r})"
+        )
+        killed_process([sys.executable, "-c", program], lambda: len(list(out.glob("records/*.json"))) >= 3)
+        before = {p: p.stat().st_mtime_ns for p in out.glob("records/*.json")}
+        assert 3 <= len(before) < 25
+        there = km.cluster.rollouts(swinging(), Push(), 200, out=out, group=8, on="auto")
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+    assert there.content == here.content
+    assert not [p for p in out.iterdir() if p.name.startswith(".")]
 
 
 def test_sweeps_are_the_same(tmp_path: Path) -> None:

@@ -140,6 +140,9 @@ def test_processes_play_the_same(tmp_path: Path) -> None:
     here = km.cluster.rollouts(swinging(), Push(), 20, out=tmp_path / "a", group=8, on=InProcess())
     there = km.cluster.rollouts(swinging(), Push(), 20, out=tmp_path / "b", group=8, on=LocalProcesses(2))
     assert here.content == there.content
+    third = km.cluster.rollouts(swinging(), Push(), 20, out=tmp_path / "c", group=8, format="arrow")
+    assert third.content == here.content
+    assert third.table().equals(here.table())
     table = there.table()
     assert table.num_rows == there.rows
     assert sorted(set(table.column("episode").to_pylist())) == list(range(20))
@@ -155,6 +158,19 @@ def test_a_worker_starts_with_what_others_compiled(tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(playing.FORMATS, "parquet", lambda _: b"")
     player = make_player(swinging(steps=3), 4, Keeping(Push(), "steps", 1, ""), code)
     assert player(Group(0, 0, 4))[0]["digest"] == found
+
+
+def test_whoever_does_not_see_the_folder_hands_over_what_it_has(stage: Stage, tmp_path: Path) -> None:
+    """A folder of that name may be another one: it is known by a sign in it."""
+    (tmp_path / "sign").touch()
+    for sign, sees in (("sign", True), ("another", False)):
+        keeping = Keeping(Push(), "steps", 1, str(tmp_path), sign, "made-up")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setitem(playing.FORMATS, "made-up", lambda _: b"content")
+            record, content = playing.Player(stage, keeping)(Group(0, 0, 2))
+        file = tmp_path / record["file"]
+        assert (content, file.exists()) == ((b"", True) if sees else (b"content", False))
+        file.unlink(missing_ok=True)
 
 
 def test_mesh_files_travel_by_content(tmp_path: Path) -> None:

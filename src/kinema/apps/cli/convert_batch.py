@@ -16,7 +16,7 @@ from rich.text import Text
 from kinema.apps.cluster import Outcome, Store, url_of
 from kinema.description import Robot, World
 from kinema.foundation import KinemaError, ReadError, Severity, WriteError, clean_name, unique_name
-from kinema.write import LossReport
+from kinema.write import LossReport, remove_drafts
 
 from .convert import Showing, WriteSettings, formats_named, save
 from .diagnostics_table import output_console
@@ -84,6 +84,8 @@ def run(source: Path, out: Path, options: Options) -> int:
         work = plan(source, out, options, library)
         book = book_of(options.doing, Converted, url_of(out) or out, _is_there)
         outcomes = do_all("converting", convert_one, work, options.doing, book)
+        if options.doing.resumes:
+            _clear(outcomes)
         entries = _entries(outcomes, library)
         if options.showing.report is not None:
             save(entries, options.showing.report)
@@ -95,6 +97,14 @@ def run(source: Path, out: Path, options: Options) -> int:
         print_outcomes(output_console(), outcomes, library, url_of(out) or str(out))
         print_logs(outcomes)
     return max(map(_status, outcomes), default=FINE)
+
+
+def _clear(outcomes: Sequence[Outcome[Job, Converted]]) -> None:
+    """Remove drafts of workers that were killed, now that nobody writes: of this time, and of a time before."""
+    for outcome in outcomes:
+        if not outcome.task.out and outcome.result is not None:
+            for name in outcome.result.written:
+                remove_drafts(Path(name))
 
 
 def _is_there(job: Job, result: Converted) -> bool:

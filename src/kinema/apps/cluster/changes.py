@@ -13,11 +13,21 @@ import numpy as np
 from kinema.description import Axis, Inertial, Robot, World
 from kinema.foundation import KinemaError
 
-_PARTS = {"link": "links", "joint": "joints", "actuator": "actuators", "tendon": "tendons", "sensor": "sensors"}
-"""Parts of robots that are called by name, and the lists they are in."""
+_PARTS = {
+    kind: f"{kind}s"
+    for kind in (
+        *("link", "joint", "actuator", "tendon", "sensor"),
+        *("constraint", "frame", "camera", "light", "keyframe"),
+    )
+}
+"""Parts of robots and worlds that are called by name, and the lists they are in."""
+_HOME = "robot"
+"""A robot or world itself."""
 _WHOLE = ("scene", "gains", "controller")
 _PATH = re.compile(r"^(\w+)(?:\[([^\]]+)\])?\.(.+)$")
 _FIELD = re.compile(r"^(\w+)(?:\[([^\]]+)\])?$")
+_STEP = re.compile(r"\.(?![^\[]*\])")
+"""A dot that is not in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +57,9 @@ class Sorted:
 def parsed(text: str) -> Path:
     """A path, or one sentence on what is wrong with it."""
     found = _PATH.match(text)
-    kinds = (*_PARTS, *_WHOLE)
-    steps = [_FIELD.match(step) for step in found[3].split(".")] if found else [None]
-    if found is None or found[1] not in kinds or None in steps or (found[1] in _PARTS) != bool(found[2]):
+    kinds = (*_PARTS, _HOME, *_WHOLE)
+    steps = [_FIELD.match(step) for step in _STEP.split(found[3])] if found else [None]
+    if found is None or found[1] not in kinds or None in steps or (found[1] not in _WHOLE) != bool(found[2]):
         examples = "link[forearm].mass, joint[elbow].damping, scene.dt, gains.kp[elbow], controller.speed"
         raise KinemaError(f"{text!r} is no parameter; these are: {examples}")
     return Path(text, found[1], found[2] or "", tuple((step[1], step[2] or "") for step in steps if step))
@@ -61,7 +71,7 @@ def sort(changes: Mapping[str, Any]) -> Sorted:
     for text, value in changes.items():
         path = parsed(text)
         first, where = path.fields[0]
-        if path.kind in _PARTS:
+        if path.kind not in _WHOLE:
             result.parts.append((path, value))
         elif len(path.fields) > 1:
             raise KinemaError(f"{text!r}: there is nothing below {path.kind}.{first}")
@@ -91,8 +101,12 @@ def apply_to_parts(changes: Iterable[tuple[Path, Any]], descriptions: Sequence[R
 
 
 def _part(path: Path, descriptions: Sequence[Robot | World]) -> Any:
-    homes = [home for d in descriptions for home in (d.robots if isinstance(d, World) else [d])]
-    there = [part for home in homes for part in getattr(home, _PARTS[path.kind])]
+    homes: list[Any] = [home for d in descriptions for home in ([d, *d.robots] if isinstance(d, World) else [d])]
+    if path.kind == _HOME:
+        there = homes
+    else:  # a world's links and joints are those of its robots
+        lists = [(_PARTS[path.kind], home) for home in homes]
+        there = [part for name, home in lists if name in _names(type(home)) for part in getattr(home, name)]
     found = [part for part in there if part.name == path.name]
     if len(found) == 1:
         return found[0]
@@ -116,19 +130,29 @@ def _set(path: Path, owner: Any, fields: Sequence[tuple[str, str]], value: Any) 
         raise KinemaError(f"{path.text!r}: there is no {name!r}; there are: {', '.join(_names(type(owner)))}")
     old = getattr(owner, name)
     if index:
-        if not isinstance(old, list | tuple | np.ndarray) or not index.isdigit() or int(index) >= len(old):
-            raise KinemaError(f"{path.text!r}: {name} has no [{index}]")
-        many = list(old)
-        many[int(index)] = _set(path, many[int(index)], rest, value) if rest else value
+        many, key = _opened(path, old, name, index)
+        many[key] = _set(path, many[key], rest, value) if rest else value
         new: Any = np.array(many) if isinstance(old, np.ndarray) else type(old)(many)
     elif rest:
         new = _set(path, old, rest, value)
     else:
-        new = np.asarray(value, np.float64) if isinstance(old, np.ndarray) else value
+        is_array = isinstance(old, np.ndarray) or (old is None and isinstance(value, list))
+        new = np.asarray(value, np.float64) if is_array else value
     if dataclasses.is_dataclass(owner) and getattr(type(owner), "__dataclass_params__").frozen:  # noqa: B009
         return dataclasses.replace(owner, **{name: new})  # type: ignore[type-var]
     setattr(owner, name, new)
     return owner
+
+
+def _opened(path: Path, old: Any, name: str, index: str) -> tuple[Any, Any]:
+    """A copy of what has several, and what is called so in it: by number, or by name."""
+    if isinstance(old, dict) and index in old:
+        return dict(old), index
+    if isinstance(old, list | tuple | np.ndarray):
+        called = [k for k, one in enumerate(old) if getattr(one, "name", None) == index]
+        if len(called) == 1 or (index.isdigit() and int(index) < len(old)):
+            return list(old), called[0] if len(called) == 1 else int(index)
+    raise KinemaError(f"{path.text!r}: {name} has no [{index}]")
 
 
 def _names(kind: type) -> list[str]:

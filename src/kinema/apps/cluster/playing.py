@@ -148,7 +148,8 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
     with contextlib.ExitStack() as held:
         if own:
             held.callback(executor.close)
-        stage = Stage(recipe if isinstance(executor, InProcess) else _for_this_machine(recipe), group)
+        here = recipe if isinstance(executor, InProcess) else _for_this_machine(recipe)
+        stage = Stage(here, group)
         head = {**_head(recipe, stage, policy, episodes), "keep": keep, "every": every, "format": format}
         draft = Draft(out, head, -(-episodes // group))
         held.callback(draft.close)
@@ -158,7 +159,7 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
         if isinstance(executor, InProcess):
             start: Any = functools.partial(Player, stage, keeping)
         else:
-            code = _compiled(stage, policy) if done < episodes and not recipe.wants_gpu else {}
+            code = _compiled(stage, policy) if done < episodes and here is recipe else {}
             start = functools.partial(make_player, recipe, group, keeping, code)
             del stage
         limits = limits or Limits(seconds=3600.0, retries=5, ahead=1)
@@ -214,10 +215,7 @@ def _head(recipe: Recipe, stage: Stage, policy: Policy, episodes: int) -> dict[s
 
 
 def _compiled(stage: Stage, policy: Policy) -> dict[str, bytes]:
-    """The programs of a stage, compiled here once, so that no worker of this kind of machine has to.
-
-    Those of a GPU are made where there is one.
-    """
+    """The programs of a stage, compiled here once, so that no worker of this kind of machine has to."""
     with noting_code() as made:
         stage.play(np.arange(1), policy, steps=1)
     return made
