@@ -2,8 +2,8 @@
 
     python tools/scale.py --efficiency
 
-Two cores that have nothing else to do are needed, and four minutes. It fails where playing on a node takes more than 5 %
-longer than a loop that is written by hand (`overhead.py`), or two nodes are not 1.7 times as fast as one.
+Two cores that have nothing else to do are needed, and four minutes. It fails where playing on a node takes more than
+5 % longer than a loop that is written by hand (`overhead.py`), or two nodes are not 1.7 times as fast as one.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python tools/scale.py --overhead
 
 Both have all cores of this machine: the loop by the threads of its scene, the node by one worker with as many threads,
-and, to compare, by one worker per core. What counts is a group of episodes while workers are at work, without their start.
-Rounds alternate, so that whatever else the machine does meets both; seconds of processor time are told beside those of the
-clock, of all processes together: of the driver, the workers and Ray's own.
+and, to compare, by one worker per core. What counts is a group of episodes while workers are at work, without their
+start. Rounds alternate, so that whatever else the machine does meets both; seconds of processor time are told beside
+those of the clock, of all processes together: of the driver, the workers and Ray's own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def told(recipe: Recipe, group: int, costs: dict[str, list[Cost]]) -> float:
             beside = [getattr(a, kind) / getattr(b, kind) - 1.0 for a, b in zip(found, plain, strict=True)]
             parts[kind] = statistics.median(beside)
         over[name] = parts["clock"]
-        print(f"{name:28s} {clock:.3f} s {parts['clock']:+6.1%}   processor {processor:.3f} s {parts['processor']:+6.1%}")
+        print(
+            f"{name:28s} {clock:.3f} s {parts['clock']:+6.1%}   processor {processor:.3f} s {parts['processor']:+6.1%}"
+        )
     return over["one worker, parquet"]
 
 
@@ -98,7 +100,9 @@ def play(stage: Stage, policy: Any, episodes: np.ndarray) -> dict[str, np.ndarra
     """The same episodes as on a node, with the same robots, starts and commands."""
     recipe, scene, robot = stage.recipe, stage.scene, stage.robot
     scene.reset(keyframe=recipe.keyframe)
-    draws: dict[str, Any] = {n: OfEpisodes(d.kind, d.a, d.b, d.how, d.each, episodes) for n, d in recipe.randomize.items()}
+    draws: dict[str, Any] = {
+        n: OfEpisodes(d.kind, d.a, d.b, d.how, d.each, episodes) for n, d in recipe.randomize.items()
+    }
     scene.randomize(seed=recipe.seed, **draws)
     n_joints = robot.n_dofs - 6  # of a robot on legs, whose base is free
     drawn = 2.0 * uniforms(recipe.seed, episodes, zlib.crc32(b"start"), n_joints + robot.n_dofs) - 1.0
@@ -158,7 +162,7 @@ def one_node() -> Iterator[None]:
 
 @contextmanager
 def watching(folder: Path, counts: tuple[int, ...]) -> Iterator[list[tuple[int, float]]]:
-    """How many files there were, and the processor time of all processes, when there were so many for the first time."""
+    """How many files there were, and the processor time of all processes, when there were so many first."""
     marks: list[tuple[int, float]] = []
     over = threading.Event()
     thread = threading.Thread(target=_watch, args=(folder, counts, marks, over.wait))
@@ -170,7 +174,9 @@ def watching(folder: Path, counts: tuple[int, ...]) -> Iterator[list[tuple[int, 
         thread.join()
 
 
-def _watch(folder: Path, counts: tuple[int, ...], marks: list[tuple[int, float]], over: Callable[[float], bool]) -> None:
+def _watch(
+    folder: Path, counts: tuple[int, ...], marks: list[tuple[int, float]], over: Callable[[float], bool]
+) -> None:
     for wanted in counts:
         while (count := len(list(folder.glob("*.json")))) < wanted and not over(0.1):
             continue

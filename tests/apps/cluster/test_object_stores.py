@@ -1,4 +1,7 @@
-"""Robots and episodes in an S3 store, by Ray nodes of this machine (`make cluster`; `pip install 'moto[server]' s3fs`)."""
+"""Robots and episodes in an S3 store, by Ray nodes of this machine: `make cluster`.
+
+It needs `pip install 'moto[server]' s3fs`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-
 
 @pytest.fixture(params=["arrow", "fsspec"])
 def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 store on this machine, reached by `fsspec`'s own library for it, or by Apache Arrow where that is missing."""
+    """An S3 store on this machine, reached by the library `fsspec` has for it, or by Apache Arrow without that."""
     if request.param == "fsspec" and importlib.util.find_spec("s3fs") is None:
         pytest.skip("needs s3fs")
     if request.param == "arrow":  # in every process that is started: as where s3fs is not installed

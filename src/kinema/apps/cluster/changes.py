@@ -17,7 +17,7 @@ _PARTS = {
     kind: f"{kind}s"
     for kind in (
         *("link", "joint", "actuator", "tendon", "sensor"),
-        *("constraint", "frame", "camera", "light", "keyframe"),
+        *("constraint", "frame", "camera", "light", "keyframe", "shape"),
     )
 }
 """Parts of robots and worlds that are called by name, and the lists they are in."""

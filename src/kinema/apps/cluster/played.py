@@ -47,7 +47,7 @@ class Taken:
         """Which of them have not ended."""
 
     def note(self, **rows: np.ndarray) -> None:
-        """A step of all environments: `obs`, `action`, `reward`, `done`, `broken`; those without an episode come last."""
+        """A step of all environments, by what it gave: `obs`, `action`, ...; those without an episode come last."""
         count = len(self._episodes)
         for name, row in rows.items():
             if name not in self._arrays:

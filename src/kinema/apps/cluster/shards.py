@@ -42,7 +42,7 @@ def digest(found: Columns) -> str:
     for name, values in found.items():
         plain = np.ascontiguousarray(values)
         taken.update(f"{name} {plain.dtype.str} {plain.shape};".encode())
-        taken.update(plain.reshape(-1).view(np.uint8))
+        taken.update(plain.reshape(-1).view(np.uint8).data)
     return taken.hexdigest()
 
 
