@@ -372,7 +372,7 @@ def test_layers_that_do_not_fit_are_left_out() -> None:
 
     assert corner_values(np.ones((2, 2)), np.array([[0, 1, 2]]), 2) is None
     assert corner_values(np.array([[0.0, np.nan]]), np.array([[0, 0, 0]]), 2) is None
-    assert unit_normals(np.zeros((1, 3)), np.array([[0, 0, 0]])) is None
+    assert unit_normals(CornerValues(np.zeros((1, 3)), np.array([[0, 0, 0]]))) is None
     kept = corner_values(np.ones((2, 3)), np.array([[0, 1, 1]]), 2)
     assert isinstance(kept, CornerValues)
     assert kept.values.shape == (2, 2)

@@ -1,6 +1,7 @@
-"""L0: spatial algebra, diagnostics, names, lazy optional imports, the cache folder. Imports nothing of Kinema."""
+"""L0: spatial algebra, diagnostics, names, decimals, lazy optional imports, the cache folder. Imports nothing of Kinema."""
 
 from .callable_module import make_callable as make_callable
+from .decimals import shortest_decimals as shortest_decimals
 from .diagnostics import (
     NOWHERE as NOWHERE,
     Diagnostic as Diagnostic,

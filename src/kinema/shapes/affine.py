@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, ShapeError, float_matrix, float_vector
 
+_IDENTITY = np.eye(3).tolist()
+
 
 def apply_linear(mesh: MeshData, matrix: ArrayLike, translation: ArrayLike = (0.0, 0.0, 0.0)) -> MeshData:
     """The mesh with every vertex x moved to `matrix @ x + translation` [m].
@@ -18,10 +20,21 @@ def apply_linear(mesh: MeshData, matrix: ArrayLike, translation: ArrayLike = (0.
     """
     linear = float_matrix(matrix, "linear map")
     offset = float_vector(translation, 3, "translation")
-    # einsum keeps one fixed order of summation; a threaded matrix product need not give the same bits twice.
-    vertices = np.einsum("ij,nj->ni", linear, mesh.vertices) + offset
+    if is_identity(linear) and not offset.any():
+        return mesh
+    diagonal = np.diag(linear)
+    if np.count_nonzero(linear) == np.count_nonzero(diagonal):
+        vertices = mesh.vertices * diagonal + offset
+    else:
+        # einsum keeps one fixed order of summation; a threaded matrix product need not give the same bits twice.
+        vertices = np.einsum("ij,nj->ni", linear, mesh.vertices) + offset
     faces = mesh.faces[:, ::-1] if np.linalg.det(linear) < 0 else mesh.faces
     return MeshData(vertices, faces)
+
+
+def is_identity(linear: FloatArray) -> bool:
+    """Whether a 3x3 matrix maps everything to itself."""
+    return linear.tolist() == _IDENTITY
 
 
 def merge(meshes: Sequence[MeshData]) -> MeshData:

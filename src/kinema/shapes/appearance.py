@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kinema.shapes.affine import is_identity
 from kinema.shapes.look import Look
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData
 
@@ -69,6 +70,8 @@ class Appearance:
 
     def under(self, linear: FloatArray) -> Appearance:
         """The appearance of a mesh under a linear map: normals stay normal, a mirror turns the faces around."""
+        if is_identity(linear):
+            return self
         mirrored = np.linalg.det(linear) < 0
         normals, coordinates, colors = self.normals, self.coordinates, self.colors
         if normals is not None:
@@ -102,20 +105,20 @@ def corner_values(values: FloatArray, corners: IntArray, width: int) -> CornerVa
     return CornerValues(np.ascontiguousarray(values[:, :width]), corners)
 
 
-def unit_normals(values: FloatArray, corners: IntArray) -> CornerValues | None:
-    """Normals of length one, where all that are used have a length."""
-    found = corner_values(values, corners, 3)
-    if found is None:
+def unit_normals(found: CornerValues | None) -> CornerValues | None:
+    """Normals of length one, where they are vectors and all that are used have a length."""
+    if found is None or found.values.shape[1] < 3:
         return None
-    lengths = np.sqrt(np.einsum("ij,ij->i", found.values, found.values))
+    corners, values = found.corners, found.values[:, :3]
+    lengths = np.sqrt(np.einsum("ij,ij->i", values, values))
     is_nothing = lengths == 0
     if is_nothing.any() and is_nothing[corners].any():
         return None
     # those that have length one already, to the precision that files have, are left as they are
     is_off = (np.abs(lengths - 1.0) >= 1e-6) & ~is_nothing
     if not is_off.any():
-        return found
-    return CornerValues(found.values / np.where(is_off, lengths, 1.0)[:, None], corners)
+        return CornerValues(values, corners)
+    return CornerValues(values / np.where(is_off, lengths, 1.0)[:, None], corners)
 
 
 def with_alpha(colors: FloatArray) -> FloatArray:
@@ -201,8 +204,6 @@ def _merged_materials(looks: Sequence[Appearance], counts: Sequence[int]) -> tup
 
 def _mapped_normals(normals: FloatArray, linear: FloatArray) -> FloatArray:
     """By the inverse transpose, and of length one again; a map without an inverse leaves them."""
-    if np.array_equal(linear, np.eye(3)):
-        return normals
     scale = np.abs(linear).max()
     if not scale or not np.isfinite(scale) or abs(np.linalg.det(linear / scale)) < 1e-12:
         return normals

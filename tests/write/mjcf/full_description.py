@@ -51,7 +51,7 @@ from kinema.description import (
     translation,
 )
 from kinema.foundation import Pose
-from kinema.shapes import Appearance, Placement, Texture, Wrap, box, unit_normals
+from kinema.shapes import Appearance, CornerValues, Placement, Texture, Wrap, box, unit_normals
 
 POSE = Pose.from_rpy((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
 OTHER = Pose.from_rpy((-0.3, 0.2, 0.1), (0.2, -0.1, 0.7))
@@ -172,7 +172,7 @@ def _shapes() -> list[Shape]:
     inline = Mesh(
         vertices=mesh.vertices,
         faces=mesh.faces,
-        appearance=Appearance(normals=unit_normals(mesh.vertices, mesh.faces)),
+        appearance=Appearance(normals=unit_normals(CornerValues(mesh.vertices, mesh.faces))),
         scale=np.array([1.0, -2.0, 3.0]),
         max_hull_vertices=20,
     )

@@ -123,7 +123,8 @@ class MeshAssets:
             coordinates = corner_values(_upwards(values), np.array(model.mesh_facetexcoord[rows], dtype=np.int64), 2)
         start = int(model.mesh_normaladr[number])
         values = np.array(model.mesh_normal[start : start + int(model.mesh_normalnum[number])], dtype=np.float64)
-        normals = unit_normals(values @ to_file.rotation.T, np.array(model.mesh_facenormal[rows], dtype=np.int64))
+        corners = np.array(model.mesh_facenormal[rows], dtype=np.int64)
+        normals = unit_normals(corner_values(values @ to_file.rotation.T, corners, 3))
         found = Appearance(normals=normals, coordinates=() if coordinates is None else (coordinates,))
         return None if found.is_empty else found
 
@@ -132,7 +133,8 @@ def _given_appearance(spec: Any, faces: np.ndarray) -> Appearance | None:
     """Texture coordinates and normals of a mesh that stands in the file: one for each vertex."""
     normals = vector(spec.usernormal).reshape(-1, 3)
     coordinates = corner_values(_upwards(vector(spec.usertexcoord).reshape(-1, 2)), faces, 2)
-    found = Appearance(normals=unit_normals(normals, faces), coordinates=() if coordinates is None else (coordinates,))
+    directions = unit_normals(corner_values(normals, faces, 3))
+    found = Appearance(normals=directions, coordinates=() if coordinates is None else (coordinates,))
     return None if found.is_empty else found
 
 

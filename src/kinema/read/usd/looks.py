@@ -41,6 +41,8 @@ class _Image(NamedTuple):
 
 def read_look(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
     """A material's preview surface; None where it has none."""
+    if usd.SURFACE_OUTPUT not in index.values.facts(material).authored:
+        return None
     shader = pxr.UsdShade.Material(material).ComputeSurfaceSource()[0]
     if not shader or shader.GetIdAttr().Get() != usd.PREVIEW_SURFACE:
         return None

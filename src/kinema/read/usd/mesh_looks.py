@@ -16,7 +16,7 @@ from . import pxr
 from .geometry import polygons, triangulate
 from .looks import coordinate_set, is_constant
 from .materials import Materials
-from .polar import Affine, polar
+from .polar import Affine, polar, similarity
 from .stage_index import StageIndex
 
 _MOST_SETS = 8
@@ -52,6 +52,8 @@ class MeshLooks:
             self._known[path] = self._read(prim)
         found = self._known[path]
         if found is None or found.normals is None:
+            return found
+        if similarity(into_link.linear) > 0:
             return found
         _, scale = polar(into_link.linear)
         if scale[0, 0] > 0 and np.abs(scale - scale[0, 0] * _PLAIN).max() <= 1e-6 * scale[0, 0]:
@@ -98,7 +100,7 @@ class MeshLooks:
             found = _layer(_array(prim.GetAttribute(usd.NORMALS).Get(self._index.time)), None, kind, corners)
         else:
             return None
-        return None if found is None else unit_normals(found.values, found.corners)
+        return unit_normals(found)
 
     def _coordinates(self, prim: pxr.Prim, corners: _Corners, authored: frozenset[str]) -> tuple[CornerValues, ...]:
         """All pairs of numbers that say that they are texture coordinates, or are called as such."""

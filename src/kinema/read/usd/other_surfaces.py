@@ -147,11 +147,15 @@ _KNOWN = {
     "ND_UsdPreviewSurface_surfaceshader": _PREVIEW,
 }
 
+_OUTPUTS = {"": usd.SURFACE_OUTPUT, "mdl": "outputs:mdl:surface", "mtlx": "outputs:mtlx:surface"}
+"""For whom a surface is meant -> the output that leads to it."""
+
 
 def read_other_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
     """A material that MDL or MaterialX makes, as far as it can be told; None where nothing makes it."""
-    for context in ("", "mdl", "mtlx"):
-        shader = pxr.UsdShade.Material(material).ComputeSurfaceSource(context)[0]
+    said = index.values.facts(material).authored
+    for context, output in _OUTPUTS.items():
+        shader = pxr.UsdShade.Material(material).ComputeSurfaceSource(context)[0] if output in said else None
         if not shader:
             continue
         asset = shader.GetSourceAsset("mdl")

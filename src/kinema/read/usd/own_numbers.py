@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kinema.foundation import shortest_decimals
 from kinema.words import ours
 
 from . import pxr
@@ -50,8 +51,7 @@ def exact_number(stamp: Stamp, attribute: Any, value: Any, twin: Any, decimals: 
     if twin is not None and _rounds_to(twin, value):
         return twin
     if decimals and isinstance(value, pxr.Vt.Vec3fArray):
-        numbers = np.array(value, dtype=np.float32)
-        return pxr.Vt.Vec3dArray.FromNumpy(np.array([[_decimal(v) for v in row] for row in numbers.tolist()]))
+        return pxr.Vt.Vec3dArray.FromNumpy(shortest_decimals(np.array(value, dtype=np.float32)))
     return _shortest(value) if stamp.decimals and str(attribute.GetTypeName()) in ours.TWINS else value
 
 

@@ -23,9 +23,12 @@ class ShaderInputs:
         self.index = index
         self.material = material
         self.shader = shader
+        self._said = frozenset(shader.GetPrim().GetAuthoredPropertyNames())
 
     def source(self, shader: Any, name: str) -> tuple[Any, str, Any]:
         """What feeds an input: a shader and its output, or a value."""
+        if shader is self.shader and usd.input_of(name) not in self._said:
+            return None, "", None
         given = shader.GetInput(name)
         if not given:
             return None, "", None

@@ -38,7 +38,7 @@ def read_layers(
             found.setdefault(semantic, []).append(layer)
     normals, colors = (found.get(name, [None])[0] for name in ("NORMAL", "COLOR"))
     return Appearance(
-        normals=None if normals is None else unit_normals(normals.values, normals.corners),
+        normals=unit_normals(normals),
         coordinates=tuple(found.get("TEXCOORD", [])),
         colors=None if colors is None else CornerValues(with_alpha(colors.values), colors.corners),
         materials=() if material is None else (material,),

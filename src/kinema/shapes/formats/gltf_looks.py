@@ -47,7 +47,7 @@ class GltfLooks:
         n_sets = next((i for i, found in enumerate(sets) if found is None), _MOST_SETS)
         colors = self._values(given.get("COLOR_0"), part, 3)
         return Appearance(
-            normals=None if normals is None else unit_normals(normals.values, normals.corners),
+            normals=unit_normals(normals),
             coordinates=tuple(_upwards(found) for found in sets[:n_sets] if found is not None),
             colors=None if colors is None else CornerValues(with_alpha(colors.values), colors.corners),
             materials=(self._material(primitive["material"]),) if "material" in primitive else (),

@@ -45,7 +45,7 @@ def read_msh(source: MeshSource) -> LoadedMesh:
         found = corner_values(uv, faces.astype(np.int64), 2) if n_texcoords == n_vertices else None
         directions = to_float64(normals).reshape(-1, 3)
         appearance = Appearance(
-            normals=unit_normals(directions, faces.astype(np.int64)) if n_normals == n_vertices else None,
+            normals=unit_normals(corner_values(directions, faces.astype(np.int64), 3)) if n_normals == n_vertices else None,
             coordinates=() if found is None else (found,),
         )
     return LoadedMesh(MeshData(vertices, faces), appearance=appearance)

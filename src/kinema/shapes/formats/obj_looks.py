@@ -59,7 +59,7 @@ def read_appearance(
     uv = _layer(obj, 1, corners, _COORDINATE, (0, 1))
     directions = _layer(obj, 2, corners, _NORMAL, (0, 1, 2))
     return Appearance(
-        normals=None if directions is None else unit_normals(directions.values, directions.corners),
+        normals=unit_normals(directions),
         coordinates=() if uv is None else (uv,),
         colors=_colors(obj, vertex_faces),
         materials=materials,

@@ -102,7 +102,7 @@ def _appearance(mesh: MeshData, extra: dict[str, FloatArray]) -> Appearance | No
         alpha = extra.get("alpha", np.ones(len(colors)))
         colors = np.column_stack([colors, alpha])
     layers = Appearance(
-        normals=None if normals is None else unit_normals(normals, mesh.faces),
+        normals=None if normals is None else unit_normals(corner_values(normals, mesh.faces, 3)),
         coordinates=tuple(c for c in (_layer(coordinates, mesh, 2),) if c is not None),
         colors=_layer(colors, mesh, 4),
     )

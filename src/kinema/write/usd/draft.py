@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kinema.description import Node
-from kinema.foundation import Array, ArrayLike, Pose
+from kinema.foundation import Array, ArrayLike, Pose, shortest_decimals
 from kinema.words import ours, usd
 
 from ..losing import loss_of
 from ..report import Action, LossReport
 from . import pxr
+from .values import to_usd
 
 _LOST = 1e-12
 """Relative rounding that is not worth an exact value of its own: that of computing a pose."""
-_LONG = 15_000
-"""How many numbers of a list are looked at one by one."""
+_FEW = 64
+"""How many points of a list are looked at first: mostly all of them stand for decimals, or none."""
+_LONG = 256
+"""Numbers from which on a list is worth looking for others like it."""
+_UPRIGHT = np.eye(3).tolist()
 _NOISE = 1e-15
 """Parts of a vector [m] below this are what is left of a zero, not a number to be kept exactly."""
 
@@ -43,6 +47,8 @@ class Draft:
     prims: dict[str, PrimDraft] = field(default_factory=dict)
     relative_targets: list[tuple[str, str, str]] = field(default_factory=list)
     """Prim, relationship and target of what reads better as a relative path."""
+    long_lists: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """Attributes with many numbers, by prim and name."""
 
     def prim(self, path: str, kind: str = usd.XFORM) -> PrimDraft:
         """A new prim of a type; its parents must have been made before."""
@@ -58,6 +64,13 @@ class Draft:
         if path not in self.prims:
             self.prim(path, usd.SCOPE)
         return path
+
+    def finish(self) -> None:
+        """Put the schemas into the layer: for each prim all of them at once."""
+        for prim in self.prims.values():
+            if prim.schemas:
+                operation = pxr.Sdf.TokenListOp.Create(prependedItems=prim.schemas)
+                prim.spec.SetInfo(usd.API_SCHEMAS, operation)
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put a loss on record: of a node, or of something called by kind and name."""
@@ -82,17 +95,18 @@ class PrimDraft:
         return self.path.rpartition("/")[2]
 
     def apply(self, *schemas: str) -> None:
-        """Apply API schemas, each once."""
+        """Apply API schemas, each once; the layer has them when the draft is finished."""
         new = [s for s in dict.fromkeys(schemas) if s not in self.schemas]
         if not new:
             return
         self.schemas += new
-        operation = pxr.Sdf.TokenListOp.Create(prependedItems=self.schemas)
-        self.spec.SetInfo(usd.API_SCHEMAS, operation)
 
     def set(self, name: str, kind: str, value: Any, *, uniform: bool = False, custom: bool = False) -> None:
         """An attribute of a type, such as `float` or `token[]`, as it is."""
-        self._attribute(name, kind, uniform=uniform, custom=custom).default = to_usd(kind, value)
+        attribute = self._attribute(name, kind, uniform=uniform, custom=custom)
+        attribute.default = made = to_usd(kind, value)
+        if kind.endswith("[]") and len(made) >= _LONG and hasattr(made, "FromNumpy"):
+            self.draft.long_lists[self.path, name] = attribute
 
     def declare(self, name: str, kind: str, *, source: str = "") -> None:
         """An attribute without a value: an output, or an input that is connected to a source."""
@@ -132,20 +146,19 @@ class PrimDraft:
         doubtful = [v for v in numbers.reshape(-1).tolist() if not _is_short(v)]
         if not doubtful:
             return False
-        single = [np.float32(v) for v in doubtful]
-        read = [float(str(v)) if self.draft.decimals else float(v) for v in single]
-        return _is_off(np.array(doubtful), np.array(read), _NOISE if numbers.ndim else 0.0)
+        meaning = str if self.draft.decimals else float
+        off = max(abs(float(meaning(np.float32(v))) - v) for v in doubtful)
+        return off > max(_LOST * max(map(abs, doubtful)), _NOISE if numbers.ndim else 0.0)
 
     def _list_loses(self, numbers: Array) -> bool:
         """The same for a list: it says by itself where its numbers stand for decimals."""
         single = numbers.astype(np.float32)
         if not _is_off(numbers, single.astype(np.float64), _NOISE):
             return False
-        if numbers.size > _LONG:
-            return True
-        decimals = np.array([float(str(v)) for v in single.reshape(-1)]).reshape(numbers.shape)
-        if _is_off(numbers, decimals, _NOISE):
-            return True
+        scale = _size(numbers)
+        for part in (slice(_FEW), slice(_FEW, None)):
+            if _is_off(numbers[part], shortest_decimals(single[part]), _NOISE, scale):
+                return True
         self.keep(ours.DECIMALS, True)
         return False
 
@@ -165,7 +178,7 @@ class PrimDraft:
         if pose.position.any():
             self.set(usd.TRANSLATE, "double3", pose.position)
             order.append(usd.TRANSLATE)
-        if not np.array_equal(pose.rotation, np.eye(3)):
+        if pose.rotation.tolist() != _UPRIGHT:
             self.set(usd.ORIENT, "quatd", pose.quaternion)
             order.append(usd.ORIENT)
         if scale is not None and any(s != 1 for s in scale):
@@ -190,73 +203,14 @@ def _is_short(value: float) -> bool:
     return not math.isfinite(value) or (value == int(value) and abs(value) < 1e6)
 
 
-def _is_off(numbers: Array, read: Array, noise: float) -> bool:
-    if numbers.size == 0:
-        return False
-    scale, off = float(np.abs(numbers).max()), float(np.abs(read - numbers).max())
-    return off > max(_LOST * scale, noise)
+def _is_off(numbers: Array, read: Array, noise: float, scale: float | None = None) -> bool:
+    return _size(read - numbers) > max(_LOST * (_size(numbers) if scale is None else scale), noise)
+
+
+def _size(numbers: Array) -> float:
+    """The largest of them."""
+    return float(np.abs(numbers).max(initial=0.0))
 
 
 def _twin(kind: str) -> str:
     return ours.TWINS[kind.removesuffix("[]")] + ("[]" if kind.endswith("[]") else "")
-
-
-def to_usd(kind: str, value: Any) -> Any:
-    """A plain value as OpenUSD's type; quaternions are given as (w, x, y, z)."""
-    gf = pxr.Gf
-    if kind.endswith("[]"):
-        return _array(kind.removesuffix("[]"), value)
-    if kind in ("quatf", "quatd", "quath"):
-        w, x, y, z = (float(v) for v in value)
-        made = gf.Quatd(w, x, y, z)
-        return made if kind == "quatd" else (gf.Quatf if kind == "quatf" else gf.Quath)(made)
-    if kind in ("float", "double", "half"):
-        return float(value)
-    if kind == "bool":
-        return bool(value)
-    if kind in ("int", "uint", "int64", "uint64", "uchar"):
-        return int(value)
-    if kind in ("string", "token"):
-        return str(value)
-    if kind == "asset":
-        return pxr.Sdf.AssetPath(str(value))
-    maker = _VECTORS.get(kind)
-    return value if maker is None else getattr(gf, maker)(*(float(v) for v in value))
-
-
-_VECTORS: Mapping[str, str] = {
-    "float2": "Vec2f",
-    "float3": "Vec3f",
-    "float4": "Vec4f",
-    "double2": "Vec2d",
-    "double3": "Vec3d",
-    "double4": "Vec4d",
-    "point3f": "Vec3f",
-    "point3d": "Vec3d",
-    "vector3f": "Vec3f",
-    "vector3d": "Vec3d",
-    "normal3f": "Vec3f",
-    "color3f": "Vec3f",
-    "color4f": "Vec4f",
-    "color4d": "Vec4d",
-    "color3d": "Vec3d",
-}
-
-
-def _array(kind: str, value: Any) -> Any:
-    vt = pxr.Vt
-    if kind in ("token", "string"):
-        maker = vt.TokenArray if kind == "token" else vt.StringArray
-        return maker([str(v) for v in value])
-    if kind in ("float", "double"):
-        dtype, maker = (np.float32, vt.FloatArray) if kind == "float" else (np.float64, vt.DoubleArray)
-        return maker.FromNumpy(np.ascontiguousarray(value, dtype=dtype))
-    if kind == "int":
-        return vt.IntArray.FromNumpy(np.ascontiguousarray(value, dtype=np.int32))
-    if kind in ("point3f", "float3", "vector3f", "color3f", "normal3f"):
-        return vt.Vec3fArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float32).reshape(-1, 3))
-    if kind in ("texCoord2f", "float2"):
-        return vt.Vec2fArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float32).reshape(-1, 2))
-    if kind in ("point3d", "double3", "vector3d"):
-        return vt.Vec3dArray.FromNumpy(np.ascontiguousarray(value, dtype=np.float64).reshape(-1, 3))
-    return value

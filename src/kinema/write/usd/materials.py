@@ -31,6 +31,8 @@ class Materials:
         self._textures = TextureStore(folder)
         self._looks = LookAuthor(draft, self._textures)
         self._made: dict[Hashable, str] = {}
+        self._keys: dict[int, tuple[object, ...]] = {}
+        """Of looks, which the description holds meanwhile."""
 
     def place(self, file: str) -> str:
         """Where a file lies beside the stage, into which it is put; `NoImage` where it cannot be."""
@@ -100,7 +102,9 @@ class Materials:
                 _display(prim, look.color)
             return
         has_coordinates = appearance is not None and bool(appearance.coordinates)
-        key = ("look", look_key(look), has_coordinates and bool(look.images), has_colors)
+        if id(look) not in self._keys:
+            self._keys[id(look)] = look_key(look)
+        key = ("look", self._keys[id(look)], has_coordinates and bool(look.images), has_colors)
         if key not in self._made:
             path = self._names.child(self._scope("Looks"), look.name, "look")
             self._looks.author(path, look, has_coordinates=has_coordinates, has_colors=has_colors)

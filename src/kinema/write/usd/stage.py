@@ -51,6 +51,7 @@ def compose(described: Robot | World, target: Path, report: LossReport, options:
     with pxr.Sdf.ChangeBlock():
         _declare(writing)
         _author(writing)
+        draft.finish()
     return writing
 
 
