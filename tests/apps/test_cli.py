@@ -127,3 +127,18 @@ def test_starting_the_command_line_imports_nothing_heavy() -> None:
     heavy = ["numpy", "mujoco", "trimesh", "scipy", "pxr", "rich"]
     done = subprocess.run([sys.executable, "-c", program, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_packages_that_lie_elsewhere(tmp_path: Path) -> None:
+    """Their folder is named by `--search-path`."""
+    package = tmp_path / "elsewhere" / "parts"
+    package.mkdir(parents=True)
+    (package / "package.xml").write_text("<package/>", encoding="utf-8")
+    (package / "part.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", encoding="utf-8")
+    home = tmp_path / "home"
+    home.mkdir()
+    shape = '<visual><geometry><mesh filename="package://parts/part.obj"/></geometry></visual>'
+    (home / "r.urdf").write_text(f'<robot name="r"><link name="a">{shape}</link></robot>', encoding="utf-8")
+    for options, is_found in (((), False), (("--search-path", package.parent), True)):
+        told = json.loads(run("info", home / "r.urdf", *options, "--json")[1])
+        assert not any("parts" in d["message"] for d in told["diagnostics"]) == is_found

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kinema.check import check
+from kinema.check.winding import Winding
 from kinema.description import (
     Approximation,
     Base,
@@ -23,7 +24,8 @@ from kinema.description import (
     free_axes,
 )
 from kinema.foundation import Pose, Severity
-from kinema.shapes import MeshData, box, merge
+from kinema.shapes import Appearance, MeshData, box, merge
+from kinema.shapes.subdivide import cut_faces
 
 from .robots_to_check import (
     arm,
@@ -237,6 +239,21 @@ def test_hulls_that_overlap_around_a_hollow_are_a_note() -> None:
     asked = mesh_of(hollow_box(), approximation=Approximation.CONVEX_HULL)
     assert severities(nested(asked), "overlap.at-rest") == WARNING
     assert severities(nested(mesh_of(hollow_box()), format="mjcf"), "overlap.at-rest") == WARNING
+
+
+def test_fine_meshes_are_not_looked_at_point_by_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many triangles two meshes have whose hulls overlap, few points of them are looked at in full."""
+    asked: list[int] = []
+    around = Winding.around
+    monkeypatch.setattr(Winding, "around", lambda self, point: asked.append(1) or around(self, point))
+    mesh = hollow_box()
+    for _ in range(3):
+        mesh = cut_faces(mesh, Appearance(), np.full(mesh.n_faces, True))[0]
+    robot = nested(mesh_of(mesh))
+    robot.links[2].shapes = [Shape(geometry=mesh_of(MeshData(0.3 * mesh.vertices, mesh.faces)))]
+    assert severities(robot, "overlap.at-rest") == NOTE
+    assert mesh.n_vertices > 1000
+    assert 0 < len(asked) <= 400
 
 
 def test_a_mesh_in_a_wall_is_a_warning() -> None:
