@@ -12,7 +12,7 @@ from kinema.words import mjcf, ours, usd
 from . import pxr
 from .own_names import kept_attributes
 from .own_settings import own
-from .shader_inputs import ShaderInputs, plain_numbers, plain_pair
+from .shader_inputs import ShaderInputs, plain_numbers, plain_pair, surface_shader
 from .stage_index import StageIndex
 
 _ROLES = {
@@ -43,7 +43,7 @@ def read_look(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
     """A material's preview surface; None where it has none."""
     if usd.SURFACE_OUTPUT not in index.values.facts(material).authored:
         return None
-    shader = pxr.UsdShade.Material(material).ComputeSurfaceSource()[0]
+    shader = surface_shader(material, "", usd.SURFACE_OUTPUT)
     if not shader or shader.GetIdAttr().Get() != usd.PREVIEW_SURFACE:
         return None
     return _Surface(index, material, shader).look()

@@ -15,7 +15,7 @@ from kinema.shapes import MapRole, Texture
 from kinema.words import usd
 
 from . import pxr
-from .shader_inputs import ShaderInputs, plain_numbers
+from .shader_inputs import ShaderInputs, plain_numbers, surface_shader
 from .stage_index import StageIndex
 
 _MATERIALX_IMAGES = ("ND_image_", "ND_tiledimage_", "ND_UsdUVTexture", "ND_gltf_image_", "ND_gltf_colorimage")
@@ -155,7 +155,7 @@ def read_other_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial 
     """A material that MDL or MaterialX makes, as far as it can be told; None where nothing makes it."""
     said = index.values.facts(material).authored
     for context, output in _OUTPUTS.items():
-        shader = pxr.UsdShade.Material(material).ComputeSurfaceSource(context)[0] if output in said else None
+        shader = surface_shader(material, context, output) if output in said else None
         if not shader:
             continue
         asset = shader.GetSourceAsset("mdl")
@@ -225,6 +225,8 @@ class _OtherSurface(ShaderInputs):
 
     def _file(self, word: str) -> str:
         """The image of an input: named by the input itself (MDL), or by the node that feeds it (MaterialX)."""
+        if not self.says(word):
+            return ""
         shader, _, _ = self.source(self.shader, word)
         for _ in range(2):  # a normal map has a node of its own before the image's
             if not shader:

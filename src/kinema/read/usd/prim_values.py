@@ -70,8 +70,8 @@ class PrimValues:
         self._by_id: dict[int, PrimFacts] = {}
         # the same, by the identity of the Python objects that the facts hold: hashing a prim costs microseconds
         self._kinds: dict[tuple[str, tuple[str, ...]], PrimKind] = {}
-        self.some_hidden = False
-        """Whether some prim that was looked at says a purpose or a visibility."""
+        self._hiding: set[str] = set()
+        """Paths of the prims that were looked at and say a purpose or a visibility."""
         self.stamp = read_stamp(stage)
         """What Kinema left in a stage that it wrote; None in all others."""
         self._complained: set[tuple[str, str]] = set()
@@ -114,8 +114,15 @@ class PrimValues:
             kind = self._kinds[key] = _kind(prim)
         authored = frozenset(names)
         if usd.PURPOSE in authored or usd.VISIBILITY in authored:
-            self.some_hidden = True
+            self._hiding.add(str(path))
         return PrimFacts(prim, str(path), kind.schemas, authored, kind)
+
+    def may_be_hidden(self, prim: pxr.Prim) -> bool:
+        """Whether a prim, or one above it, says a purpose or a visibility."""
+        path = self.facts(prim).path if self._hiding else ""
+        while path and path not in self._hiding:
+            path = path.rpartition("/")[0]
+        return bool(path)
 
     def value(self, prim: pxr.Prim, name: str) -> Any:
         """An attribute's value, its fallback, or None."""

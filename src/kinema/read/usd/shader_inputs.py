@@ -25,13 +25,20 @@ class ShaderInputs:
         self.shader = shader
         self._said = frozenset(shader.GetPrim().GetAuthoredPropertyNames())
 
+    def says(self, name: str) -> bool:
+        """Whether the surface says anything of an input."""
+        return usd.input_of(name) in self._said
+
     def source(self, shader: Any, name: str) -> tuple[Any, str, Any]:
         """What feeds an input: a shader and its output, or a value."""
-        if shader is self.shader and usd.input_of(name) not in self._said:
+        if shader is self.shader and not self.says(name):
             return None, "", None
         given = shader.GetInput(name)
         if not given:
             return None, "", None
+        own = given.GetAttr()
+        if not own.HasAuthoredConnections():  # most have none, and following them takes long
+            return None, "", self.exact(own.Get(self.index.time))
         producing = given.GetValueProducingAttributes()
         if not producing:
             return None, "", None
@@ -74,6 +81,17 @@ class ShaderInputs:
         said_by = producing[0].GetPropertyStack()
         path = beside(place_of(said_by[0].layer), str(asset.path)) if said_by else str(asset.path)
         return allowed_image(self.index, path, self.material)
+
+
+def surface_shader(material: pxr.Prim, context: str, output: str) -> Any:
+    """What makes a material's surface, for everybody or for a context; something false where nothing does."""
+    connected = material.GetAttribute(output).GetConnections()
+    if len(connected) == 1:  # most lead straight to a shader, and OpenUSD takes its time to find that out
+        prim = material.GetStage().GetPrimAtPath(connected[0].GetPrimPath())
+        name = connected[0].name
+        if prim and prim.GetTypeName() == usd.SHADER and name.startswith(usd.output_of("")) and prim.HasAttribute(name):
+            return pxr.UsdShade.Shader(prim)
+    return pxr.UsdShade.Material(material).ComputeSurfaceSource(context)[0]
 
 
 def allowed_image(index: StageIndex, path: str, owner: pxr.Prim) -> str:

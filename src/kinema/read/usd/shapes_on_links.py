@@ -171,7 +171,7 @@ def _is_used(index: StageIndex, prim: pxr.Prim) -> bool:
 
 
 def _is_seen(index: StageIndex, prim: pxr.Prim) -> bool:
-    if not index.values.some_hidden:
+    if not index.values.may_be_hidden(prim):
         return True
     imageable = pxr.UsdGeom.Imageable(prim)
     if str(imageable.ComputePurpose()) not in _SEEN_PURPOSES:
