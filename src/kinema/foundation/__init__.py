@@ -1,4 +1,4 @@
-"""L0: spatial algebra, diagnostics, names, decimals, lazy optional imports, the cache folder. Imports nothing of Kinema."""
+"""L0: spatial algebra, diagnostics, names, decimals, optional imports, the cache folder. Imports nothing of Kinema."""
 
 from .callable_module import make_callable as make_callable
 from .decimals import shortest_decimals as shortest_decimals

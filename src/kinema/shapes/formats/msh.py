@@ -42,10 +42,8 @@ def read_msh(source: MeshSource) -> LoadedMesh:
         normals, coordinates = np.split(floats[3 * n_vertices :], [3 * n_normals])
         # MuJoCo reads them by vertex, where there is one for each, and counts v downwards
         uv = to_float64(coordinates).reshape(-1, 2) * (1.0, -1.0) + (0.0, 1.0)
-        found = corner_values(uv, faces.astype(np.int64), 2) if n_texcoords == n_vertices else None
-        directions = to_float64(normals).reshape(-1, 3)
-        appearance = Appearance(
-            normals=unit_normals(corner_values(directions, faces.astype(np.int64), 3)) if n_normals == n_vertices else None,
-            coordinates=() if found is None else (found,),
-        )
+        corners = faces.astype(np.int64)
+        found = corner_values(uv, corners, 2) if n_texcoords == n_vertices else None
+        directions = corner_values(to_float64(normals).reshape(-1, 3), corners, 3) if n_normals == n_vertices else None
+        appearance = Appearance(normals=unit_normals(directions), coordinates=() if found is None else (found,))
     return LoadedMesh(MeshData(vertices, faces), appearance=appearance)
