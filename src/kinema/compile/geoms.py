@@ -13,7 +13,7 @@ from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, 
 from .draft import Body, Draft
 from .options import switches_of
 from .solids import Piece, pieces_of
-from .surfaces import Surface, mixed, of_pair, of_shape, share_of, who_decides
+from .surfaces import Surface, mixed, of_pairs, of_shape, share_of, who_decides
 
 MOST_NUMBERS = 2**24
 """Places in the array of meshes and fields: whole numbers up to here have a float of their own."""
@@ -87,8 +87,8 @@ def pack_geoms(draft: Draft) -> tuple[GeomsInfo, PairsInfo]:
         if not switches_of(description).contact:
             continue
         for a, b in colliding_pairs(description):
-            known = of_pair(description, a, b)
-            gathering.join(gathering.geoms(entity, a), gathering.geoms(entity, b), known)
+            for known in of_pairs(description, a, b) or (None,):
+                gathering.join(gathering.geoms(entity, a), gathering.geoms(entity, b), known)
         own = [(entity, c) for c in colliders(description)[0] if c.shape.enabled]
         for number, a in earlier:
             for _, b in own:

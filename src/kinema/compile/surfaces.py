@@ -72,14 +72,16 @@ def _surface(said: PhysicsMaterial) -> Surface:
     )
 
 
-def of_pair(description: Robot | World, a: Collider, b: Collider) -> Surface | None:
-    """What an explicit pair of shapes says, which then needs no mixing."""
+def of_pairs(description: Robot | World, a: Collider, b: Collider) -> list[Surface]:
+    """What explicit pairs of two shapes say, which then needs no mixing: they touch once for each, as in MuJoCo."""
     names = {a.shape.name, b.shape.name}
     owners = [description, *(description.robots if isinstance(description, World) else ())]
-    for pair in (pair for owner in owners for pair in owner.collision.pairs):
-        if pair.collide and pair.surface is not None and pair.between == "shapes" and {pair.a, pair.b} == names:
-            return _surface(pair.surface)
-    return None
+    return [
+        _surface(pair.surface)
+        for owner in owners
+        for pair in owner.collision.pairs
+        if pair.collide and pair.surface is not None and pair.between == "shapes" and {pair.a, pair.b} == names
+    ]
 
 
 def mixed(a: Surface, b: Surface) -> Surface:

@@ -78,6 +78,12 @@ def test_missing_include_is_reported_and_the_rest_read(tmp_path: Path, diagnosti
     assert "gone.xml" in found.message
 
 
+def test_what_a_missing_include_would_have_held(tmp_path: Path) -> None:
+    """Where the rest cannot be read without it, the file that is missing is named, not only what it would have said."""
+    with pytest.raises(ReadError, match=r"'robot_class'.*gone\.xml"):
+        read_text(tmp_path, in_body('<geom class="robot_class" size="1"/>', '<include file="gone.xml"/>'))
+
+
 def test_a_file_is_included_once(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
     """As MuJoCo has it."""
     files: dict[str, str | bytes] = {

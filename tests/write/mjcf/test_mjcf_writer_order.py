@@ -48,6 +48,23 @@ UNUSED = """
 </mujoco>
 """
 
+MIXED = """
+<mujoco model="mixed">
+  <worldbody>
+    <geom name="floor" type="plane" size="9 9 1" pos="0 0 -2"/>
+    <body name="left" pos="0 1 1"><joint name="l" axis="0 1 0"/><geom name="gl" size=".1"/><site name="sl"/></body>
+    <body name="right" pos="0 -1 1"><joint name="r" axis="0 1 0"/><geom name="gr" size=".2"/></body>
+    <body name="lead" mocap="true" pos="0 1 1"><geom size=".1" contype="0" conaffinity="0"/></body>
+    <body name="loose" pos="2 0 1"><freejoint/><geom size=".3"/></body>
+    <body name="drum" pos="0 3 1"><joint name="d" axis="1 0 0"/><geom size=".4"/></body>
+  </worldbody>
+  <contact><pair geom1="gl" geom2="gr"/><pair geom1="gr" geom2="gl" friction=".5 .5 .1 .1 .1"/></contact>
+  <equality><weld body1="lead" body2="left"/><joint joint1="d" joint2="r"/></equality>
+  <keyframe><key qpos=".1 .2 2 0 1 1 0 0 0 .3"/></keyframe>
+</mujoco>
+"""
+"""Robots of which each is tied to a body that others stand before; a pair that is named twice touches twice."""
+
 
 def _file(text: str, folder: Path, **others: str) -> Path:
     for name, content in {"model": text, **others}.items():
@@ -63,6 +80,11 @@ def _differences(file: Path) -> list[str]:
 def test_the_order_of_several_robots_in_several_files(tmp_path: Path) -> None:
     """`sensordata`, `ctrl` and the rest have the layout they had, whoever each entry is about."""
     assert _differences(_file(WHOLE, tmp_path, part=PART)) == []
+
+
+def test_the_order_of_bodies_of_robots_that_are_mixed(tmp_path: Path) -> None:
+    """Bodies, and with them `qpos`, stay where they were; and pairs that name the same geoms again stay."""
+    assert _differences(_file(MIXED, tmp_path)) == []
 
 
 def test_what_is_written_down_and_not_used(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def describe(compiled: Compiled, diagnostics: Diagnostics) -> Robot | World:
         whole = World(robots=robots, shapes=scenery, collision=_rules(reading))
         whole.name, whole.name_is_generated = _model_name(reading)
         _name_robots(reading, whole, parts)
+        _keep_order(robots, parts)
         homes = [*robots]
     _fill(reading, whole, homes, parts, meshes)
     _finish(reading, whole)
@@ -62,6 +63,15 @@ def _robot(reading: Reading, geoms: Geoms, bodies: list[int], joint_names: set[s
         origin=reading.origin("bodies", bodies[0]),
         collision=_rules(reading),
     )
+
+
+def _keep_order(robots: Iterable[Robot], parts: Components) -> None:
+    """Where the bodies of robots are mixed in the file, what is tied to each other being one, their places in it."""
+    listed = [body for bodies in parts.bodies for body in bodies]
+    if listed != sorted(listed):
+        for robot, bodies in zip(robots, parts.bodies, strict=True):
+            for link, body in zip(robot.links, bodies, strict=True):
+                link.order = body
 
 
 def _rules(reading: Reading) -> CollisionRules:

@@ -37,6 +37,7 @@ _OPTIONAL_SECTIONS = (
 _ELEMENT_LINE = re.compile(r"\n?Element .*", re.DOTALL)
 _PREFIX = re.compile(r"^(?:(?:XML )?Error:\s*)+")
 _KEYFRAME = re.compile(r"keyframe.*Element name '(.*)', id (\d+)", re.DOTALL)
+_MISSING_PARTS = ("mjcf.missing-include", "mjcf.missing-model")
 _LENGTH_RANGE = "Lengthrange computation"
 _ABOUT_NAN = "contains a 'NaN'"
 _handlers = threading.Lock()
@@ -81,8 +82,8 @@ def compile_model(prepared: Prepared, diagnostics: Diagnostics) -> Compiled:
                 message = _clean(note, prepared)
                 diagnostics.warning("mjcf.mujoco-warning", message, origin=_origin(text.element_at(note), prepared))
         return Compiled(prepared, text, spec, model)
-    last = _clean(reason, prepared)
-    raise ReadError(f"{prepared.document.file}: more than {MAX_ATTEMPTS} elements are wrong; the last reason: {last}")
+    last, cause = _clean(reason, prepared), _first_cause(diagnostics)
+    raise ReadError(f"{prepared.document.file}: more than {MAX_ATTEMPTS} elements are wrong; the last reason: {last}{cause}")
 
 
 # -- MuJoCo -----------------------------------------------------------------------------------------------------------
@@ -216,7 +217,14 @@ def _leave_out(
         diagnostics.error("mjcf.left-out", f"{_called(whole)} is left out: {message}", origin=element.origin)
         prepared.removed.add(id(whole))
         return
-    raise ReadError(f"{_origin(element, prepared)}: {_called(element) + ': ' if element else ''}{message}")
+    called = f"{_called(element)}: " if element else ""
+    raise ReadError(f"{_origin(element, prepared)}: {called}{message}{_first_cause(diagnostics)}")
+
+
+def _first_cause(diagnostics: Diagnostics) -> str:
+    """A file that is missing, which may be all that is wrong: what it would have held is missed elsewhere."""
+    missing = next((d for d in diagnostics if d.code in _MISSING_PARTS), None)
+    return "" if missing is None else f" (before that, {missing.origin}: {missing.message})"
 
 
 def _no_length_ranges(reason: str, prepared: Prepared, diagnostics: Diagnostics) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -23,11 +24,18 @@ def plan_bodies(writing: Writing) -> None:
     for robot in writing.robots:
         tree = robot.tree()
         _Plan(writing, robot, tree).make()
+    writing.bodies.sort(key=_place)  # which changes nothing unless robots were mixed in a file
     for top in writing.bodies:
         for body in top.walk():
             if body.link is None:
                 body.name = writing.names.new(mjcf.BODY, body.carries, body.robot)
     _check_depth(writing)
+
+
+def _place(top: BodyPlan) -> float:
+    """Where a file of its own had a body that hangs on nothing; others come behind."""
+    link = next(body.link for body in top.walk() if body.link is not None)
+    return math.inf if link.order is None else link.order
 
 
 def all_bodies(writing: Writing) -> Iterator[BodyPlan]:

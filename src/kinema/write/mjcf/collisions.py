@@ -18,15 +18,18 @@ from .filters import WORLD, BodyPair, Filter, Geom, Structure, made_masks, mende
 from .surfaces import pair_attributes
 from .writing import Writing
 
+Repeated = dict[tuple[int, int], list[CollisionPair]]
+"""Numbers of two geoms -> the rules that ask for them once more."""
+
 
 def write_collisions(writing: Writing) -> None:
     """Fill in the geoms' masks and write the `<contact>` section."""
     geoms = _geoms(writing)
     chosen = Filter([(g.shape.contype, g.shape.conaffinity) for g in geoms])
-    _own_pairs(writing, geoms, chosen)
+    repeated = _own_pairs(writing, geoms, chosen)
     if not _is_native(writing):
         chosen = _worked_out(writing, geoms, chosen)
-    _write(writing, geoms, chosen)
+    _write(writing, geoms, chosen, repeated)
     for home in writing.homes:
         for group in home.collision.groups:
             writing.approximate(group, "a collision group", "who collides is said by the bit masks of geoms")
@@ -86,15 +89,19 @@ def _worked_out(writing: Writing, geoms: list[Geom], plain: Filter) -> Filter:
 # -- the description's own pairs --------------------------------------------------------------------------------------
 
 
-def _own_pairs(writing: Writing, geoms: list[Geom], into: Filter) -> None:
-    """The pairs that the description names, as far as MuJoCo has a word for them; the others are worked out."""
+def _own_pairs(writing: Writing, geoms: list[Geom], into: Filter) -> Repeated:
+    """The pairs that the description names, as far as MuJoCo has a word for them; the others are worked out.
+
+    What is given back are those that name the same shapes once more: MuJoCo lets them touch as often.
+    """
+    repeated: Repeated = defaultdict(list)
     by_shape: dict[str, list[Geom]] = defaultdict(list)
     for geom in geoms:
         by_shape[geom.shape.name].append(geom)
     for home in writing.homes:
         for pair in home.collision.pairs:
             if pair.collide and pair.between == "shapes":
-                _explicit(writing, home, pair, by_shape, into)
+                _explicit(writing, home, pair, by_shape, into, repeated)
             elif not pair.collide and pair.between == "links":
                 ends = [_body_id(writing, name, home) for name in (pair.a, pair.b)]
                 if None in ends:
@@ -103,15 +110,23 @@ def _own_pairs(writing: Writing, geoms: list[Geom], into: Filter) -> None:
                     into.excluded.setdefault(frozenset(e for e in ends if e is not None), pair)
             elif pair.surface is not None:
                 writing.drop(_named(pair), "how they touch", "MuJoCo has that for pairs of shapes that collide")
+    return repeated
 
 
 def _explicit(
-    writing: Writing, home: Assembly, pair: CollisionPair, by_shape: dict[str, list[Geom]], into: Filter
+    writing: Writing,
+    home: Assembly,
+    pair: CollisionPair,
+    by_shape: dict[str, list[Geom]],
+    into: Filter,
+    repeated: Repeated,
 ) -> None:
     both = [(a, b) for a in by_shape.get(pair.a, ()) for b in by_shape.get(pair.b, ()) if a is not b]
     own = [(a, b) for a, b in both if _has(home, a) and _has(home, b)]
     for a, b in own:
-        into.pairs.setdefault((min(a.number, b.number), max(a.number, b.number)), pair)
+        ends = min(a.number, b.number), max(a.number, b.number)
+        if into.pairs.setdefault(ends, pair) is not pair:
+            repeated[ends].append(pair)
     if not own:
         writing.drop(_named(pair), "the pair", "it names no shapes that collide")
 
@@ -138,7 +153,7 @@ def _has(home: Assembly, geom: Geom) -> bool:
 # -- into the file ----------------------------------------------------------------------------------------------------
 
 
-def _write(writing: Writing, geoms: list[Geom], chosen: Filter) -> None:
+def _write(writing: Writing, geoms: list[Geom], chosen: Filter, repeated: Repeated) -> None:
     masks = {id(g.shape): m for g, m in zip(geoms, chosen.masks, strict=True)}
     for key, element in writing.geoms.items():
         for name, mask in zip(("contype", "conaffinity"), masks.get(key, (0, 0)), strict=True):
@@ -152,7 +167,8 @@ def _write(writing: Writing, geoms: list[Geom], chosen: Filter) -> None:
         first, second = _names_of(writing, ends, bodies, rule)
         section.child(mjcf.EXCLUDE, name=(rule.name or None) if rule else None, body1=first, body2=second)
     for (i, j), rule in sorted(chosen.pairs.items(), key=lambda item: item[1] is None):
-        section.children.append(_pair(writing, geoms[i].shape, geoms[j].shape, rule))
+        for each in (rule, *repeated.get((i, j), ())):
+            section.children.append(_pair(writing, geoms[i].shape, geoms[j].shape, each))
 
 
 def signed(mask: int) -> int:
