@@ -45,6 +45,17 @@ def test_meshes_and_descriptions_may_lie_a_little_above(tmp_path: Path) -> None:
     assert found(Resolver(), "../../../far/a.stl", robot) is None
 
 
+def test_anywhere_in_a_python_package(tmp_path: Path) -> None:
+    """Meshes and descriptions, in the outermost package; not in what merely lies around it."""
+    make(tmp_path, "site/p/__init__.py", "site/p/q/__init__.py", "site/p/q/a/b/c/d/robot.xml")
+    make(tmp_path, "site/p/meshes/a.stl", "site/p/parts/hand.xml", "site/p/key.txt", "site/other/a.stl")
+    robot = tmp_path / "site/p/q/a/b/c/d/robot.xml"
+    assert found(Resolver(), "../../../../../meshes/a.stl", robot) is not None
+    assert found(Resolver(), "../../../../../parts/hand.xml", robot) is not None
+    assert found(Resolver(), "../../../../../key.txt", robot) is None
+    assert found(Resolver(), "../../../../../../other/a.stl", robot) is None
+
+
 def test_packages_are_found_around_the_file(tmp_path: Path) -> None:
     make(tmp_path, "ws/arm/package.xml", "ws/arm/urdf/robot.urdf", "ws/arm/meshes/a.stl", "ws/arm/data/x.txt")
     make(tmp_path, "ws/hand/package.xml", "ws/hand/a.stl", "ws/unmarked/a.stl", "ws/arm/urdf/inner/a.stl")

@@ -8,8 +8,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from kinema.sim import Integrator
+from kinema.compile import Part, compile_model
+from kinema.read import read
+from kinema.sim import Integrator, Settings
 from kinema.sim.constrain.impedance import whole_power
+from kinema.sim.lower.weights import mobility, weigh_constraints
 from kinema.sim.sweeps.maths import power_of
 
 from .constrained import beside_mujoco, loaded_text
@@ -21,6 +24,37 @@ STOPPED = """<mujoco><option timestep="0.004"><flag {flags}/></option><worldbody
 <inertial pos="0.01 0 -.1" mass=".6" diaginertia=".005 .006 .002"/></body></body></worldbody>
 <equality><joint joint1="j0" joint2="j1" polycoef="0 .5 0 0 0" solimp=".3 .8 .4 .5 2.7" solref=".05 .7"/></equality>
 </mujoco>"""
+
+
+SLIDING = """<mujoco><worldbody>
+<body name="block" pos="0 0 1"><joint name="x" type="slide" axis="1 0 0" armature=".3" range="-1 1"/>
+<joint name="y" type="slide" axis="0 1 0" armature=".2"/><geom name="g0" type="box" size=".1 .2 .3"/></body>
+<body name="still"><geom name="wall" type="box" size="1 1 .1" pos="0 0 -2"/>
+<body name="drawer" pos="0 3 1"><joint name="d" type="slide" axis="0 1 0" armature=".5"/><geom name="g1" size=".1"/></body></body>
+<body name="skewed" pos="3 0 1"><joint name="s" type="slide" axis="1 1 0" armature=".5"/><geom name="g2" size=".1"/></body>
+<body name="lying" pos="6 0 1"><joint name="l" type="slide" axis="1 0 0" armature=".5"/>
+<geom name="g3" type="capsule" size=".1 .2" quat=".7071 0 .7071 0"/></body>
+<body name="cart" pos="9 0 1"><joint name="c" type="slide" axis="1 0 0" armature=".5"/><geom name="g4" size=".1"/>
+<body name="pole" pos="0 0 1"><joint name="p" axis="0 1 0"/><geom name="g5" size=".1"/></body></body></worldbody>
+<equality><joint joint1="d" joint2="x"/></equality></mujoco>"""
+"""Bodies that slide on the world: alone along their own axes, askew, with axes of inertia of their own, and with
+something on them."""
+
+
+def test_how_easily_what_slides_is_moved(tmp_path: Path) -> None:
+    """As MuJoCo has it, which counts the mass alone, and no armature, of what slides along its own axes."""
+    pair = loaded_text(tmp_path, SLIDING)
+    theirs, ours = pair.theirs, pair.ours
+    weigh_constraints(ours)
+    np.testing.assert_allclose(ours.dofs.invweight, theirs.dof_invweight0[pair.dof], rtol=1e-12)
+    d, x = (int(theirs.joint(name).dofadr[0]) for name in "dx")
+    np.testing.assert_allclose(ours.couplings.weight, theirs.dof_invweight0[[d, x]].sum(), rtol=1e-12)
+    touching = compile_model([Part(name="it", description=read(tmp_path / "model.xml"))], contacts=True)
+    known = mobility(touching, Settings(), {"qpos": ours.qpos0[:, None]}).of_link
+    moved = [link for link in known if link >= 0 and not ours.links.is_fixed[link]]
+    assert len(moved) == 6
+    for link in moved:
+        np.testing.assert_allclose(known[link][0], theirs.body_invweight0[pair.body[link]], rtol=1e-9, atol=1e-12)
 
 
 def test_power_of_a_number() -> None:

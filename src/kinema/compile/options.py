@@ -5,6 +5,7 @@ A file's switches count for what it describes. Gravity, and what is in `ModelOpt
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,11 +167,11 @@ def _compensation(
 
 
 def all_actuators(description: Robot | World) -> list[Actuator]:
-    """The actuators of a file, whether they work or not."""
+    """The actuators of a file, whether they work or not, in the order that it has them in."""
     own = list(description.actuators)
     if isinstance(description, World):
         own += [actuator for robot in description.robots for actuator in robot.actuators]
-    return own
+    return sorted(own, key=lambda actuator: math.inf if actuator.order is None else actuator.order)
 
 
 def working_actuators(draft: Draft, entity: int) -> list[Actuator]:

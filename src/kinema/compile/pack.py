@@ -49,10 +49,18 @@ def pack_links(draft: Draft) -> LinksInfo:
         inertial_pos=_rows([np.zeros(3) if i is None else i.center for i in inertials], (3,)),
         inertial_i=_rows([np.zeros((3, 3)) if i is None else i.inertia for i in inertials], (3, 3)),
         gravity_scale=np.array([b.link.gravity_scale for b in bodies]),
+        slides_alone=np.array([_slides_alone(b) for b in bodies], dtype=np.bool_),
         sleep=[_sleep(b) for b in bodies],
         geom_start=_ints(geoms[:-1]),
         geom_end=_ints(geoms[1:]),
     )
+
+
+def _slides_alone(body: Body) -> bool:
+    """Whether its file takes it so, and it still moves as the file has it."""
+    kinds = {j.joint.kind for j in body.joints}
+    held = body.parent is None or body.parent.frame == -1
+    return bool(body.link.attributes.get(mjcf.key(mjcf.SLIDES_ALONE))) and held and kinds == {JointKind.PRISMATIC}
 
 
 def _sleep(body: Body) -> str:

@@ -64,6 +64,9 @@ class LinksInfo:
     inertial_i: Array
     """Inertia about the centre of mass, along the link's axes [kg m2], (n, 3, 3)."""
     gravity_scale: Array
+    slides_alone: npt.NDArray[np.bool_]
+    """Whether constraints count its mass alone, and none of its rotors: MuJoCo's rule for what hangs on the world by
+    slides only, with nothing on it."""
     sleep: list[str]
     """How the tree that it is the first moving link of sleeps: `never`, `allowed`, `init` (from the start); else it
     is for the simulator to say."""

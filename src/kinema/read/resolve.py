@@ -4,7 +4,8 @@ Allowed are the folder of the file being read, the package it lies in (the neare
 or `model.config`), and whatever search paths the user gives or `ROS_PACKAGE_PATH`, `AMENT_PREFIX_PATH`,
 `GZ_SIM_RESOURCE_PATH` and `SDF_PATH` name. Because many robot descriptions are laid out that way, a mesh or texture
 may also lie up to two folders above (`../meshes/arm.stl`, `../../common/wheel.stl`) and another description one above
-(`../hands/left.xml`), each known by its suffix.
+(`../hands/left.xml`), each known by its suffix. Within a Python package, as which many collections of robots are
+installed, they may lie anywhere.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import unquote
 
 _MARKERS = ("package.xml", "model.config")
+_PYTHON_MARKER = "__init__.py"
 _ENVIRONMENT = ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "GZ_SIM_RESOURCE_PATH", "GAZEBO_MODEL_PATH", "SDF_PATH")
+_OUTSIDE = "it lies outside the folders that may be read; give its folder as a search path"
 _MAX_CLIMB = 16
 _MESH_SUFFIXES = {".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf", ".msh", ".bin"}
 _IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".tga", ".bmp", ".tif", ".tiff", ".hdr", ".exr", ".ktx", ".ktx2"}
@@ -33,6 +37,8 @@ class Resolved:
 
     path: Path | None
     reason: str = ""
+    refused: bool = False
+    """Whether it is there, and may not be read."""
 
     def __bool__(self) -> bool:
         return self.path is not None
@@ -81,8 +87,9 @@ class Resolver:
         if any(real.is_relative_to(root) for root in self.roots(from_file)):
             return True
         above = list(_climb(_real(from_file).parent))[1:]
+        python = _python_package(_real(from_file).parent)
         return any(
-            real.suffix.lower() in suffixes and any(real.is_relative_to(folder) for folder in above[:levels])
+            real.suffix.lower() in suffixes and any(real.is_relative_to(folder) for folder in (*above[:levels], *python))
             for suffixes, levels in _LEVELS_UP
         )
 
@@ -141,7 +148,7 @@ class Resolver:
                 return Resolved(_real(candidate))
             refused = True
         if refused:
-            return Resolved(None, "it lies outside the folders that may be read; give its folder as a search path")
+            return Resolved(None, _OUTSIDE, refused=True)
         return Resolved(None, "there is no such file")
 
 
@@ -169,6 +176,14 @@ def _real(path: Path) -> Path:
 
 def _enclosing_package(folder: Path) -> Path | None:
     return next((f for f in _climb(folder) if _is_marked(f)), None)
+
+
+def _python_package(folder: Path) -> list[Path]:
+    """The outermost Python package around a folder, whose own folders need not be packages; none where there is none."""
+    nearest = next((f for f in _climb(folder) if (f / _PYTHON_MARKER).is_file()), None)
+    if nearest is None:
+        return []
+    return list(takewhile(lambda f: (f / _PYTHON_MARKER).is_file(), _climb(nearest)))[-1:]
 
 
 def _package_name(folder: Path) -> str:

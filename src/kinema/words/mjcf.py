@@ -101,6 +101,9 @@ INERTIA_AXES: Final = "inertia_axes"
 """The axes of a body's inertia, a quaternion, where its moments leave them open and a medium feels them. The word is
 ours."""
 SLEEP: Final = "sleep"
+SLIDES_ALONE: Final = "slides_alone"
+"""Whether MuJoCo takes a body for one that hangs on the world by slides along its principal axes, with nothing on it: of
+such it counts the mass alone when it finds how hard constraints are. The word is ours."""
 
 ACTUATORFRCRANGE: Final = "actuatorfrcrange"
 ACTUATORGRAVCOMP: Final = "actuatorgravcomp"

@@ -13,7 +13,7 @@ _OF_NODES = frozenset(
     {
         *map(mjcf.key, (mjcf.ASSETS, mjcf.ASSET_NAME, mjcf.FILES)),
         *map(mjcf.key, (mjcf.CLASS, mjcf.CHILDCLASS)),  # what they stand for is written in full
-        *map(mjcf.key, (mjcf.UNUSED_RANGE, mjcf.UNUSED_SURFACE)),
+        *map(mjcf.key, (mjcf.UNUSED_RANGE, mjcf.UNUSED_SURFACE, mjcf.SLIDES_ALONE)),
         *map(sdf.key, (sdf.VERSION, sdf.CANONICAL_LINK, sdf.TYPE)),
         *(urdf.VERSION, urdf.LIMIT),
         *(usd.KEPT_ARTICULATION, usd.KEPT_RESET, usd.KEPT_SCHEMAS, usd.KEPT_TYPE),

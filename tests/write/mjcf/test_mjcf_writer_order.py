@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,21 @@ def test_the_order_of_several_robots_in_several_files(tmp_path: Path) -> None:
 def test_the_order_of_bodies_of_robots_that_are_mixed(tmp_path: Path) -> None:
     """Bodies, and with them `qpos`, stay where they were; and pairs that name the same geoms again stay."""
     assert _differences(_file(MIXED, tmp_path)) == []
+
+
+@pytest.mark.parametrize("section", ["asset", "deformable"])
+def test_skins_come_along(section: str, tmp_path: Path) -> None:
+    """With no mesh beside them, from the folder that the file names; what is not there is not referred to."""
+    skin = f'<{section}><skin name="s" file="s.skn"/></{section}>'
+    text = f'<mujoco><compiler meshdir="m"/><worldbody><body name="b"><geom size="1"/></body></worldbody>{skin}</mujoco>'
+    file = _file(text, tmp_path)
+    robot = read(file, policy=collect)
+    assert write(robot, tmp_path / "without").model.nskin == 0
+    (tmp_path / "m").mkdir()
+    corner = [struct.pack("<4i", 3, 3, 1, 1), struct.pack("<9f", 0, 0, 0, 1, 0, 0, 0, 1, 0), struct.pack("<6f", *[0] * 6)]
+    bone = b"b".ljust(40, b"\0") + struct.pack("<3f4fi", *[0] * 3, 1, 0, 0, 0, 3) + struct.pack("<3i3f", 0, 1, 2, 1, 1, 1)
+    (tmp_path / "m" / "s.skn").write_bytes(b"".join([*corner, struct.pack("<3i", 0, 1, 2), bone]))
+    assert load(file).nskin == write(read(file, policy=collect), tmp_path / "with").model.nskin == 1
 
 
 def test_what_is_written_down_and_not_used(tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from .reading import Reading, floats, set_given, word
 _EQUAL = 1e-9
 """Relative difference of moments of inertia that is none."""
 
+_SLIDES_ALONE = 2
+"""What MuJoCo's `body_simple` is then."""
+
 
 def link_of(reading: Reading, body: int, shapes: list[Shape]) -> Link:
     """The link that stands for a body, with its shapes."""
@@ -92,6 +95,7 @@ def _settings(reading: Reading, body: int, link: Link) -> None:
         {
             mjcf.SLEEP: "" if policy.startswith("auto") else policy,
             mjcf.INERTIA_AXES: _open_axes(model, body),
+            mjcf.SLIDES_ALONE: int(model.body_simple[body]) == _SLIDES_ALONE,
             mjcf.USER: model.body_user[body] if model.nuser_body else (),
             mjcf.CHILDCLASS: "" if spec is None or spec.childclass == "main" else spec.childclass,
         },

@@ -132,6 +132,8 @@ class _Preparation:
             case mjcf.FLEXCOMP if "file" in element.attributes:
                 self._flexcomp(element)
             case mjcf.SKIN:
+                if element.attributes.get("file"):
+                    self._resolve(element.attributes["file"], element, self.document.directories.mesh)
                 self.prepared.removed.add(id(element))
             case tag if tag in _DROPPED:
                 self._change(element, drop=_DROPPED[tag])

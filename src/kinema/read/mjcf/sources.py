@@ -180,7 +180,7 @@ def find_file(uri: str, model_file: Path, element_file: Path, resolver: Resolver
     found = resolver.resolve(uri, model_file)
     if found.path is None and element_file.parent != model_file.parent:
         beside = resolver.resolve(uri, element_file)
-        if beside.path is not None:
+        if beside.path is not None or beside.refused:
             return beside
     return found
 

@@ -17,7 +17,7 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys((mjcf.GROUP, mjcf.N_ACTIVATIONS, mjcf.N_CONTROLS, mjcf.INPUT), values.whole),
     **dict.fromkeys((mjcf.DAMPING, mjcf.ARMATURE, mjcf.DELAY, mjcf.SPRINGYIELD), values.number),
     **dict.fromkeys((mjcf.ACTEARLY, mjcf.PLUGIN, mjcf.ACTUATORGRAVCOMP, mjcf.SHELLINERTIA), values.flag),
-    **dict.fromkeys((mjcf.CASTSHADOW, mjcf.UNREADABLE), values.flag),
+    **dict.fromkeys((mjcf.CASTSHADOW, mjcf.UNREADABLE, mjcf.SLIDES_ALONE), values.flag),
     **dict.fromkeys((mjcf.USER, mjcf.HISTORY, mjcf.DAMPINGPOLY, mjcf.STIFFNESSPOLY, mjcf.PLASTIC), _NUMBERS),
     **dict.fromkeys((mjcf.FLUID, mjcf.SURFACEVEL, mjcf.SIZE), _NUMBERS),
     **dict.fromkeys((mjcf.UNUSED_RANGE, mjcf.ACTUATORFRCRANGE, mjcf.TEXREPEAT), values.numbers(2)),

@@ -37,6 +37,8 @@ class Mobility:
 
     inverse: Array
     """Of degrees of freedom, (columns, n_dofs, n_dofs)."""
+    of_dof: Array
+    """Of each by itself, (columns, n_dofs)."""
     of_link: Mapping[int, Array]
     """Of links: mean of translation and rotation at their centres of mass, (columns, 2)."""
 
@@ -79,15 +81,17 @@ def mobility(
         where, frames = step.where, step.frames
         mass_with_rotors(step).store("inertia")
         bodies = link_bodies(s, frames)
+        s.each_link("masses", lambda link: s.write("mass", link, [link.mass]))
         for i, layer in enumerate(layers):
             write_jacobian(s, where, frames, layer, lambda ref: bodies[ref].center, f"{i} ")
 
     several = range(len(layers))
-    outputs = {"inertia": (Owner.DOF, n)} | {f"{i} {name}": (Owner.DOF, 1) for i in several for name in JACOBIAN}
+    outputs = {"inertia": (Owner.DOF, n), "mass": (Owner.LINK, 1)} | {f"{i} {name}": (Owner.DOF, 1) for i in several for name in JACOBIAN}
     if settings not in programs:
         programs[settings] = table_program(model, settings, run, named(settings, outputs), outputs)
     told = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
-    told |= {name: np.zeros((n * width, columns)) for name, (_, width) in outputs.items()}
+    for name, (owner, width) in outputs.items():
+        told[name] = np.zeros(((model.n_links if owner is Owner.LINK else n) * width, columns))
     interpret_in(programs[settings], told, {})
     inertia, inverse = told["inertia"].T.reshape(columns, n, n), np.zeros((columns, n, n))
     for dofs in trees:
@@ -99,7 +103,12 @@ def mobility(
             jacobian = np.stack([told[f"{i} {name}"][dofs].T for name in JACOBIAN], axis=1)
             diagonal = ((jacobian @ inverse[:, dofs[:, None], dofs]) * jacobian).sum(axis=2)
             of_link[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
-    return Mobility(inverse, of_link)
+    of_dof = np.diagonal(inverse, axis1=1, axis2=2).copy()
+    for link in np.flatnonzero(model.links.slides_alone).tolist():
+        light = 1.0 / np.maximum(told["mass"][link], SMALLEST)
+        of_dof[:, model.links.dof_start[link] : model.links.dof_end[link]] = light[:, None]
+        of_link[link] = np.stack([light, np.zeros(columns)], axis=1)
+    return Mobility(inverse, of_dof, of_link)
 
 
 def _dofs_of_trees(model: Model) -> list[npt.NDArray[np.intp]]:
@@ -135,7 +144,7 @@ class Weights:
     def of(cls, model: Model, known: Mobility) -> Weights:
         """Those that follow from inverse inertias."""
         ties, tendons, couplings, geoms = model.ties, model.tendons, model.couplings, model.geoms
-        own = np.diagonal(known.inverse, axis1=1, axis2=2).copy()
+        own = known.of_dof.copy()
         for dofs in _sharing(model):
             own[:, dofs] = own[:, dofs].mean(axis=1, keepdims=True)
         _, moments = measured(model, model.qpos0)
@@ -150,7 +159,14 @@ class Weights:
             made = np.stack(sums, axis=1) if sums else np.zeros((len(known.inverse), 0, 2))
             return np.maximum(made, SMALLEST)
 
-        sides = along(couplings.moment_a, couplings.path_a) + along(couplings.moment_b, couplings.path_b)
+        def end(levers: Array, paths: npt.NDArray[np.int32]) -> Array:
+            """Of a coupling: what holds a coordinate by itself counts as its limits do."""
+            found = along(levers, paths)
+            alone = (paths < 0) & (np.count_nonzero(levers, axis=1) == 1)
+            found[:, alone] = known.of_dof @ levers[alone].T ** 2
+            return found
+
+        sides = end(couplings.moment_a, couplings.path_a) + end(couplings.moment_b, couplings.path_b)
         return cls(
             dofs=own,
             ties=between(ties.link_a, ties.link_b),

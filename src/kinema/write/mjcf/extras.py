@@ -105,16 +105,24 @@ def write_extras(writing: Writing) -> None:
             if extra.format != mjcf.FORMAT:
                 continue
             if extra.tag in mjcf.KEPT_SECTIONS and not (extra.tag == mjcf.DEFORMABLE and deformed):
-                _section(writing, extra)
+                _section(writing, home, extra)
             elif extra.tag in (mjcf.MATERIAL, mjcf.MESH, mjcf.HFIELD, mjcf.SKIN):
                 _asset(writing, home, extra)
 
 
-def _section(writing: Writing, extra: Extra) -> None:
+def _section(writing: Writing, home: Assembly, extra: Extra) -> None:
     element = parse_fragment(extra.text)
-    if element is not None:
-        writing.document.given_back.append(element)
-        _given_back(writing, extra)
+    if element is None:
+        return
+    skins = [e for e in element.children if isinstance(e, Element) and e.tag == mjcf.SKIN and "file" in e.attributes]
+    files = [_resolved(home, extra, skin.attributes["file"]) for skin in skins]
+    if None in files:
+        return  # it is reported with the other texts that are not given back
+    for skin, file in zip(skins, files, strict=True):
+        assert file is not None  # or there would be nothing to write
+        skin.attributes["file"] = _copied(writing, file)
+    writing.document.given_back.append(element)
+    _given_back(writing, extra)
 
 
 def asset_name(element: Element) -> str:

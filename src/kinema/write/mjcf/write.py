@@ -106,8 +106,9 @@ def _fill(writing: Writing) -> None:
 
 def _compiler(writing: Writing) -> None:
     element = writing.section(mjcf.COMPILER)
-    assets = [child.tag for child in writing.section(mjcf.ASSET).children if isinstance(child, Element)]
-    has_files = mjcf.MESH in assets or mjcf.HFIELD in assets
+    sections = [writing.section(mjcf.ASSET), *(e for e in writing.document.given_back if e.tag == mjcf.DEFORMABLE)]
+    assets = {child.tag for section in sections for child in section.children if isinstance(child, Element)}
+    has_files = bool(assets & {mjcf.MESH, mjcf.HFIELD, mjcf.SKIN})
     element.attributes = {
         "angle": "radian",
         "autolimits": "true",
