@@ -16,14 +16,17 @@ STACK = """<mujoco><option integrator="Euler" cone="{cone}" impratio="{impratio}
 <geom type="plane" size="5 5 .1" condim="1"/>
 <body pos="100 0 0.049"><freejoint/><geom type="box" size="0.1 0.2 0.05" mass="1" condim="6"/></body>
 <body pos="100.05 0.05 0.145"><freejoint/>
-<geom name="lid" type="box" size="0.1 0.1 0.05" mass="0.5" condim="4" priority="1" solref="0.03 0.8"/></body>
-<body pos="100 0.05 0.245"><freejoint/><geom name="ball" size="0.05" mass="0.5" condim="3" friction="0.4 0.02 0.01"/></body>
+<geom name="lid" type="box" size="0.1 0.1 0.05" mass="0.5" condim="4" priority="1"
+solref="0.03 0.8"/></body>
+<body pos="100 0.05 0.245"><freejoint/>
+<geom name="ball" size="0.05" mass="0.5" condim="3" friction="0.4 0.02 0.01"/></body>
 <body pos="100.3 0 0.1"><freejoint/>
 <geom type="capsule" size="0.05 0.1" mass="1" margin="0.01" gap="0.005" condim="{dimension}"/>
 <body pos="0 0 0.2"><joint axis="0 1 0" range="-60 60"/>
 <geom type="capsule" size="0.04" fromto="0 0 0 .15 0 .1"/></body>
 </body></worldbody>
-<contact><pair geom1="ball" geom2="lid" friction=".5 .5 .1 .1 .1"/><pair geom1="lid" geom2="ball" friction=".5 .5 .1 .1 .1"/></contact>
+<contact><pair geom1="ball" geom2="lid" friction=".5 .5 .1 .1 .1"/>
+<pair geom1="lid" geom2="ball" friction=".5 .5 .1 .1 .1"/></contact>
 </mujoco>"""
 """Contacts of every dimension, of two bodies and with the floor; a pair that is named twice touches twice."""
 

@@ -30,8 +30,10 @@ SLIDING = """<mujoco><worldbody>
 <body name="block" pos="0 0 1"><joint name="x" type="slide" axis="1 0 0" armature=".3" range="-1 1"/>
 <joint name="y" type="slide" axis="0 1 0" armature=".2"/><geom name="g0" type="box" size=".1 .2 .3"/></body>
 <body name="still"><geom name="wall" type="box" size="1 1 .1" pos="0 0 -2"/>
-<body name="drawer" pos="0 3 1"><joint name="d" type="slide" axis="0 1 0" armature=".5"/><geom name="g1" size=".1"/></body></body>
-<body name="skewed" pos="3 0 1"><joint name="s" type="slide" axis="1 1 0" armature=".5"/><geom name="g2" size=".1"/></body>
+<body name="drawer" pos="0 3 1"><joint name="d" type="slide" axis="0 1 0" armature=".5"/>
+<geom name="g1" size=".1"/></body></body>
+<body name="skewed" pos="3 0 1"><joint name="s" type="slide" axis="1 1 0" armature=".5"/>
+<geom name="g2" size=".1"/></body>
 <body name="lying" pos="6 0 1"><joint name="l" type="slide" axis="1 0 0" armature=".5"/>
 <geom name="g3" type="capsule" size=".1 .2" quat=".7071 0 .7071 0"/></body>
 <body name="cart" pos="9 0 1"><joint name="c" type="slide" axis="1 0 0" armature=".5"/><geom name="g4" size=".1"/>

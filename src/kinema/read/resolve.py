@@ -89,7 +89,8 @@ class Resolver:
         above = list(_climb(_real(from_file).parent))[1:]
         python = _python_package(_real(from_file).parent)
         return any(
-            real.suffix.lower() in suffixes and any(real.is_relative_to(folder) for folder in (*above[:levels], *python))
+            real.suffix.lower() in suffixes
+            and any(real.is_relative_to(folder) for folder in (*above[:levels], *python))
             for suffixes, levels in _LEVELS_UP
         )
 
@@ -179,7 +180,7 @@ def _enclosing_package(folder: Path) -> Path | None:
 
 
 def _python_package(folder: Path) -> list[Path]:
-    """The outermost Python package around a folder, whose own folders need not be packages; none where there is none."""
+    """The outermost Python package around a folder, which need not be one itself; none where there is none."""
     nearest = next((f for f in _climb(folder) if (f / _PYTHON_MARKER).is_file()), None)
     if nearest is None:
         return []

@@ -102,8 +102,8 @@ INERTIA_AXES: Final = "inertia_axes"
 ours."""
 SLEEP: Final = "sleep"
 SLIDES_ALONE: Final = "slides_alone"
-"""Whether MuJoCo takes a body for one that hangs on the world by slides along its principal axes, with nothing on it: of
-such it counts the mass alone when it finds how hard constraints are. The word is ours."""
+"""Whether MuJoCo takes a body for one that hangs on the world by slides along its principal axes, with nothing on it:
+of such it counts the mass alone when it finds how hard constraints are. The word is ours."""
 
 ACTUATORFRCRANGE: Final = "actuatorfrcrange"
 ACTUATORGRAVCOMP: Final = "actuatorgravcomp"

@@ -92,13 +92,21 @@ def test_the_order_of_bodies_of_robots_that_are_mixed(tmp_path: Path) -> None:
 def test_skins_come_along(section: str, tmp_path: Path) -> None:
     """With no mesh beside them, from the folder that the file names; what is not there is not referred to."""
     skin = f'<{section}><skin name="s" file="s.skn"/></{section}>'
-    text = f'<mujoco><compiler meshdir="m"/><worldbody><body name="b"><geom size="1"/></body></worldbody>{skin}</mujoco>'
+    text = (
+        f'<mujoco><compiler meshdir="m"/><worldbody><body name="b"><geom size="1"/></body></worldbody>{skin}</mujoco>'
+    )
     file = _file(text, tmp_path)
     robot = read(file, policy=collect)
     assert write(robot, tmp_path / "without").model.nskin == 0
     (tmp_path / "m").mkdir()
-    corner = [struct.pack("<4i", 3, 3, 1, 1), struct.pack("<9f", 0, 0, 0, 1, 0, 0, 0, 1, 0), struct.pack("<6f", *[0] * 6)]
-    bone = b"b".ljust(40, b"\0") + struct.pack("<3f4fi", *[0] * 3, 1, 0, 0, 0, 3) + struct.pack("<3i3f", 0, 1, 2, 1, 1, 1)
+    corner = [
+        struct.pack("<4i", 3, 3, 1, 1),
+        struct.pack("<9f", 0, 0, 0, 1, 0, 0, 0, 1, 0),
+        struct.pack("<6f", *[0] * 6),
+    ]
+    bone = (
+        b"b".ljust(40, b"\0") + struct.pack("<3f4fi", *[0] * 3, 1, 0, 0, 0, 3) + struct.pack("<3i3f", 0, 1, 2, 1, 1, 1)
+    )
     (tmp_path / "m" / "s.skn").write_bytes(b"".join([*corner, struct.pack("<3i", 0, 1, 2), bone]))
     assert load(file).nskin == write(read(file, policy=collect), tmp_path / "with").model.nskin == 1
 

@@ -107,9 +107,11 @@ def _open_axes(model: Any, body: int) -> tuple[float, ...]:
 
     The latter decide what the medium does to the body.
     """
+    if not model.body_mass[body]:
+        return ()
     if _is_looked_at(model, body):
         return floats(model.body_iquat[body])
-    if not (model.opt.density or model.opt.viscosity) or not model.body_mass[body]:
+    if not (model.opt.density or model.opt.viscosity):
         return ()
     a, b, c = sorted(floats(model.body_inertia[body]))
     axes = np.abs(quaternion_to_matrix(model.body_iquat[body]))

@@ -83,7 +83,9 @@ def compile_model(prepared: Prepared, diagnostics: Diagnostics) -> Compiled:
                 diagnostics.warning("mjcf.mujoco-warning", message, origin=_origin(text.element_at(note), prepared))
         return Compiled(prepared, text, spec, model)
     last, cause = _clean(reason, prepared), _first_cause(diagnostics)
-    raise ReadError(f"{prepared.document.file}: more than {MAX_ATTEMPTS} elements are wrong; the last reason: {last}{cause}")
+    raise ReadError(
+        f"{prepared.document.file}: more than {MAX_ATTEMPTS} elements are wrong; the last reason: {last}{cause}"
+    )
 
 
 # -- MuJoCo -----------------------------------------------------------------------------------------------------------

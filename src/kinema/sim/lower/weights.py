@@ -86,7 +86,8 @@ def mobility(
             write_jacobian(s, where, frames, layer, lambda ref: bodies[ref].center, f"{i} ")
 
     several = range(len(layers))
-    outputs = {"inertia": (Owner.DOF, n), "mass": (Owner.LINK, 1)} | {f"{i} {name}": (Owner.DOF, 1) for i in several for name in JACOBIAN}
+    outputs = {"inertia": (Owner.DOF, n), "mass": (Owner.LINK, 1)}
+    outputs |= {f"{i} {name}": (Owner.DOF, 1) for i in several for name in JACOBIAN}
     if settings not in programs:
         programs[settings] = table_program(model, settings, run, named(settings, outputs), outputs)
     told = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
