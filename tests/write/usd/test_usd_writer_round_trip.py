@@ -273,12 +273,12 @@ def test_a_declared_root_that_a_joint_runs_against_comes_back(tmp_path: Path, la
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_world_with_robots_of_the_same_link_names(tmp_path: Path, layout: str) -> None:
-    """Two robots whose links share names, a static one, and scenery."""
+    """Two robots whose links share names, a static one with a link that has nothing on it, and scenery."""
     joint = Joint(name="hinge", kind=JointKind.REVOLUTE, parent="a", child="b", axes=[rotation([0, 0, 1])])
     robots = [two_links(joint) for _ in range(2)]
     robots[0].name, robots[1].name = "left", "right"
     robots[1].pose = Pose.translation([0, 2, 0])
-    house = Robot(name="house", links=[solid("wall")], static=True, base=Base.FIXED)
+    house = Robot(name="house", links=[solid("wall"), Link(name="bare")], static=True, base=Base.FIXED)
     ground = Shape(name="ground", geometry=Plane())
     world = World(
         name="my world", robots=[robots[0], house, robots[1]], shapes=[ground], gravity=np.array([0, 0, -1.6])

@@ -10,6 +10,7 @@ from kinema.description import Base, CollisionRules, Joint, JointKind, Link, Rob
 from kinema.foundation import Origin, Pose
 from kinema.words import ours, usd
 
+from . import pxr
 from .own_names import weightless
 from .own_robots import OwnRobots
 from .own_settings import own
@@ -24,21 +25,15 @@ def static_robots(index: StageIndex, robots: OwnRobots, shapes: Sequence[StageSh
     taken: set[int] = set()
     if index.values.stamp is None:
         return [], taken
+    every: dict[str, Link] = {}
+    for prim in index.standing:
+        path = str(prim.GetPath())
+        if own(index, prim, ours.STATIC_LINK):
+            every[path] = found.setdefault(robots.marker(path), {})[path] = _standing(index, prim, path)
     for part in shapes:
-        parent = part.prim.GetParent()
-        if part.body is not None or not own(index, parent, ours.STATIC_LINK):
+        link = every.get(str(part.prim.GetParent().GetPath()))
+        if part.body is not None or link is None:
             continue
-        path = str(parent.GetPath())
-        links = found.setdefault(robots.marker(path), {})
-        if path not in links:
-            name = own(index, parent, ours.NAME) or parent.GetName()
-            links[path] = Link(
-                name=str(name),
-                origin=Origin(index.file, None, path),
-                pose=rigid(index.world(parent)),
-                inertial=weightless(index, parent),
-            )
-        link = links[path]
         part.shape.pose = (link.pose or Pose()).inverse() @ part.shape.pose
         link.shapes.append(part.shape)
         taken.add(id(part.shape))
@@ -47,6 +42,15 @@ def static_robots(index: StageIndex, robots: OwnRobots, shapes: Sequence[StageSh
         robots.restore(robot, next(iter(links)))
         robot.base = Base.FIXED
     return result, taken
+
+
+def _standing(index: StageIndex, prim: pxr.Prim, path: str) -> Link:
+    return Link(
+        name=str(own(index, prim, ours.NAME) or prim.GetName()),
+        origin=Origin(index.file, None, path),
+        pose=rigid(index.world(prim)),
+        inertial=weightless(index, prim),
+    )
 
 
 def _static(index: StageIndex, links: list[Link]) -> Robot:

@@ -72,6 +72,8 @@ class StageIndex:
     """Paths of what MuJoCo's tendons go by."""
     records: list[pxr.Prim] = field(default_factory=list)
     """Prims of Kinema's own that stand for what USD has no type for."""
+    standing: list[pxr.Prim] = field(default_factory=list)
+    """Prims of Kinema's own that were links of robots of which nothing moves."""
     bound: list[pxr.Prim] = field(default_factory=list)
     """Prims that bind materials to themselves and what is below them."""
     copies: Copies = field(init=False)
@@ -266,6 +268,8 @@ def _sort_in(index: StageIndex, prim: pxr.Prim, bodies: list[pxr.Prim]) -> None:
             index.wrapped.update(map(str, index.targets(prim, mjc.PATH)))
     elif type_name == usd.SCOPE and ours.RECORD.name in facts.authored:
         index.records.append(prim)
+    elif type_name == usd.XFORM and ours.STATIC_LINK.name in facts.authored:
+        index.standing.append(prim)
     elif physics.COLLISION_API in schemas:
         index.diagnostics.warning(
             "usd.collider-without-shape",
