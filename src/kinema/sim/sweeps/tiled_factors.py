@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from kinema import trace
@@ -10,7 +9,7 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from .factors import Factors
 from .quantities import Quantity
-from .tiles import N_TILE, SIDE, TiledMatrix, each_marked
+from .tiles import N_TILE, SIDE, TiledMatrix
 
 Tile = list[list[Value]]
 
@@ -33,7 +32,7 @@ class TiledFactors:
             for i in reversed(range(k)):
                 places = {"mark": matrix.mark(k, i), "mine": matrix.tile(k, i), "its": matrix.tile(i, 0)}
                 rows.append(Row("take", {**own[k].places, **places}, {"whole": [i + 1.0]}))
-        self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
+        self.loops.loop(f"{matrix.name}, factorised", rows, lambda code: _eliminate(matrix, code))
 
     def solve(self, name: str, right: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """The x of (G^T G) x = right."""
@@ -61,8 +60,8 @@ class TiledFactors:
         for k, row in enumerate(self.matrix.rows()):
             places = {"x": self.x, "own x": Place(SCRATCH, self.x.row + SIDE * k)}
             own.append(replace(row, places={**row.places, **places}))
-        loops.loop(f"{name}, inwards", list(reversed(own)), _inwards)
-        loops.loop(f"{name}, outwards", own, _outwards)
+        loops.loop(f"{name}, inwards", list(reversed(own)), lambda code: _inwards(self.matrix, code))
+        loops.loop(f"{name}, outwards", own, lambda code: _outwards(self.matrix, code))
         back = [Row("dof", {"from": place, "to": of_dof[dof]}) for dof, place in inside.items()]
         loops.loop(f"{name}, out of tiles", back, move)
         return result
@@ -73,36 +72,20 @@ def _tile(code: RowCode, array: str, turn: Value | None = None) -> Tile:
     return [[code.recorder.read(array, SIDE * i + j, at) for j in range(SIDE)] for i in range(SIDE)]
 
 
-def _flat(tile: Sequence[Sequence[Value]]) -> list[Value]:
-    return [x for row in tile for x in row]
+def _tile_row(code: RowCode, array: str, row: int, at: Value) -> list[Value]:
+    return [code.recorder.read(array, SIDE * row + j, at) for j in range(SIDE)]
 
 
-def _eliminate(code: RowCode) -> None:
+def _eliminate(matrix: TiledMatrix, code: RowCode) -> None:
     """A tile on the diagonal; those of its row by that; and those, times each other, from the rows of others."""
-    recorder = code.recorder
     if isinstance(code.kind, tuple):
         _pivot(code, code.kind[1])
     elif code.kind == "divide":
 
-        def divide(turn: Value) -> None:
-            recorder.write("tiles", _flat(_divided(_tile(code, "own"), _tile(code, "tiles", turn))), 0, turn * N_TILE)
-
-        each_marked(code, divide)
+        matrix.each_marked(code, lambda _: _divide(code))
     else:
 
-        def take(turn: Value) -> None:
-            mine, other, its = _tile(code, "mine"), _tile(code, "tiles", turn), _tile(code, "its", turn)
-            for i in range(SIDE):
-                for j in range(SIDE):
-                    for k in range(SIDE):
-                        its[i][j] = its[i][j] - mine[k][i] * other[k][j]
-            recorder.write("its", _flat(its), 0, turn * float(N_TILE))
-
-        def along() -> list[Value]:
-            each_marked(code, take, whole=True)
-            return []
-
-        recorder.where("marked", 0.5, code.read("mark"), along, [])
+        matrix.if_marked(code, code.read("mark"), lambda: matrix.each_marked(code, lambda _: _take(code), whole=True))
 
 
 def _pivot(code: RowCode, n: int) -> None:
@@ -119,16 +102,34 @@ def _pivot(code: RowCode, n: int) -> None:
         code.write("own", row, SIDE * i)
 
 
-def _divided(pivot: Tile, tile: Tile) -> Tile:
-    """The rows of G that a tile becomes."""
+def _divide(code: RowCode) -> None:
+    """The rows of G that a tile becomes; a line each, so that what it works on fits into registers."""
+    recorder = code.recorder
     for p in reversed(range(SIDE)):
+        at = recorder.turn() * float(N_TILE)
+        row = _tile_row(code, "tiles", p, at)
         for r in range(p + 1, SIDE):
-            tile[p] = [x - pivot[r][p] * y for x, y in zip(tile[p], tile[r], strict=True)]
-        tile[p] = [pivot[p][p] * x for x in tile[p]]
-    return tile
+            factor = code.read("own", SIDE * r + p)
+            row = [x - factor * y for x, y in zip(row, _tile_row(code, "tiles", r, at), strict=True)]
+        last = code.read("own", (SIDE + 1) * p)
+        recorder.write("tiles", [last * x for x in row], SIDE * p, at)
+        recorder.new_line()
 
 
-def _inwards(code: RowCode) -> None:
+def _take(code: RowCode) -> None:
+    """A tile, less the product of two others; a line for each of its rows likewise."""
+    recorder = code.recorder
+    for i in range(SIDE):
+        at = recorder.turn() * float(N_TILE)
+        row = _tile_row(code, "its", i, at)
+        for k in range(SIDE):
+            factor = code.read("mine", SIDE * k + i)
+            row = [x - factor * y for x, y in zip(row, _tile_row(code, "tiles", k, at), strict=True)]
+        recorder.write("its", row, SIDE * i, at)
+        recorder.new_line()
+
+
+def _inwards(matrix: TiledMatrix, code: RowCode) -> None:
     recorder, pivot = code.recorder, _tile(code, "own")
     x = code.array("own x", SIDE)
     for p in reversed(range(SIDE)):
@@ -145,10 +146,10 @@ def _inwards(code: RowCode) -> None:
                 others[j] = others[j] - mine[k][j] * known[k]
         recorder.write("x", others, 0, at)
 
-    each_marked(code, pass_on)
+    matrix.each_marked(code, pass_on)
 
 
-def _outwards(code: RowCode) -> None:
+def _outwards(matrix: TiledMatrix, code: RowCode) -> None:
     recorder = code.recorder
 
     def gather(turn: Value) -> None:
@@ -159,7 +160,7 @@ def _outwards(code: RowCode) -> None:
                 x[k] = x[k] - mine[k][j] * others[j]
         code.write("own x", x)
 
-    each_marked(code, gather)
+    matrix.each_marked(code, gather)
     pivot, x = _tile(code, "own"), code.array("own x", SIDE)
     for p in range(SIDE):
         for q in range(p):

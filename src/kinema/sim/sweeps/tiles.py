@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from .loops import Loops
@@ -73,6 +74,9 @@ class TiledMatrix(TreeMatrix):
         self._tiles = like.loops.take(N_TILE * n * (n + 1) // 2).row
         self._marks = like.loops.take(n * n).row
         self.may_go = True
+        self.together = like.loops.idle is None
+        """Whether environments that run side by side have the same marks: whatever any of them has. What is empty in
+        one of them is zero there, and changes nothing; but for trees that are idle, of which nothing is known."""
         self.loops = like.loops
         self.name = f"{name} {len(like.loops.found)}"
         self.paths = like.paths
@@ -126,7 +130,15 @@ class TiledMatrix(TreeMatrix):
         self.loops.loop(f"{self.name}, marks", rows, lambda code: code.write("mark", [1.0]))
 
     def mark_filled(self) -> None:
-        """Mark what elimination will fill."""
+        """Mark what elimination will fill; before that, what others fill that run side by side."""
+
+        def unite(code: RowCode) -> None:
+            recorder = code.recorder
+
+            def one(turn: Value) -> None:
+                recorder.write("marks", [trace.any_of(recorder.read("marks", 0, turn))], 0, turn)
+
+            recorder.count("marks", code.number("count"), one, uniform=True)
 
         def fill(code: RowCode) -> None:
             recorder = code.recorder
@@ -143,17 +155,21 @@ class TiledMatrix(TreeMatrix):
 
         rows = []
         for k in reversed(range(self.tiling.count)):
+            if self.together:
+                rows.append(Row("row", {"marks": self.mark(k, 0)}, {"count": [float(k)]}))
             for i in reversed(range(k)):
                 places = {"mark": self.mark(k, i), "marks": self.mark(k, 0), "marks of other": self.mark(i, 0)}
                 rows.append(Row("pair", places, {"count": [float(i)]}))
-        self.loops.loop(f"{self.name}, marks of what is filled", rows, fill)
+        self.loops.loop(
+            f"{self.name}, marks of what is filled", rows, lambda code: (fill if code.kind == "pair" else unite)(code)
+        )
 
     def take(self, other: TreeMatrix) -> None:
         """The entries of a matrix of the tree alone; zero is all else that has a mark."""
         tiling = self.tiling
 
         def clear(code: RowCode) -> None:
-            each_marked(
+            self.each_marked(
                 code, lambda turn: code.recorder.write("tiles", [0.0] * N_TILE, 0, turn * float(N_TILE)), whole=True
             )
 
@@ -183,16 +199,21 @@ class TiledMatrix(TreeMatrix):
             rows.append(Row("tiles", places, {"count": [float(k)], "whole": [k + 1.0]}))
         return rows
 
+    def each_marked(self, code: RowCode, body: Callable[[Value], None], *, whole: bool = False) -> None:
+        """The tiles of a row that have a mark: those before the diagonal, or with that; the body is told which."""
+        recorder = code.recorder
 
-def each_marked(code: RowCode, body: Callable[[Value], None], *, whole: bool = False, count: str | None = None) -> None:
-    """The tiles of a row that have a mark: those before the diagonal, or with that; the body is told which."""
-    recorder = code.recorder
+        def one(turn: Value) -> None:
+            # the turn is known to that line itself, and so the same for all environments
+            self.if_marked(code, recorder.read("marks", 0, turn), lambda: body(recorder.turn()))
 
-    def one(turn: Value) -> None:
-        def marked() -> list[Value]:
-            body(recorder.turn())  # known to this line itself, and so the same for all environments
+        recorder.count("tiles", code.number("whole" if whole else "count"), one, uniform=True)
+
+    def if_marked(self, code: RowCode, mark: Value, body: Callable[[], None]) -> None:
+        """Where a tile has a mark."""
+
+        def run() -> list[Value]:
+            body()
             return []
 
-        recorder.where("marked", 0.5, recorder.read("marks", 0, turn), marked, [])
-
-    recorder.count("tiles", code.number(count or ("whole" if whole else "count")), one, uniform=True)
+        code.recorder.where("marked", 0.5, mark, run, [], together=self.together)
