@@ -32,6 +32,7 @@ def tiles_for(contacts: Contacts, rows: Rows, mass: TreeMatrix) -> TiledMatrix |
         matrix.mark_known(block.dofs for block in rows.blocks)
         _mark_touching(contacts, matrix)
         matrix.mark_filled()
+        matrix.list_marked()
     return matrix
 
 
@@ -102,9 +103,7 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quant
                 places |= {f"{word} {i}": place for i, place in enumerate(own)}
                 numbers[f"{word} signs"] = signs
             inside.append(Row("tile", places, numbers))
-        rows.append(
-            replace(contacts.touches.row(touch), inside={"tiles": inside}, numbers={"two trees": [float(two)]})
-        )
+        rows.append(replace(contacts.touches.row(touch), inside={"tiles": inside}, numbers={"two trees": [float(two)]}))
     contacts.touches.each("stiffness of contacts between trees", body, rows, Among.FRAMES)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
@@ -22,17 +20,19 @@ class TiledFactors:
         self.loops = matrix.loops
         self.x = self.loops.take(SIDE * matrix.tiling.count)
         """What is solved for, by tiles."""
-        own = matrix.rows()
-        rows: list[Row] = []
-        for k in reversed(range(matrix.tiling.count)):
+
+        def more(k: int, i: int) -> Row:
             dofs = matrix.tiling.dofs[k]
-            bounds = {f"most {i}": least.inverses[dof] for i, dof in enumerate(dofs)}
-            rows.append(replace(own[k], kind=("pivot", len(dofs)), places={**own[k].places, **bounds}))
-            rows.append(replace(own[k], kind="divide"))
-            for i in reversed(range(k)):
-                places = {"mark": matrix.mark(k, i), "mine": matrix.tile(k, i), "its": matrix.tile(i, 0)}
-                rows.append(Row("take", {**own[k].places, **places}, {"whole": [i + 1.0]}))
-        self.loops.loop(f"{matrix.name}, factorised", rows, lambda code: _eliminate(matrix, code))
+            if i == k:
+                bounds = {f"most {n}": least.inverses[dof] for n, dof in enumerate(dofs)}
+                return Row(("pivot", len(dofs)), bounds)
+            places = {"tiles": matrix.tile(k, 0), "marks": matrix.mark(k, 0), "its": matrix.tile(i, 0)}
+            return Row("tile", places, {"count": [i + 1.0]})
+
+        matrix.each_tile(f"{matrix.name}, factorised", more, lambda code: _eliminate(matrix, code))
+
+    def _x_of(self, tile: int) -> Place:
+        return Place(SCRATCH, self.x.row + SIDE * tile)
 
     def solve(self, name: str, right: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """The x of (G^T G) x = right."""
@@ -56,36 +56,34 @@ class TiledFactors:
             code.write("to", [code.read("from") if code.kind == "dof" else 0.0])
 
         loops.loop(f"{name}, into tiles", [*rows, *rest], move)
-        own = []
-        for k, row in enumerate(self.matrix.rows()):
-            places = {"x": self.x, "own x": Place(SCRATCH, self.x.row + SIDE * k)}
-            own.append(replace(row, places={**row.places, **places}))
-        loops.loop(f"{name}, inwards", list(reversed(own)), lambda code: _inwards(self.matrix, code))
-        loops.loop(f"{name}, outwards", own, lambda code: _outwards(self.matrix, code))
+
+        def more(k: int, i: int) -> Row:
+            if i == k:
+                return Row("own", {"own x": self._x_of(k)})
+            return Row("tile", {"own x": self._x_of(k), "x": self._x_of(i)})
+
+        self.matrix.each_tile(f"{name}, inwards", more, _inwards)
+        self.matrix.each_tile(f"{name}, outwards", more, _outwards, outwards=True)
         back = [Row("dof", {"from": place, "to": of_dof[dof]}) for dof, place in inside.items()]
         loops.loop(f"{name}, out of tiles", back, move)
         return result
 
 
-def _tile(code: RowCode, array: str, turn: Value | None = None) -> Tile:
-    at = None if turn is None else turn * float(N_TILE)
-    return [[code.recorder.read(array, SIDE * i + j, at) for j in range(SIDE)] for i in range(SIDE)]
+def _tile(code: RowCode, array: str) -> Tile:
+    return [code.array(array, N_TILE)[SIDE * i : SIDE * (i + 1)] for i in range(SIDE)]
 
 
-def _tile_row(code: RowCode, array: str, row: int, at: Value) -> list[Value]:
+def _tile_row(code: RowCode, array: str, row: int, at: Value | None = None) -> list[Value]:
     return [code.recorder.read(array, SIDE * row + j, at) for j in range(SIDE)]
 
 
 def _eliminate(matrix: TiledMatrix, code: RowCode) -> None:
-    """A tile on the diagonal; those of its row by that; and those, times each other, from the rows of others."""
+    """A tile on the diagonal; others by that, and then, times those before it and itself, from the rows of others."""
     if isinstance(code.kind, tuple):
         _pivot(code, code.kind[1])
-    elif code.kind == "divide":
-
-        matrix.each_marked(code, lambda _: _divide(code))
     else:
-
-        matrix.if_marked(code, code.read("mark"), lambda: matrix.each_marked(code, lambda _: _take(code), whole=True))
+        _divide(code)
+        matrix.each_marked(code, lambda: _take(code))
 
 
 def _pivot(code: RowCode, n: int) -> None:
@@ -106,13 +104,12 @@ def _divide(code: RowCode) -> None:
     """The rows of G that a tile becomes; a line each, so that what it works on fits into registers."""
     recorder = code.recorder
     for p in reversed(range(SIDE)):
-        at = recorder.turn() * float(N_TILE)
-        row = _tile_row(code, "tiles", p, at)
+        row = _tile_row(code, "mine", p)
         for r in range(p + 1, SIDE):
             factor = code.read("own", SIDE * r + p)
-            row = [x - factor * y for x, y in zip(row, _tile_row(code, "tiles", r, at), strict=True)]
+            row = [x - factor * y for x, y in zip(row, _tile_row(code, "mine", r), strict=True)]
         last = code.read("own", (SIDE + 1) * p)
-        recorder.write("tiles", [last * x for x in row], SIDE * p, at)
+        recorder.write("mine", [last * x for x in row], SIDE * p)
         recorder.new_line()
 
 
@@ -129,41 +126,34 @@ def _take(code: RowCode) -> None:
         recorder.new_line()
 
 
-def _inwards(matrix: TiledMatrix, code: RowCode) -> None:
-    recorder, pivot = code.recorder, _tile(code, "own")
+def _inwards(code: RowCode) -> None:
     x = code.array("own x", SIDE)
-    for p in reversed(range(SIDE)):
-        for r in range(p + 1, SIDE):
-            x[p] = x[p] - pivot[r][p] * x[r]
-        x[p] = x[p] * pivot[p][p]
-    code.write("own x", x)
-
-    def pass_on(turn: Value) -> None:
-        mine, known, at = _tile(code, "tiles", turn), code.array("own x", SIDE), turn * float(SIDE)
-        others = [recorder.read("x", i, at) for i in range(SIDE)]
-        for j in range(SIDE):
-            for k in range(SIDE):
-                others[j] = others[j] - mine[k][j] * known[k]
-        recorder.write("x", others, 0, at)
-
-    matrix.each_marked(code, pass_on)
+    if code.kind == "own":
+        pivot = _tile(code, "own")
+        for p in reversed(range(SIDE)):
+            for r in range(p + 1, SIDE):
+                x[p] = x[p] - pivot[r][p] * x[r]
+            x[p] = x[p] * pivot[p][p]
+        code.write("own x", x)
+        return
+    mine, others = _tile(code, "mine"), code.array("x", SIDE)
+    for j in range(SIDE):
+        for k in range(SIDE):
+            others[j] = others[j] - mine[k][j] * x[k]
+    code.write("x", others)
 
 
-def _outwards(matrix: TiledMatrix, code: RowCode) -> None:
-    recorder = code.recorder
-
-    def gather(turn: Value) -> None:
-        mine, x, at = _tile(code, "tiles", turn), code.array("own x", SIDE), turn * float(SIDE)
-        others = [recorder.read("x", i, at) for i in range(SIDE)]
+def _outwards(code: RowCode) -> None:
+    x = code.array("own x", SIDE)
+    if code.kind == "own":
+        pivot = _tile(code, "own")
+        for p in range(SIDE):
+            for q in range(p):
+                x[p] = x[p] - pivot[p][q] * x[q]
+            x[p] = x[p] * pivot[p][p]
+    else:
+        mine, others = _tile(code, "mine"), code.array("x", SIDE)
         for k in range(SIDE):
             for j in range(SIDE):
                 x[k] = x[k] - mine[k][j] * others[j]
-        code.write("own x", x)
-
-    matrix.each_marked(code, gather)
-    pivot, x = _tile(code, "own"), code.array("own x", SIDE)
-    for p in range(SIDE):
-        for q in range(p):
-            x[p] = x[p] - pivot[p][q] * x[q]
-        x[p] = x[p] * pivot[p][p]
     code.write("own x", x)
