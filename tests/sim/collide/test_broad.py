@@ -51,5 +51,5 @@ def test_the_same_to_the_last_bit(tmp_path: Path) -> None:
 
 def test_a_way_that_is_not_there() -> None:
     """It is said which there are."""
-    with pytest.raises(KinemaError, match="broad_phase.*all.*list"):
+    with pytest.raises(KinemaError, match=r"broad_phase.*all.*list"):
         km.Scene(broad_phase="magic")
