@@ -23,8 +23,8 @@ from .branches import where
 from .touches import PlannedSet
 
 WORTH_LISTING = 64
-"""Pairs from which on a list is made first. With 90 pairs of balls, capsules and boxes that lie in a heap a step is 4 % faster
-by it, with 1,475 in a bin likewise, the solver included."""
+"""Pairs from which on a list is made first. With 90 pairs of balls, capsules and boxes that lie in a heap a step is 4 %
+faster by it, with 1,475 in a bin likewise, the solver included."""
 SLACK = 1e-4
 """How much larger boxes are than what is in them, against its size: nothing that rounding lets touch is passed over."""
 ENDLESS = ("plane", "height field")
