@@ -64,6 +64,14 @@ def test_room_grows_at_a_reset(tmp_path: Path) -> None:
     roomy.step(5)
     assert not scene.get_overflow_envs_mask().any()
     np.testing.assert_array_equal(sledge.get_qpos(), other.get_qpos())
+    scene.max_contacts, scene.on_overflow = 3, "grow"
+    with pytest.warns(RuntimeWarning, match="from now on there is room for 8"):
+        scene.step()
+    before = sledge.get_qpos()
+    assert scene.max_contacts == 8
+    assert scene.get_contacts()["valid_mask"].sum(axis=1).tolist() == [8, 8, 8]
+    scene.step()
+    assert 0.0 < np.abs(sledge.get_qpos() - before).max() < 1e-3  # it went on from where it was
 
 
 def test_nothing_to_watch_without_contacts(tmp_path: Path) -> None:
@@ -73,6 +81,8 @@ def test_nothing_to_watch_without_contacts(tmp_path: Path) -> None:
         scene.get_overflow_envs_mask()
     with pytest.raises(KinemaError, match="max_contacts: expected a whole number"):
         km.Scene(max_contacts=0)
+    with pytest.raises(KinemaError, match="on_overflow"):
+        km.Scene(on_overflow="shrink")
 
 
 PENDULA = """<mujoco><option gravity="0 0 -9.81"/><worldbody>

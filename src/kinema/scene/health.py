@@ -15,6 +15,8 @@ from .running import Running
 
 ON_ERROR = ("flag", "freeze", "reset")
 """What may be done with an environment that is no longer made of numbers."""
+ON_OVERFLOW = ("keep", "grow")
+"""What may be done once there were more contacts than there is room for."""
 ROOM = 64
 """Contacts between any two bodies, where nobody asks for more or fewer."""
 LOOK_EVERY = 64
@@ -27,6 +29,7 @@ class Health:
 
     diagnostics: Diagnostics
     on_error: str
+    on_overflow: str
     _running: Running | None
     _max_contacts: int
     _calls: int = 0
@@ -129,18 +132,25 @@ class Health:
             self._note_overflow()
 
     def _note_overflow(self) -> None:
-        """Warn of contacts that were lost, with the number that would do."""
+        """Warn of contacts that were lost, with the number that would do; make room where that is asked for."""
         if not self.running.may_lose_contacts:
             return
         wanted = self._marks("most_wanted")
         most = int(wanted.max(initial=0))
-        if most <= self.max_contacts or any(d.code == "scene.overflow" for d in self.diagnostics):
+        grows = self.on_overflow == "grow"
+        if most <= self.max_contacts or (not grows and any(d.code == "scene.overflow" for d in self.diagnostics)):
             return
         count = int(np.count_nonzero(wanted))
         message = (
             f"{count} of {len(wanted)} environments had more contacts between two bodies than there is room for "
             f"({self.max_contacts}): the deepest are kept"
         )
-        hint = f"Scene(max_contacts={most}) is room for all of them, and so is scene.reset(grow=True)"
+        if grows:
+            self.max_contacts = max(2 * self.max_contacts, most)
+            hint = (
+                f"from now on there is room for {self.max_contacts}; Scene(max_contacts={most}) has it from the start"
+            )
+        else:
+            hint = f"Scene(max_contacts={most}) is room for all of them, and so is scene.reset(grow=True)"
         self.diagnostics.warning("scene.overflow", message, hint=hint)
         warnings.warn(f"{message}; {hint}", RuntimeWarning, stacklevel=4)

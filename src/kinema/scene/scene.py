@@ -19,7 +19,7 @@ from .capturing import Capturing
 from .entity import Entity
 from .equalities import Equalities
 from .giving import Giving
-from .health import ON_ERROR, ROOM, Health
+from .health import ON_ERROR, ON_OVERFLOW, ROOM, Health
 from .keyframes import state_of
 from .outputs import OUTPUTS
 from .progress import Progress
@@ -61,14 +61,14 @@ class Scene(
             speed [m/s] below which it is still; None for what the files say.
         islands: whether the forces of things that touch are found by themselves, whatever others do; asleep they are.
         calm: whether motion that is too fast for the step is held to the energy that there is (docs/constraints.md).
+        broad_phase: how shapes are passed over that are far apart, `all`, `list` or `auto` (docs/contacts.md).
         max_contacts: for how many contacts between any two bodies there is room; of more the deepest are kept.
+        on_overflow: what follows then: `keep` that room, or `grow`, to twice as much or all that is wanted.
         on_error: what is done with an environment once it would no longer be made of finite numbers: `flag` it (it
             stays where it is, in numbers), `freeze` it in its last good state, or `reset` it before the next step.
         integrator: `implicitfast` (implicit in velocity), `euler` (semi-implicit) or `rk4`.
         gravity: [m/s2]; None for what the first file says that says it, else (0, 0, -9.81).
-        density: of the medium that everything moves in [kg/m3]; None, as for the next two, for what the files say.
-        viscosity: of that medium [Pa s].
-        wind: how it moves [m/s].
+        density, viscosity, wind: of the medium that all moves in [kg/m3, Pa s, m/s]; None for what the files say.
         substeps: how many equal steps `dt` is divided into.
         emission: `unrolled` compiles the step of this very scene, `rolled` loops over tables, which compiles in no time
             whatever the number of joints, and `auto` takes what suits the scene.
@@ -97,7 +97,9 @@ class Scene(
         sleep: bool | float | None = None,
         islands: bool = False,
         calm: bool = False,
+        broad_phase: str = "auto",
         max_contacts: int = ROOM,
+        on_overflow: str = "keep",
         on_error: str = "flag",
         integrator: str = "implicitfast",
         gravity: ArrayLike | None = None,
@@ -118,11 +120,12 @@ class Scene(
         self.constraints = flag(constraints, "constraints")
         solving = {"solver": solver, "iterations": iterations, "ls_iterations": ls_iterations, "tolerance": tolerance}
         solving |= {"cone": cone, "impratio": impratio, "noslip_iterations": noslip_iterations}
-        solving |= {"sleep": sleep, "islands": islands}
+        solving |= {"sleep": sleep, "islands": islands, "broad_phase": broad_phase}
         self.solving = Solving.asked(**solving)
         self.calm = flag(calm, "calm")
         self._max_contacts = whole(max_contacts, "max_contacts", "contact")
         self.on_error = choice(on_error, "on_error", ON_ERROR)
+        self.on_overflow = choice(on_overflow, "on_overflow", ON_OVERFLOW)
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
         self.gravity = None if gravity is None else numbers(gravity, "gravity", "three")
         self.medium = medium_of(density, viscosity, wind)

@@ -10,7 +10,7 @@ from kinema.compile import Part, all_options
 from kinema.description import OPTION_DEFAULTS, is_switched_on
 from kinema.foundation import Diagnostics, KinemaError
 from kinema.model import ModelOptions
-from kinema.sim import Integrator, Solver, not_by_island
+from kinema.sim import Broad, Integrator, Solver, not_by_island
 
 from .arguments import amount, choice, flag, whole
 
@@ -36,6 +36,7 @@ class Solving:
     impratio: float | None
     sleep: float | bool | None
     islands: bool | None
+    broad_phase: str | None
 
     @classmethod
     def asked(cls, **given: Any) -> Solving:
@@ -50,6 +51,7 @@ class Solving:
             "impratio": _positive,
             "sleep": lambda x, what: x if isinstance(x, bool) else _positive(x, what),
             "islands": flag,
+            "broad_phase": lambda x, what: choice(x, what, [b.value for b in Broad]),
         }
         return cls(
             **{name: None if given[name] is None else check(given[name], name) for name, check in checks.items()}
@@ -68,6 +70,7 @@ class Solving:
             chosen.setdefault("iterations", STEPS_OF_CG)
         obstacle = not_by_island(chosen["solver"], chosen.get("noslip_iterations", 0), integrator)
         chosen["sleep"] = self._sleep(parts, diagnostics, obstacle)
+        chosen["broad"] = Broad(self.broad_phase or Broad.AUTO)
         chosen["islands"] = bool(self.islands or chosen["sleep"])
         return chosen
 

@@ -30,6 +30,7 @@ from .run.engine import Engine as Engine
 from .run.in_turn import InTurn as InTurn
 from .settings import (
     PARAMETERS as PARAMETERS,
+    Broad as Broad,
     Control as Control,
     Drive as Drive,
     Integrator as Integrator,

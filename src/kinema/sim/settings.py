@@ -28,6 +28,17 @@ class Solver(enum.StrEnum):
     """By conjugate gradients: more steps, each with the factors of the inertia alone."""
 
 
+class Broad(enum.StrEnum):
+    """How pairs of shapes are passed over that are far apart; what touches is the same."""
+
+    AUTO = "auto"
+    """A list where there are enough pairs for it to pay."""
+    ALL = "all"
+    """Each pair is looked at by itself."""
+    LIST = "list"
+    """A list is made first, by boxes along the world's axes; on a CPU, and unless environments have own shapes."""
+
+
 class Control(enum.IntEnum):
     """What a degree of freedom is told."""
 
@@ -78,6 +89,8 @@ class Settings:
     """Whether there is dry friction, and what is tied or coupled holds."""
     contacts: bool = False
     """Whether things touch."""
+    broad: Broad = Broad.AUTO
+    """How pairs of shapes are passed over that are far apart."""
     solver: Solver = Solver.NEWTON
     """How the forces of constraints and contacts are found."""
     iterations: int = 30

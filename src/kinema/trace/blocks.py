@@ -182,6 +182,9 @@ class If:
     alone: bool = False
     """Whether environments that a CPU runs side by side do it one after the other: few take part, or each does
     something else."""
+    together: bool = False
+    """Whether all of them have the same number, and what it leaves in the scratch memory of those that take no part,
+    as they are done, does not matter: nothing there has to be kept then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -123,7 +123,7 @@ class LlvmBlocks(LlvmMemory):
         body, done = self.fresh("then"), self.fresh("done")
         self.put(f"br i1 {self.any_of(mask)}, label %{body}, label %{done}")
         self.open(body)
-        self.mask = self._narrowed(mask)
+        self.mask = self.present if block.together else self._narrowed(mask)
         if block.alone and self.target.lanes > 1:
             self._one_by_one(block.body, mask)
         else:

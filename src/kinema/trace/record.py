@@ -137,15 +137,23 @@ class Recorder:
         return [self.read(state, i) for i in range(n)]
 
     def where(
-        self, name: str, a: Value, b: Value, then: Callable[[], State], otherwise: State, *, alone: bool = False
+        self,
+        name: str,
+        a: Value,
+        b: Value,
+        then: Callable[[], State],
+        otherwise: State,
+        *,
+        alone: bool = False,
+        together: bool = False,
     ) -> list[Value]:
         """What `then` gives where a < b, and nothing is computed in vain; else the other values.
 
-        With `alone` environments of a vector do it one after the other.
+        With `alone` environments of a vector do it one after the other, with `together` all or none of them do.
         """
         state, n = self.local(len(otherwise) + 1), len(otherwise)
         self.write(state, [*otherwise, select(a, b, 1.0, 0.0)])
-        with self._nested(lambda blocks: If(name, Slot(state, n), blocks, alone)):
+        with self._nested(lambda blocks: If(name, Slot(state, n), blocks, alone, together)):
             found = then()
             assert len(found) == n, "a state keeps its length"
             self.write(state, found)

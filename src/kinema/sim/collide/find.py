@@ -21,6 +21,7 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .boxes_around import ROUNDING, boxed, gap, half_extents
 from .branches import where
+from .broad import list_near
 from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
@@ -68,12 +69,13 @@ def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     with s.staying():
         places = _place_geoms(s, frames)
         look_at_frames(s, touches, frames)
+        near = list_near(s, [touch.plan for touch in touches.sets], places)
         rows = []
         for touch in touches.sets:
             own = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost}
             own |= {"lost": touches.lost, "wanted": touches.wanted}
             rows += _rows(s, touch.plan, places, own, {"capacity": [float(touch.plan.capacity)]})
-        s.loop("pairs of shapes", rows, _look)
+        s.loop("pairs of shapes", rows, _look, near)
 
 
 def list_contacts(s: Sweeps, lists: Lists, frames: Quantity[Pose]) -> None:

@@ -239,8 +239,10 @@ class Contacts:
 
     # ------------------------------------------------------------------------------------------------------ stiffness
 
-    def add_stiffness_on_world(self, matrix: TreeMatrix) -> None:
-        """What contacts with the world add to a matrix over degrees of freedom."""
+    def add_stiffness_on_world(
+        self, matrix: TreeMatrix, more: Callable[[Quantity[list[Value]]], None] | None = None
+    ) -> None:
+        """What contacts with the world add to a matrix over degrees of freedom; `more` adds to that of frames."""
         s = self.s
         stiff: Quantity[list[Value]] = s.quantity("stiffness of frames")
         s.each_frame("no stiffness yet", lambda node: stiff.put(node.here, [0.0] * N_STIFFNESS))
@@ -249,6 +251,8 @@ class Contacts:
             stiff.add(frame_ref("b "), read_all(code, stiffness_of_set(code, kind, self.law)))
 
         self.touches.each("stiffness of contacts with the world", body, which=Among.WORLD)
+        if more is not None:
+            more(stiff)
         s.add_up("stiffness carried", stiff)
 
         def own(node: Node) -> tuple[list[Wrench], list[list[Value]]]:

@@ -10,8 +10,9 @@ from kinema.trace import Place, Row, RowCode, Value
 from ..collide.touches import Among, SetKind, TouchSet
 from ..sweeps.maths import dot, scale
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.quantities import PartRow
+from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.tiles import SIDE, TiledMatrix
+from ..sweeps.tree import frame_ref
 from .contacts import Contacts
 from .levers import read_all, resistance, stiffness_of_set, twist_of
 from .rows import Rows
@@ -31,6 +32,7 @@ def tiles_for(contacts: Contacts, rows: Rows, mass: TreeMatrix) -> TiledMatrix |
         matrix.mark_known(block.dofs for block in rows.blocks)
         _mark_touching(contacts, matrix)
         matrix.mark_filled()
+        matrix.list_marked()
     return matrix
 
 
@@ -39,8 +41,7 @@ def fill_tiles(matrix: TiledMatrix, mass: TreeMatrix, rows: Rows, contacts: Cont
     with contacts.s.staying():
         matrix.take(mass)
         rows.add_stiffness(matrix)
-        contacts.add_stiffness_on_world(matrix)
-        _add_stiffness_between(contacts, matrix)
+        contacts.add_stiffness_on_world(matrix, lambda stiff: _add_stiffness_between(contacts, matrix, stiff))
 
 
 def _is_worth_tiles(contacts: Contacts) -> bool:
@@ -64,12 +65,19 @@ def _mark_touching(contacts: Contacts, matrix: TiledMatrix) -> None:
     contacts.touches.each("tiles that contacts fill", body, rows, Among.FRAMES)
 
 
-def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix) -> None:
-    """What contacts between moving frames add."""
+def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quantity[list[Value]]) -> None:
+    """What contacts between moving frames add.
+
+    Of those of two trees, what each of these feels of its own motion is as if the other were the world; what is left is
+    tiles between both.
+    """
     axes = contacts.places_of_axes()
 
     def body(code: RowCode, kind: SetKind) -> None:
         made = stiffness_of_set(code, kind, contacts.law)
+        apart = [code.number("two trees") * x for x in read_all(code, made)]
+        for word in ("a ", "b "):
+            stiff.add(frame_ref(word), apart)
 
         def of_tile(inner: RowCode) -> None:
             stiffness = read_all(inner, made)
@@ -85,7 +93,9 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix) -> None:
     for touch in contacts.between_frames():
         apart = dict(contacts.apart(touch))
         inside = []
-        for a, b in matrix.tiling.pairs(apart):
+        two = len(set(contacts.trees_of(touch))) > 1
+        trees = matrix.tiling.trees
+        for a, b in ((a, b) for a, b in matrix.tiling.pairs(apart) if not two or trees[a] != trees[b]):
             places = {"tile": matrix.tile(a, b)}
             numbers: dict[str, Sequence[float]] = {}
             for word, tile in (("axis", a), ("other", b)):
@@ -93,7 +103,7 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix) -> None:
                 places |= {f"{word} {i}": place for i, place in enumerate(own)}
                 numbers[f"{word} signs"] = signs
             inside.append(Row("tile", places, numbers))
-        rows.append(replace(contacts.touches.row(touch), inside={"tiles": inside}))
+        rows.append(replace(contacts.touches.row(touch), inside={"tiles": inside}, numbers={"two trees": [float(two)]}))
     contacts.touches.each("stiffness of contacts between trees", body, rows, Among.FRAMES)
 
 

@@ -11,11 +11,12 @@ from kinema.trace import Place, Program, Recorder
 
 from ..rigid.gyroscope import lone_bodies
 from ..settings import Integrator, Settings
-from ..solve.together import fits_team
+from ..solve.together import MOST_DOFS, fits_team
 from ..stages import count_stages, take
 from ..step import Step
+from ..sweeps.idle import trees_of_frames
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import Tree, grow
+from ..sweeps.tree import WORLD, Tree, grow
 from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep, touching
 from .copies import record_copies, signature
 from .programs import Outputs, step_program, straight_program, table_program
@@ -32,6 +33,8 @@ class Plan:
 
 MANY_TIES, MANY_DOFS = 2, 16
 """Closed loops, and degrees of freedom, from which on a team is sooner done with them than a thread."""
+MANY_TREES = 4
+"""That touch each other, from which on most pairs of them do not: a heap."""
 EMISSIONS = ("auto", "rolled", "unrolled")
 LARGEST_TOUCHING = 10_000
 """Operations beyond which straight lines take too long where things touch: the solver comes on top of them, unless it
@@ -48,7 +51,7 @@ def wants_team(model: Model, settings: Settings) -> bool:
     if settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any():
         return False  # not tried
     closed = settings.constraints and len(model.ties.names) >= MANY_TIES and model.n_dofs >= MANY_DOFS
-    touches = settings.contacts and bool(len(model.pairs.geom_a))
+    touches = settings.contacts and bool(len(model.pairs.geom_a)) and not is_heap(model)
     return touches or (closed and fits_team(model, replace(settings, team=True), model.n_dofs))
 
 
@@ -69,6 +72,16 @@ def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, c
     if estimated_operations(model) > most or any(is_deep(model, part) for part in components(model)):
         return True
     return copies and _saved_by_copying(model, settings) > WORTH_COPYING
+
+
+def is_heap(model: Model) -> bool:
+    """Whether many trees may touch, with more degrees of freedom than a team keeps: most of their matrix is empty.
+
+    A team would go through all of it; a thread for each environment passes over what is.
+    """
+    trees = trees_of_frames(model)
+    own = {trees[f] for pair in touching(model) if WORLD not in pair for f in pair}
+    return len(own) >= MANY_TREES and model.n_dofs > MOST_DOFS
 
 
 def _saved_by_copying(model: Model, settings: Settings) -> int:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from .factors import Factors
 from .quantities import Quantity
-from .tiles import N_TILE, SIDE, TiledMatrix, each_marked
+from .tiles import N_TILE, SIDE, TiledMatrix
 
 Tile = list[list[Value]]
 
@@ -23,17 +20,19 @@ class TiledFactors:
         self.loops = matrix.loops
         self.x = self.loops.take(SIDE * matrix.tiling.count)
         """What is solved for, by tiles."""
-        own = matrix.rows()
-        rows: list[Row] = []
-        for k in reversed(range(matrix.tiling.count)):
+
+        def more(k: int, i: int) -> Row:
             dofs = matrix.tiling.dofs[k]
-            bounds = {f"most {i}": least.inverses[dof] for i, dof in enumerate(dofs)}
-            rows.append(replace(own[k], kind=("pivot", len(dofs)), places={**own[k].places, **bounds}))
-            rows.append(replace(own[k], kind="divide"))
-            for i in reversed(range(k)):
-                places = {"mark": matrix.mark(k, i), "mine": matrix.tile(k, i), "its": matrix.tile(i, 0)}
-                rows.append(Row("take", {**own[k].places, **places}, {"whole": [i + 1.0]}))
-        self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
+            if i == k:
+                bounds = {f"most {n}": least.inverses[dof] for n, dof in enumerate(dofs)}
+                return Row(("pivot", len(dofs)), bounds)
+            places = {"tiles": matrix.tile(k, 0), "marks": matrix.mark(k, 0), "its": matrix.tile(i, 0)}
+            return Row("tile", places, {"count": [i + 1.0]})
+
+        matrix.each_tile(f"{matrix.name}, factorised", more, lambda code: _eliminate(matrix, code))
+
+    def _x_of(self, tile: int) -> Place:
+        return Place(SCRATCH, self.x.row + SIDE * tile)
 
     def solve(self, name: str, right: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """The x of (G^T G) x = right."""
@@ -57,52 +56,34 @@ class TiledFactors:
             code.write("to", [code.read("from") if code.kind == "dof" else 0.0])
 
         loops.loop(f"{name}, into tiles", [*rows, *rest], move)
-        own = []
-        for k, row in enumerate(self.matrix.rows()):
-            places = {"x": self.x, "own x": Place(SCRATCH, self.x.row + SIDE * k)}
-            own.append(replace(row, places={**row.places, **places}))
-        loops.loop(f"{name}, inwards", list(reversed(own)), _inwards)
-        loops.loop(f"{name}, outwards", own, _outwards)
+
+        def more(k: int, i: int) -> Row:
+            if i == k:
+                return Row("own", {"own x": self._x_of(k)})
+            return Row("tile", {"own x": self._x_of(k), "x": self._x_of(i)})
+
+        self.matrix.each_tile(f"{name}, inwards", more, _inwards)
+        self.matrix.each_tile(f"{name}, outwards", more, _outwards, outwards=True)
         back = [Row("dof", {"from": place, "to": of_dof[dof]}) for dof, place in inside.items()]
         loops.loop(f"{name}, out of tiles", back, move)
         return result
 
 
-def _tile(code: RowCode, array: str, turn: Value | None = None) -> Tile:
-    at = None if turn is None else turn * float(N_TILE)
-    return [[code.recorder.read(array, SIDE * i + j, at) for j in range(SIDE)] for i in range(SIDE)]
+def _tile(code: RowCode, array: str) -> Tile:
+    return [code.array(array, N_TILE)[SIDE * i : SIDE * (i + 1)] for i in range(SIDE)]
 
 
-def _flat(tile: Sequence[Sequence[Value]]) -> list[Value]:
-    return [x for row in tile for x in row]
+def _tile_row(code: RowCode, array: str, row: int, at: Value | None = None) -> list[Value]:
+    return [code.recorder.read(array, SIDE * row + j, at) for j in range(SIDE)]
 
 
-def _eliminate(code: RowCode) -> None:
-    """A tile on the diagonal; those of its row by that; and those, times each other, from the rows of others."""
-    recorder = code.recorder
+def _eliminate(matrix: TiledMatrix, code: RowCode) -> None:
+    """A tile on the diagonal; others by that, and then, times those before it and itself, from the rows of others."""
     if isinstance(code.kind, tuple):
         _pivot(code, code.kind[1])
-    elif code.kind == "divide":
-
-        def divide(turn: Value) -> None:
-            recorder.write("tiles", _flat(_divided(_tile(code, "own"), _tile(code, "tiles", turn))), 0, turn * N_TILE)
-
-        each_marked(code, divide)
     else:
-
-        def take(turn: Value) -> None:
-            mine, other, its = _tile(code, "mine"), _tile(code, "tiles", turn), _tile(code, "its", turn)
-            for i in range(SIDE):
-                for j in range(SIDE):
-                    for k in range(SIDE):
-                        its[i][j] = its[i][j] - mine[k][i] * other[k][j]
-            recorder.write("its", _flat(its), 0, turn * float(N_TILE))
-
-        def along() -> list[Value]:
-            each_marked(code, take, whole=True)
-            return []
-
-        recorder.where("marked", 0.5, code.read("mark"), along, [])
+        _divide(code)
+        matrix.each_marked(code, lambda: _take(code))
 
 
 def _pivot(code: RowCode, n: int) -> None:
@@ -119,50 +100,60 @@ def _pivot(code: RowCode, n: int) -> None:
         code.write("own", row, SIDE * i)
 
 
-def _divided(pivot: Tile, tile: Tile) -> Tile:
-    """The rows of G that a tile becomes."""
+def _divide(code: RowCode) -> None:
+    """The rows of G that a tile becomes; a line each, so that what it works on fits into registers."""
+    recorder = code.recorder
     for p in reversed(range(SIDE)):
+        row = _tile_row(code, "mine", p)
         for r in range(p + 1, SIDE):
-            tile[p] = [x - pivot[r][p] * y for x, y in zip(tile[p], tile[r], strict=True)]
-        tile[p] = [pivot[p][p] * x for x in tile[p]]
-    return tile
+            factor = code.read("own", SIDE * r + p)
+            row = [x - factor * y for x, y in zip(row, _tile_row(code, "mine", r), strict=True)]
+        last = code.read("own", (SIDE + 1) * p)
+        recorder.write("mine", [last * x for x in row], SIDE * p)
+        recorder.new_line()
+
+
+def _take(code: RowCode) -> None:
+    """A tile, less the product of two others; a line for each of its rows likewise."""
+    recorder = code.recorder
+    for i in range(SIDE):
+        at = recorder.turn() * float(N_TILE)
+        row = _tile_row(code, "its", i, at)
+        for k in range(SIDE):
+            factor = code.read("mine", SIDE * k + i)
+            row = [x - factor * y for x, y in zip(row, _tile_row(code, "tiles", k, at), strict=True)]
+        recorder.write("its", row, SIDE * i, at)
+        recorder.new_line()
 
 
 def _inwards(code: RowCode) -> None:
-    recorder, pivot = code.recorder, _tile(code, "own")
     x = code.array("own x", SIDE)
-    for p in reversed(range(SIDE)):
-        for r in range(p + 1, SIDE):
-            x[p] = x[p] - pivot[r][p] * x[r]
-        x[p] = x[p] * pivot[p][p]
-    code.write("own x", x)
-
-    def pass_on(turn: Value) -> None:
-        mine, known, at = _tile(code, "tiles", turn), code.array("own x", SIDE), turn * float(SIDE)
-        others = [recorder.read("x", i, at) for i in range(SIDE)]
-        for j in range(SIDE):
-            for k in range(SIDE):
-                others[j] = others[j] - mine[k][j] * known[k]
-        recorder.write("x", others, 0, at)
-
-    each_marked(code, pass_on)
+    if code.kind == "own":
+        pivot = _tile(code, "own")
+        for p in reversed(range(SIDE)):
+            for r in range(p + 1, SIDE):
+                x[p] = x[p] - pivot[r][p] * x[r]
+            x[p] = x[p] * pivot[p][p]
+        code.write("own x", x)
+        return
+    mine, others = _tile(code, "mine"), code.array("x", SIDE)
+    for j in range(SIDE):
+        for k in range(SIDE):
+            others[j] = others[j] - mine[k][j] * x[k]
+    code.write("x", others)
 
 
 def _outwards(code: RowCode) -> None:
-    recorder = code.recorder
-
-    def gather(turn: Value) -> None:
-        mine, x, at = _tile(code, "tiles", turn), code.array("own x", SIDE), turn * float(SIDE)
-        others = [recorder.read("x", i, at) for i in range(SIDE)]
+    x = code.array("own x", SIDE)
+    if code.kind == "own":
+        pivot = _tile(code, "own")
+        for p in range(SIDE):
+            for q in range(p):
+                x[p] = x[p] - pivot[p][q] * x[q]
+            x[p] = x[p] * pivot[p][p]
+    else:
+        mine, others = _tile(code, "mine"), code.array("x", SIDE)
         for k in range(SIDE):
             for j in range(SIDE):
                 x[k] = x[k] - mine[k][j] * others[j]
-        code.write("own x", x)
-
-    each_marked(code, gather)
-    pivot, x = _tile(code, "own"), code.array("own x", SIDE)
-    for p in range(SIDE):
-        for q in range(p):
-            x[p] = x[p] - pivot[p][q] * x[q]
-        x[p] = x[p] * pivot[p][p]
     code.write("own x", x)

@@ -8,7 +8,9 @@ marked before it begins, and all that is without a mark is passed over. So a hea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
+from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from .loops import Loops
@@ -73,11 +75,17 @@ class TiledMatrix(TreeMatrix):
         self._tiles = like.loops.take(N_TILE * n * (n + 1) // 2).row
         self._marks = like.loops.take(n * n).row
         self.may_go = True
+        self.together = like.loops.idle is None
+        """Whether environments that run side by side have the same marks: whatever any of them has. What is empty in
+        one of them is zero there, and changes nothing; but for trees that are idle, of which nothing is known."""
         self.loops = like.loops
         self.name = f"{name} {len(like.loops.found)}"
         self.paths = like.paths
         self.order = like.order
         like.loops.found.append(self)
+        self._inwards: Place | None = None
+        self._outwards: Place | None = None
+        """Lists of the tiles that have marks, once these are known."""
 
     def tile(self, a: int, b: int) -> Place:
         """Where a tile is; b is not after a."""
@@ -126,7 +134,15 @@ class TiledMatrix(TreeMatrix):
         self.loops.loop(f"{self.name}, marks", rows, lambda code: code.write("mark", [1.0]))
 
     def mark_filled(self) -> None:
-        """Mark what elimination will fill."""
+        """Mark what elimination will fill; before that, what others fill that run side by side."""
+
+        def unite(code: RowCode) -> None:
+            recorder = code.recorder
+
+            def one(turn: Value) -> None:
+                recorder.write("marks", [trace.any_of(recorder.read("marks", 0, turn))], 0, turn)
+
+            recorder.count("marks", code.number("count"), one, uniform=True)
 
         def fill(code: RowCode) -> None:
             recorder = code.recorder
@@ -143,21 +159,81 @@ class TiledMatrix(TreeMatrix):
 
         rows = []
         for k in reversed(range(self.tiling.count)):
+            if self.together:
+                rows.append(Row("row", {"marks": self.mark(k, 0)}, {"count": [float(k)]}))
             for i in reversed(range(k)):
                 places = {"mark": self.mark(k, i), "marks": self.mark(k, 0), "marks of other": self.mark(i, 0)}
                 rows.append(Row("pair", places, {"count": [float(i)]}))
-        self.loops.loop(f"{self.name}, marks of what is filled", rows, fill)
+        self.loops.loop(
+            f"{self.name}, marks of what is filled", rows, lambda code: (fill if code.kind == "pair" else unite)(code)
+        )
+
+    def list_marked(self) -> None:
+        """List the tiles that have marks in any environment, in both orders: loops need not look at the others."""
+        self._inwards, self._outwards = (self._listed(outwards=outwards) for outwards in (False, True))
+
+    def _listed(self, *, outwards: bool) -> Place:
+        tiles = self._order(outwards=outwards)
+        found = self.loops.take(len(tiles) + 1)
+
+        def note(code: RowCode) -> None:
+            def append() -> list[Value]:
+                number = code.read("list") + 1.0
+                code.recorder.write("list", [code.number("row")], 0, number)
+                code.write("list", [number])
+                return []
+
+            code.recorder.where("marked", 0.5, trace.any_of(code.read("mark")), append, [])
+
+        rows = [
+            Row("tile", {"mark": self.mark(k, i), "list": found}, {"row": [float(n)]}) for n, (k, i) in enumerate(tiles)
+        ]
+        way = "outwards" if outwards else "inwards"
+        self.loops.loop(f"{self.name}, no list {way}", [Row("list", {"list": found})], lambda c: c.write("list", [0.0]))
+        self.loops.loop(f"{self.name}, list {way}", rows, note)
+        return found
+
+    def _order(self, *, outwards: bool) -> list[tuple[int, int]]:
+        """All tiles, row by row; inwards from the last row, first the one on the diagonal, outwards the other way."""
+        count = self.tiling.count
+        if outwards:
+            return [(k, i) for k in range(count) for i in range(k + 1)]
+        return [(k, i) for k in reversed(range(count)) for i in (k, *range(k))]
+
+    def each_tile(
+        self,
+        name: str,
+        more: Callable[[int, int], Row],
+        body: Callable[[RowCode], None],
+        *,
+        outwards: bool = False,
+    ) -> None:
+        """Each tile that has a mark, row by row; its code knows it as `mine`, and as `own` that on the diagonal.
+
+        Args:
+            name: of the loop.
+            more: what else a row has, by the numbers of its tile; those on the diagonal are of another kind.
+            body: what is done.
+            outwards: from the first row to the last, instead of from the last to the first.
+        """
+        marks, rows = self.loops.marks_of_dofs(), []
+        for k, i in self._order(outwards=outwards):
+            places = {"mark": self.mark(k, i), "mine": self.tile(k, i), "own": self.tile(k, k)}
+            row = more(k, i)
+            rows.append(replace(row, places={**row.places, **places, **marks[self.tiling.dofs[k][0]]}))
+
+        def run(code: RowCode) -> None:
+            self.if_marked(code, code.read("mark"), lambda: body(code))
+
+        self.loops.loop(name, rows, run, self._outwards if outwards else self._inwards)
 
     def take(self, other: TreeMatrix) -> None:
         """The entries of a matrix of the tree alone; zero is all else that has a mark."""
         tiling = self.tiling
 
-        def clear(code: RowCode) -> None:
-            each_marked(
-                code, lambda turn: code.recorder.write("tiles", [0.0] * N_TILE, 0, turn * float(N_TILE)), whole=True
-            )
-
-        self.loops.loop(f"{self.name}, nothing", self.rows(), clear)
+        self.each_tile(
+            f"{self.name}, nothing", lambda *_: Row("tile", {}), lambda code: code.write("mine", [0.0] * N_TILE)
+        )
         marks = self.loops.marks_of_dofs()
         rows = [
             Row("entry", {"from": other.entry(dof, x), "to": self.entry(dof, x), **marks[dof]})
@@ -174,25 +250,20 @@ class TiledMatrix(TreeMatrix):
 
         self.loops.loop(f"{self.name}, taken", rows, body)
 
-    def rows(self) -> list[Row]:
-        """A row for each row of tiles."""
-        rows, marks = [], self.loops.marks_of_dofs()
-        for k in range(self.tiling.count):
-            places = {"tiles": self.tile(k, 0), "marks": self.mark(k, 0), "own": self.tile(k, k)}
-            places |= marks[self.tiling.dofs[k][0]]
-            rows.append(Row("tiles", places, {"count": [float(k)], "whole": [k + 1.0]}))
-        return rows
+    def each_marked(self, code: RowCode, body: Callable[[], None]) -> None:
+        """The first tiles of a row that have a mark, as many as its `count`; the turn says which it is."""
+        recorder = code.recorder
 
+        def one(turn: Value) -> None:
+            self.if_marked(code, recorder.read("marks", 0, turn), body)
 
-def each_marked(code: RowCode, body: Callable[[Value], None], *, whole: bool = False, count: str | None = None) -> None:
-    """The tiles of a row that have a mark: those before the diagonal, or with that; the body is told which."""
-    recorder = code.recorder
+        recorder.count("tiles", code.number("count"), one, uniform=True)
 
-    def one(turn: Value) -> None:
-        def marked() -> list[Value]:
-            body(recorder.turn())  # known to this line itself, and so the same for all environments
+    def if_marked(self, code: RowCode, mark: Value, body: Callable[[], None]) -> None:
+        """Where a tile has a mark."""
+
+        def run() -> list[Value]:
+            body()
             return []
 
-        recorder.where("marked", 0.5, recorder.read("marks", 0, turn), marked, [])
-
-    recorder.count("tiles", code.number(count or ("whole" if whole else "count")), one, uniform=True)
+        code.recorder.where("marked", 0.5, mark, run, [], together=self.together)
