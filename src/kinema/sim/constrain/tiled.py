@@ -13,7 +13,7 @@ from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import PartRow
 from ..sweeps.tiles import SIDE, TiledMatrix
 from .contacts import Contacts
-from .levers import read_all, resistance, stiffness_of_set, twist_of
+from .levers import first_point, read_all, resistance_about, stiffness_of_set, twist_of
 from .rows import Rows
 
 ENOUGH = 4
@@ -69,11 +69,12 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix) -> None:
     axes = contacts.places_of_axes()
 
     def body(code: RowCode, kind: SetKind) -> None:
-        made = stiffness_of_set(code, kind, contacts.law)
+        point = first_point(code, kind)
+        made = stiffness_of_set(code, kind, contacts.law, lambda: read_all(code, point, 3))
 
         def of_tile(inner: RowCode) -> None:
-            stiffness = read_all(inner, made)
-            felt = [resistance(stiffness, twist_of(axis)) for axis in _signed(inner, "axis")]
+            stiffness, about = read_all(inner, made), read_all(inner, point, 3)
+            felt = [resistance_about(stiffness, about, twist_of(axis)) for axis in _signed(inner, "axis")]
             others = _signed(inner, "other")
             added = [dot(other, [*wrench.torque, *wrench.force]) for wrench in felt for other in others]
             before = inner.array("tile", SIDE * SIDE)
