@@ -131,13 +131,13 @@ def _look_at_contacts(found: TouchParity, ours: Touching, theirs: Touching) -> N
         np.abs(ours.normal[own] - theirs.normal).max(),
         np.abs(ours.depth[own] - theirs.depth).max(),
         np.abs(ours.force[own] - theirs.force).max() / push,
-        *_of_laws([ours.laws[i] for i in own], theirs.laws),
+        *of_laws([ours.laws[i] for i in own], theirs.laws),
     )
     for name, error in zip(FIELDS, errors, strict=True):
         found.contact_errors[name] = max(found.contact_errors.get(name, 0.0), float(error))
 
 
-def _of_laws(ours: list[ContactLaw], theirs: list[ContactLaw]) -> list[float]:
+def of_laws(ours: list[ContactLaw], theirs: list[ContactLaw]) -> list[float]:
     """The largest errors of frames, hardness, wanted accelerations (relative to the largest) and Jacobians."""
     pairs = list(zip(ours, theirs, strict=True))
     wanted = max(1.0, *(float(np.abs(b.wanted).max()) for b in theirs))

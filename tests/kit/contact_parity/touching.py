@@ -148,8 +148,10 @@ def ours_of(engine: Engine, model: Model, bodies: Ints, theirs: Any, states: lis
             kinds = [model.geoms.kinds[g] for g in geoms]
             vectors = [found[name][i, env] for name in ("position", "normal", "force")]
             frame, seen = found["frame"][i, env].reshape(3, 3), int(model.pairs.dimension[pair] > 1) * 2 + 1
-            jacobian = frame[:seen] @ (_moved(theirs, data, on[1], vectors[0]) - _moved(theirs, data, on[0], vectors[0]))
-            law = ContactLaw(frame, float(found["efc_D"][i, env]), found["efc_aref"][i, env][:seen], jacobian)
+            a, b = (_moved(theirs, data, body, vectors[0]) for body in on)
+            law = ContactLaw(
+                frame, float(found["efc_D"][i, env]), found["efc_aref"][i, env][:seen], frame[:seen] @ (b - a)
+            )
             rows.append((*on, *kinds, vectors[0], vectors[1], float(found["penetration"][i, env]), vectors[2], law))
         result.append(_made(rows))
     return result

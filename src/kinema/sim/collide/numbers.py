@@ -15,7 +15,8 @@ from .boxes_around import mesh_box
 from .touches import PlannedSet
 
 HARDEST = 3e2
-"""How much more than what they move contacts may resist in single precision: they give way by this part of what they should hold."""
+"""How much more than what they move contacts may resist in single precision: they give way by this part of what they
+should hold."""
 WEIGHTS = ("weight", "hardest")
 """Those of a pair that follow from masses."""
 Numbers = dict[str, list[Any]]

@@ -48,7 +48,7 @@ def shifted(motion: Twist, to: Numbers) -> Twist:
 
 
 def levers_of(contact: Contact, about: Numbers | None = None) -> list[list[Value]]:
-    """Of each direction what a unit along it does to a frame: torque about the origin, or a point, and force; scaled."""
+    """Of each direction what a unit along it does to a frame: torque about the origin or a point, and force; scaled."""
     dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
     point = point if about is None else sub(point, about)
     axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3)]
@@ -98,9 +98,7 @@ def stiffness_of_set(code: RowCode, kind: SetKind, law: Law, about: Callable[[],
     return sums
 
 
-def _levers_and_pulls(
-    contact: Contact, kind: SetKind, law: Law, about: Numbers
-) -> tuple[list[Numbers], list[Numbers]]:
+def _levers_and_pulls(contact: Contact, kind: SetKind, law: Law, about: Numbers) -> tuple[list[Numbers], list[Numbers]]:
     """Two lists of six numbers each, whose products add up to a contact's stiffness."""
     levers, known, n = levers_of(contact, about), law.bend(contact, kind), kind.dimension
     if known is None:
