@@ -128,7 +128,7 @@ breaks: setup  ## step 10,000 random robots that are held by more than can be he
 	$(BIN)/python tools/never_breaks.py --workers $(WORKERS)
 
 soak: setup  ## run thrashing robots for ten million steps with contact (STEPS=10000000), and count what breaks
-	$(BIN)/python tools/soak.py --env-steps $(STEPS)
+	$(BIN)/python tools/soak.py --env-steps $(STEPS) --workers $(WORKERS)
 
 pairs: setup  ## compare distances of a million random pairs of shapes with coal's, and fail where ours are off too often
 	$(BIN)/python -m tools.coal_pairs

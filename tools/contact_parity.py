@@ -28,10 +28,10 @@ MARKS = ("<!-- parity -->", "<!-- end of parity -->")
 FRAGMENTS = {"talos.xml"}
 """Files that are only meant to be included."""
 HEAD = (
-    "| robot | states, by formulas | contacts | other number | position, normal, depth | force | rows | "
+    "| robot | states, by formulas | contacts | other number | position, frame, depth | J, D, aref | force | rows | "
     "qacc within 1e-9, 1e-6 | single: median, within 1e-3 | by search: deepest the same, less, more | "
     "steps (MuJoCo perturbed) |",
-    "|---" * 11 + "|",
+    "|---" * 12 + "|",
 )
 OFTEN, MOSTLY = 95.0, 99.5
 """Of states with formulas, those that are within 1e-9 and 1e-6 [%]."""
@@ -76,7 +76,10 @@ def _share(errors: list[float], within: float) -> float:
 
 
 def _line(file: Path, found: TouchParity) -> str:
-    of_contacts = [found.contact_errors.get(name, 0.0) for name in ("position", "normal", "depth", "force")]
+    errors = found.contact_errors
+    where, law = (
+        max(errors.get(name, 0.0) for name in names) for names in (("position", "frame", "depth"), ("J", "D", "aref"))
+    )
     rows = max(found.row_errors.values(), default=0.0)
     depths = found.depths
     single = f"{np.median(found.single):.0e}, {found.share(found.single, 1e-3):.1f} %" if found.single else "–"
@@ -85,7 +88,7 @@ def _line(file: Path, found: TouchParity) -> str:
         searched += f" (one side only: {depths['ours only']} ours, {depths['theirs only']} MuJoCo's)"
     return (
         f"| {asset_id(file)} | {found.n_states}, {found.n_analytic} | {found.n_contacts} | {found.other_counts} | "
-        f"{max(of_contacts[:3]):.0e} | {of_contacts[3]:.0e} | {rows:.0e} | {found.share(found.qacc, 1e-9):.1f}, "
+        f"{where:.0e} | {law:.0e} | {errors.get('force', 0.0):.0e} | {rows:.0e} | {found.share(found.qacc, 1e-9):.1f}, "
         f"{found.share(found.qacc, 1e-6):.1f} % | {single} | {searched} | {found.survived} ({found.horizon}) |"
     )
 

@@ -80,9 +80,11 @@ class Soaked:
         return found
 
 
-def soak(
-    case: TouchCase, n_envs: int, env_steps: int, device: str, progress: Callable[[str], None] = lambda _: None
-) -> Soaked:
+Progress = Callable[[Soaked, float], None]
+"""Called now and then with what was found so far, and which share of the run that is."""
+
+
+def soak(case: TouchCase, n_envs: int, env_steps: int, device: str, progress: Progress = lambda *_: None) -> Soaked:
     """Run so many environment-steps, and look on the way."""
     found, data = Soaked(case.name), mujoco.MjData(case.peer)
     _look_at_theirs(case, found.theirs, data)
@@ -102,7 +104,7 @@ def soak(
         found.broken += int((~sound).sum())
         if i % LOOK == LOOK - 1 or i == rounds - 1:
             found.ours.see(case, data, np.roll(qpos[sound], -i, axis=0))
-            progress(f"{case.name}: {found.env_steps:,} env-steps, {found.broken} broken")
+            progress(found, (i + 1) / rounds)
         if i == rounds // 10:
             first = _mebibytes()
     found.overflows += _overflows(ours)

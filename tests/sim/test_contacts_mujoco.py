@@ -11,6 +11,7 @@ import pytest
 
 import kinema as km
 from kit.assets import all_assets
+from kit.contact_parity import matched, of_laws, ours_of, theirs_of
 
 STACK = """<mujoco><option integrator="Euler" cone="{cone}" impratio="{impratio}"/><worldbody>
 <geom type="plane" size="5 5 .1" condim="1"/>
@@ -81,6 +82,11 @@ def test_stacks(cone: str, impratio: int, dimension: int, tmp_path: Path) -> Non
     np.testing.assert_allclose(found["position"][0][order], points, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found["force_b"][0][order], forces, rtol=0, atol=1e-8 * np.abs(forces).max())
     np.testing.assert_allclose(found["force_a"], -found["force_b"])
+    if cone == "elliptic":
+        bodies, engine = np.arange(1, theirs.nbody), scene.running.engine
+        other, (own,) = theirs_of(theirs, data), ours_of(engine, engine.model, bodies, theirs, [data])
+        off = of_laws([own.laws[i] for i in matched(own, other)], other.laws)
+        assert max(off) < 1e-8, dict(zip(("frame", "D", "aref", "J"), off, strict=True))
 
 
 ROBOTS = all_assets("mjcf/mujoco_humanoid/humanoid.xml")

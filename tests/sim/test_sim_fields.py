@@ -22,6 +22,8 @@ from .arrays_for_tests import fields_program, mjcf_settings, noting
 
 N_ENVS = 5
 """Not a multiple of anything."""
+LACKING = {"ties", "couplings", "contacts", "laws of contacts", "sensors", "rows", "rows against rows", "sleep"}
+"""What the robot has none of."""
 
 
 class Running:
@@ -89,9 +91,7 @@ def test_nothing_is_compiled_unasked(running: Running) -> None:
     assert not running.compiled
 
 
-@pytest.mark.parametrize(
-    "group", sorted(set(GROUPS) - {"ties", "couplings", "contacts", "sensors", "rows", "rows against rows", "sleep"})
-)  # of which this robot has none
+@pytest.mark.parametrize("group", sorted(set(GROUPS) - LACKING))
 def test_fields_of_a_group(running: Running, group: str) -> None:
     """Compiled, each is what the interpreter computes, now and after the state has changed."""
     held = {}

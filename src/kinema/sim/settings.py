@@ -71,6 +71,8 @@ PARAMETERS = (
 
 COARSE_FROM = 1e-7
 """A solver of a larger tolerance is one of single precision."""
+TRIALS_SINGLE, TRIALS_DOUBLE = 12, 40
+"""Along a step of the solver. Hard cones bend so sharply that halving has to go far; what is rounded ends it sooner."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,8 +97,8 @@ class Settings:
     """How the forces of constraints and contacts are found."""
     iterations: int = 30
     """Steps at most, to the forces of constraints."""
-    ls_iterations: int = 12
-    """Trials at most, along each of them."""
+    ls_iterations: int | None = None
+    """Trials at most, along each of them; None for as many as the digits are good for."""
     tolerance: float = 1e-11
     """How small the slope of their cost has to be against the forces, where it has no other way to arrive."""
     noslip_iterations: int = 0
@@ -122,6 +124,11 @@ class Settings:
     def is_coarse(self) -> bool:
         """Whether numbers have the digits of single precision: the engine asks for no more of its solver then."""
         return self.tolerance > COARSE_FROM
+
+    @property
+    def trials(self) -> int:
+        """Along each step of the solver, at most."""
+        return self.ls_iterations or (TRIALS_SINGLE if self.is_coarse else TRIALS_DOUBLE)
 
     def __post_init__(self) -> None:
         unknown = sorted(self.per_env - set(PARAMETERS))

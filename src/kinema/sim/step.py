@@ -275,7 +275,7 @@ class Step:
         inertia = mass_with_rotors(self) if self.articulated else self.mass
         factors = factorised(inertia)
         free = self._articulated(_none, None) if self.articulated else factors.solve("free accelerations", self.force)
-        return Ready(rows, inertia, factors, free, None if near is None else axes_of(s, self.where, near))
+        return Ready(rows, inertia, factors, free, None if near is None else axes_of(s, self.where, near), near)
 
     @cached_property
     def acceleration(self) -> Quantity[list[Value]]:

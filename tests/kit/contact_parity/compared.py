@@ -19,11 +19,11 @@ from ..constraint_parity import act, of_rows, put
 from ..mjcf_side import Pair, correspondence
 from ..mujoco_models import quiet
 from .states import poses_near_floor, wild_run
-from .touching import Key, Touching, matched, ours_of, theirs_of
+from .touching import ContactLaw, Key, Touching, matched, ours_of, theirs_of
 
 SAME = 1e-6
 """Depths [m] that differ by less are the same."""
-FIELDS = ("position", "normal", "depth", "force")
+FIELDS = ("position", "normal", "depth", "force", "frame", "D", "aref", "J")
 STRAY, PERTURBED = 1e-4, 3e-8
 """How far a run may stray from another [rad, m], and by how much the other one is perturbed at its start."""
 
@@ -79,7 +79,7 @@ def touch_parity(file: Path, n_run: int = 50, n_poses: int = 300, n_steps: int =
             mujoco.mj_forward(model, data)
     engine = _engine(case, len(states), "double")
     put(engine, pair, states)
-    ours, theirs = ours_of(engine, case.model, pair.body, len(states)), [theirs_of(model, d) for d in states]
+    ours, theirs = ours_of(engine, case.model, pair.body, model, states), [theirs_of(model, d) for d in states]
     analytic = np.array([a.is_analytic and b.is_analytic for a, b in zip(ours, theirs, strict=True)])
     qacc, n_rows = engine.fields.constraints.qacc.numpy(), engine.fields.constraints.n_rows.numpy()
     off = _relative(qacc, pair, states)
@@ -131,9 +131,22 @@ def _look_at_contacts(found: TouchParity, ours: Touching, theirs: Touching) -> N
         np.abs(ours.normal[own] - theirs.normal).max(),
         np.abs(ours.depth[own] - theirs.depth).max(),
         np.abs(ours.force[own] - theirs.force).max() / push,
+        *of_laws([ours.laws[i] for i in own], theirs.laws),
     )
     for name, error in zip(FIELDS, errors, strict=True):
         found.contact_errors[name] = max(found.contact_errors.get(name, 0.0), float(error))
+
+
+def of_laws(ours: list[ContactLaw], theirs: list[ContactLaw]) -> list[float]:
+    """The largest errors of frames, hardness, wanted accelerations (relative to the largest) and Jacobians."""
+    pairs = list(zip(ours, theirs, strict=True))
+    wanted = max(1.0, *(float(np.abs(b.wanted).max()) for b in theirs))
+    return [
+        max(float(np.abs(a.frame - b.frame).max()) for a, b in pairs),
+        max(abs(a.hard / b.hard - 1.0) for a, b in pairs),
+        max(float(np.abs(a.wanted - b.wanted).max()) for a, b in pairs) / wanted,
+        max(float(np.abs(a.jacobian - b.jacobian).max()) for a, b in pairs),
+    ]
 
 
 def _look_at_depths(found: TouchParity, ours: Touching, theirs: Touching) -> None:

@@ -39,6 +39,20 @@ Key = tuple[int, int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class ContactLaw:
+    """What the force of a contact is made of, from its first shape to its second."""
+
+    frame: Array
+    """Its normal and two directions across, by rows."""
+    hard: float
+    """MuJoCo's D of the normal; of pyramids that of the edges."""
+    wanted: Array
+    """The accelerations that it wants in these directions; of the normal alone where there is no friction."""
+    jacobian: Array
+    """Of these directions by degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
 class Touching:
     """All contacts of one state, a row each."""
 
@@ -50,6 +64,8 @@ class Touching:
     depth: Array
     force: Array
     """On that body [N]."""
+    laws: list[ContactLaw]
+    """Not turned around by the numbers of bodies."""
 
     @property
     def is_analytic(self) -> bool:
@@ -64,9 +80,9 @@ class Touching:
         return found
 
 
-def _made(rows: list[tuple[int, int, str, str, Array, Array, float, Array]]) -> Touching:
+def _made(rows: list[tuple[int, int, str, str, Array, Array, float, Array, ContactLaw]]) -> Touching:
     keys, point, normal, depth, force = [], [], [], [], []
-    for a, b, kind_a, kind_b, where, axis, deep, push in rows:
+    for a, b, kind_a, kind_b, where, axis, deep, push, _ in rows:
         first, second = sorted((kind_a, kind_b), key=KIND_ORDER.index)
         keys.append((min(a, b), max(a, b), first, second))
         sign = 1.0 if a <= b else -1.0
@@ -75,7 +91,7 @@ def _made(rows: list[tuple[int, int, str, str, Array, Array, float, Array]]) -> 
         depth.append(deep)
         force.append(sign * push)
     shaped = [np.array(x, float).reshape(-1, 3) for x in (point, normal, force)]
-    return Touching(keys, shaped[0], shaped[1], np.array(depth, float), shaped[2])
+    return Touching(keys, shaped[0], shaped[1], np.array(depth, float), shaped[2], [row[-1] for row in rows])
 
 
 def theirs_of(model: Any, data: Any) -> Touching:
@@ -90,17 +106,39 @@ def theirs_of(model: Any, data: Any) -> Touching:
         bodies = [int(model.geom_bodyid[g]) for g in contact.geom]
         kinds = [THEIR_KINDS[int(model.geom_type[g])] for g in contact.geom]
         push = frame.T @ wrench[:3]
-        rows.append((*bodies, *kinds, contact.pos.copy(), frame[0].copy(), -float(contact.dist), push))
+        law = _their_law(model, data, contact)
+        rows.append((*bodies, *kinds, contact.pos.copy(), frame[0].copy(), -float(contact.dist), push, law))
     return _made(rows)
 
 
-def ours_of(engine: Engine, model: Model, bodies: Ints, count: int) -> list[Touching]:
-    """Of each environment; `bodies` are MuJoCo's numbers of our links."""
+def _their_law(model: Any, data: Any, contact: Any) -> ContactLaw:
+    """From the rows of a contact: the edges of a pyramid are the normal with friction added, and taken away."""
+    first, n, frame = int(contact.efc_address), int(contact.dim), contact.frame.reshape(3, 3).copy()
+    elliptic = model.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
+    count = n if n == 1 or elliptic else 2 * (n - 1)
+    rows = np.column_stack([_jacobian_rows(model, data, first, count), data.efc_aref[first : first + count]])
+    if n > 1 and not elliptic:
+        plus, minus = rows[0:4:2], rows[1:4:2]
+        rows = np.concatenate([(plus[:1] + minus[:1]) / 2, (plus - minus) / (2 * contact.friction[:2, None])])
+    return ContactLaw(frame, float(data.efc_D[first]), rows[:3, -1], rows[:3, :-1])
+
+
+def _jacobian_rows(model: Any, data: Any, first: int, count: int) -> Array:
+    rows = np.zeros((count, model.nv))
+    for i in range(count):
+        unit = np.zeros(data.nefc)
+        unit[first + i] = 1.0
+        mujoco.mj_mulJacTVec(model, data, rows[i], unit)
+    return rows
+
+
+def ours_of(engine: Engine, model: Model, bodies: Ints, theirs: Any, states: list[Any]) -> list[Touching]:
+    """Of each environment; `bodies` are MuJoCo's numbers of our links. How bodies move is told by MuJoCo."""
     space = engine.fields.contacts
-    names = ("active", "pair", "position", "normal", "penetration", "force")
+    names = ("active", "pair", "position", "normal", "penetration", "force", "frame", "efc_D", "efc_aref")
     found = {name: np.asarray(getattr(space, name).numpy(), np.float64) for name in names}
     result = []
-    for env in range(count):
+    for env, data in enumerate(states):
         rows = []
         for i in np.flatnonzero(found["active"][:, env] > 0.5).tolist():
             pair = int(found["pair"][i, env])
@@ -109,9 +147,21 @@ def ours_of(engine: Engine, model: Model, bodies: Ints, count: int) -> list[Touc
             on = [0 if link < 0 else int(bodies[link]) for link in links]
             kinds = [model.geoms.kinds[g] for g in geoms]
             vectors = [found[name][i, env] for name in ("position", "normal", "force")]
-            rows.append((*on, *kinds, vectors[0], vectors[1], float(found["penetration"][i, env]), vectors[2]))
+            frame, seen = found["frame"][i, env].reshape(3, 3), int(model.pairs.dimension[pair] > 1) * 2 + 1
+            a, b = (_moved(theirs, data, body, vectors[0]) for body in on)
+            law = ContactLaw(
+                frame, float(found["efc_D"][i, env]), found["efc_aref"][i, env][:seen], frame[:seen] @ (b - a)
+            )
+            rows.append((*on, *kinds, vectors[0], vectors[1], float(found["penetration"][i, env]), vectors[2], law))
         result.append(_made(rows))
     return result
+
+
+def _moved(model: Any, data: Any, body: int, point: Array) -> Array:
+    """How degrees of freedom move a point of a body."""
+    found = np.zeros((3, model.nv))
+    mujoco.mj_jac(model, data, found, None, point, body)
+    return found
 
 
 def matched(ours: Touching, theirs: Touching) -> list[int]:

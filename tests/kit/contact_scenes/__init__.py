@@ -11,13 +11,13 @@ from functools import partial
 
 from .balls import batches, rest_depth, spin_and_roll
 from .blocks import dry_hinge, isotropy, slopes
-from .grips import beside_a_press, pinch, wall
+from .grips import HARD_RATIO, beside_a_press, pinch, wall
 from .ground import nut_and_bolt, on_terrain
 from .measured import Measured as Measured, scene_of as scene_of
 from .solver import settled, ways_to_solve
 from .stacks import boxes_on_boxes, card_house, cubes, pyramid, tower
 
-SINGLE, BOTH = ("single",), ("single", "double")
+SINGLE, DOUBLE, BOTH = ("single",), ("double",), ("single", "double")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ SCENES = {
     "directions": SceneCase("E", isotropy),
     "spin and roll": SceneCase("E", spin_and_roll, cheap=True),
     "wall": SceneCase("E", wall),
+    "wall, impratio 10,000": SceneCase("E", partial(wall, ratio=HARD_RATIO), DOUBLE),
     "wall beside a press": SceneCase("E", beside_a_press, SINGLE),
     "pinch": SceneCase("E", pinch),
     "dry hinge": SceneCase("E", dry_hinge, SINGLE),

@@ -18,17 +18,19 @@ WALL = """<geom name="wall" type="box" size=".1 1 1" pos="-.1 0 1" friction=".5"
 <geom type="box" size=".05 .1 .1" mass="1" friction=".5"/></body>
 <body pos="5 0 .15"><joint name="other" type="slide" axis="0 0 1"/>
 <geom type="box" size=".1 .1 .1" mass="1"/></body>"""
-CONE = 'cone="elliptic" impratio="1000"'
+RATIO, HARD_RATIO = 1_000, 10_000
+CONE = 'cone="elliptic" impratio="{}"'
+"""With how much harder friction is than the normal."""
 NEEDED, ELSEWHERE = 2 * GRAVITY / (2 * 0.5), 1e4
 """What friction needs to hold both boxes, and what is pressed elsewhere [N]."""
 
 
-def wall(precision: str = "single", seconds: float = 20.0) -> list[Measured]:
+def wall(precision: str = "single", seconds: float = 20.0, ratio: int = RATIO) -> list[Measured]:
     """Two boxes between a wall and a press: 1.1 times what friction needs holds them, 0.95 times does not.
 
     With friction that may not slip, 2.5 times holds them likewise.
     """
-    scene, grip = scene_of(WALL, 3, CONE, floor=FLOOR, precision=precision)
+    scene, grip = scene_of(WALL, 3, CONE.format(ratio), floor=FLOOR, precision=precision)
     press, found = NEEDED * np.array([1.1, 0.95, 2.5]), []
     for noslip in (0, 20):
         engine = scene.running.engine
@@ -50,7 +52,7 @@ def beside_a_press(precision: str = "single", seconds: float = 20.0) -> list[Mea
     """The same grip is not to be affected by what another body is pressed with: as usual, and solved by islands."""
     found = []
     for name, islands in (("", False), (", by islands", True)):
-        scene, grip = scene_of(WALL, 2, CONE, floor=FLOOR, precision=precision, islands=islands)
+        scene, grip = scene_of(WALL, 2, CONE.format(RATIO), floor=FLOOR, precision=precision, islands=islands)
         sunk = _sunk(scene, grip, np.full(2, 1.1 * NEEDED), np.array([0.0, ELSEWHERE]), seconds)
         found.append(Measured(f"beside 1e4 N on another body{name}: slips by", abs(sunk[1] - sunk[0]), 0.01, unit="m"))
     return found

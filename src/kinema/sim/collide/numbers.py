@@ -14,10 +14,9 @@ from ..settings import Settings
 from .boxes_around import mesh_box
 from .touches import PlannedSet
 
-COARSE_FROM = 1e-7
-"""A solver of this tolerance, or a larger one, is one of single precision."""
 HARDEST = 3e2
-"""How much more than what they move contacts may resist there: they give way by this part of what they should hold."""
+"""How much more than what they move contacts may resist in single precision: they give way by this part of what they
+should hold."""
 WEIGHTS = ("weight", "hardest")
 """Those of a pair that follow from masses."""
 Numbers = dict[str, list[Any]]
@@ -67,7 +66,7 @@ def _extent(model: Model, geom: int) -> float:
 
 def hardest_of(settings: Settings, plan: PlannedSet, weight: Any) -> Any:
     """Pyramids are the harder the less friction there is: no harder than single precision can factorise."""
-    is_coarse = settings.tolerance > COARSE_FROM and plan.kind.dimension > 1 and not plan.kind.elliptic
+    is_coarse = settings.is_coarse and plan.kind.dimension > 1 and not plan.kind.elliptic
     return HARDEST / weight if is_coarse else UNLIMITED
 
 

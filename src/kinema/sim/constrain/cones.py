@@ -48,6 +48,16 @@ def _pyramid(residual: Sequence[Value], stiffness: Value) -> Push:
     return Push(slope, curve)
 
 
+def _edges(residual: Sequence[Value]) -> list[Value]:
+    """What is missing along the edges of a pyramid, or along the normal alone.
+
+    What is squared is squared edge by edge: of the squares of the normal and of friction by themselves little would be
+    left where a motion is along an edge, and in single precision that little may be of any sign.
+    """
+    normal, *rest = residual
+    return [edge for x in rest for edge in (normal + x, normal - x)] or [normal]
+
+
 @dataclass(frozen=True, slots=True)
 class _Zone:
     """Where the residual of a cone is."""
@@ -138,12 +148,11 @@ def along(
 ) -> tuple[Value, Value]:
     """The slope of a contact's cost along a direction, and its curvature."""
     if not elliptic or len(residual) == 1:
-        found = push(residual, stiffness, bound, elliptic=elliptic)
-        square: Value = 0.0
-        for i, row in enumerate(found.curve):
-            for j, x in enumerate(row):
-                square = square + (1.0 if i == j else 2.0) * (x * (change[i] * change[j]))
-        return dot(found.slope, change), square
+        slope, square = 0.0, 0.0
+        for edge, moved in zip(_edges(residual), _edges(change), strict=True):
+            felt = trace.select(edge, 0.0, stiffness * moved, 0.0)
+            slope, square = slope + felt * edge, square + felt * moved
+        return slope, square
     zone = _zone(residual, stiffness, bound)
     rest, moved = residual[1:], change[1:]
     outward = zone.inverse * dot(rest, moved)
@@ -158,8 +167,8 @@ def along(
 def cost(residual: Sequence[Value], stiffness: Value, bound: Value, *, elliptic: bool) -> Value:
     """What a contact costs where it is."""
     if not elliptic or len(residual) == 1:
-        slope = push(residual, stiffness, bound, elliptic=elliptic).slope
-        return 0.5 * dot(slope, residual)
+        missing = [trace.minimum(edge, 0.0) for edge in _edges(residual)]
+        return 0.5 * stiffness * dot(missing, missing)
     zone = _zone(residual, stiffness, bound)
     sliding = zone.soft * zone.above * zone.above
     found = trace.select(0.5, zone.sticks, stiffness * dot(residual, residual), sliding)

@@ -9,7 +9,7 @@ between two moving frames couple others: the joints that move one of them and no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
@@ -28,26 +28,23 @@ from .cones import cost
 from .laws import Law
 from .levers import (
     N_STIFFNESS,
+    Axes,
     about_origin,
     between,
+    first_point,
     levers_of,
     read_all,
     resistance,
+    resistance_about,
     seen_by,
     stiffness_of_set,
     twist_of,
 )
+from .middles import axes_about, middles_of_trees
 from .surfaces import enliven
 
 OfContact = Callable[[Contact, SetKind, RowCode], list[Value]]
 """Numbers that are added up over contacts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axes:
-    """How a frame's degrees of freedom move what is rigid with it: twists about the origin, along the world's axes."""
-
-    twists: Sequence[Twist]
 
 
 def axes_of(s: Sweeps, where: Quantity[Pose], frames: Quantity[Pose]) -> Quantity[Axes]:
@@ -68,11 +65,13 @@ def axes_of(s: Sweeps, where: Quantity[Pose], frames: Quantity[Pose]) -> Quantit
 class Contacts:
     """All contacts of a state."""
 
-    def __init__(self, s: Sweeps, touches: Touches, axes: Quantity[Axes]) -> None:
+    def __init__(self, s: Sweeps, touches: Touches, axes: Quantity[Axes], frames: Quantity[Pose]) -> None:
         self.s = s
         self.touches = touches
         self.axes = axes
         self.law = Law()
+        self.middle = middles_of_trees(s, touches.among(Among.WORLD), frames)
+        self.axes_about_middle = axes_about(s, axes, self.middle)
 
     # ------------------------------------------------------------------------------------------- motion to contacts
 
@@ -248,20 +247,22 @@ class Contacts:
         s.each_frame("no stiffness yet", lambda node: stiff.put(node.here, [0.0] * N_STIFFNESS))
 
         def body(code: RowCode, kind: SetKind) -> None:
-            stiff.add(frame_ref("b "), read_all(code, stiffness_of_set(code, kind, self.law)))
+            made = stiffness_of_set(code, kind, self.law, lambda: code.array("middle", 3))
+            stiff.add(frame_ref("b "), read_all(code, made))
 
-        self.touches.each("stiffness of contacts with the world", body, which=Among.WORLD)
+        on_world = [self.touches.row(x, {"middle": self.middle}) for x in self.touches.among(Among.WORLD)]
+        self.touches.each("stiffness of contacts with the world", body, on_world, Among.WORLD)
         if more is not None:
             more(stiff)
         s.add_up("stiffness carried", stiff)
 
         def own(node: Node) -> tuple[list[Wrench], list[list[Value]]]:
-            axes = self.axes[node.here].twists
+            axes = self.axes_about_middle[node.here].twists
             wrenches = [resistance(stiff[node.here], axis) for axis in axes]
             return wrenches, [[power(x, w) for x in axes[: k + 1]] for k, w in enumerate(wrenches)]
 
         def up(below: Node, above: Node, wrenches: list[Wrench]) -> tuple[list[Wrench], list[list[Value]]]:
-            return wrenches, [[power(x, w) for x in self.axes[above.here].twists] for w in wrenches]
+            return wrenches, [[power(x, w) for x in self.axes_about_middle[above.here].twists] for w in wrenches]
 
         matrix.fill(own, up, adding=True)
 
@@ -306,11 +307,12 @@ class Contacts:
             rows.append(replace(row, inside={"dofs": inside}))
 
         def body(code: RowCode, kind: SetKind) -> None:
-            made = stiffness_of_set(code, kind, self.law)
+            about = first_point(code, kind)
+            made = stiffness_of_set(code, kind, self.law, lambda: read_all(code, about, 3))
 
             def of_dof(inner: RowCode) -> None:
                 axis = twist_of(inner.array("axis", 6))
-                wrench = resistance([inner.recorder.read(made, i) for i in range(N_STIFFNESS)], axis)
+                wrench = resistance_about(read_all(inner, made), read_all(inner, about, 3), axis)
                 passed = inner.recorder.local(6)
                 inner.recorder.write(passed, scale(inner.number("sign"), [*wrench.torque, *wrench.force]))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kinema.trace import RowCode, Value
 
@@ -17,6 +18,13 @@ from .laws import Law
 Numbers = Sequence[Value]
 N_STIFFNESS = 21
 """Of a symmetric matrix of six rows: the lower half, by rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """How a frame's degrees of freedom move what is rigid with it: twists about the origin, along the world's axes."""
+
+    twists: Sequence[Twist]
 
 
 def about_origin(at: Pose, motion: Twist) -> Twist:
@@ -34,9 +42,15 @@ def between(motion: Quantity[Twist], kind: SetKind) -> Twist:
     return Twist(sub(b.angular, a.angular), sub(b.linear, a.linear))
 
 
-def levers_of(contact: Contact) -> list[list[Value]]:
-    """Of each direction what a unit along it does to a frame: torque about the origin, and force; scaled."""
+def shifted(motion: Twist, to: Numbers) -> Twist:
+    """A motion as that of what is at a point."""
+    return Twist(motion.angular, add(motion.linear, cross(motion.angular, to)))
+
+
+def levers_of(contact: Contact, about: Numbers | None = None) -> list[list[Value]]:
+    """Of each direction what a unit along it does to a frame: torque about the origin or a point, and force; scaled."""
     dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
+    point = point if about is None else sub(point, about)
     axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3)]
     result = []
     for j, factor in enumerate(contact.read(Layout.SCALE, dimension)):
@@ -59,13 +73,20 @@ def seen_by(contact: Contact, moving: Twist) -> list[Value]:
     ]
 
 
-def stiffness_of_set(code: RowCode, kind: SetKind, law: Law) -> str:
-    """The stiffness of all contacts of a set against a motion of one frame: a local array."""
+def first_point(code: RowCode, kind: SetKind) -> str:
+    """Where the first contact of a set is that has any: a local array."""
+    found = code.recorder.local(3)
+    code.recorder.write(found, Contact(code.recorder, Layout(kind.dimension), 0.0).read(Layout.POINT, 3))
+    return found
+
+
+def stiffness_of_set(code: RowCode, kind: SetKind, law: Law, about: Callable[[], Numbers]) -> str:
+    """The stiffness of all contacts of a set against a motion of one frame, about a point: a local array."""
     sums = code.recorder.local(N_STIFFNESS)
     code.recorder.write(sums, [0.0] * N_STIFFNESS)
 
     def one(contact: Contact) -> None:
-        levers, pulled = _levers_and_pulls(contact, kind, law)
+        levers, pulled = _levers_and_pulls(contact, kind, law, about())
         entry = 0
         for i in range(6):
             for j in range(i + 1):
@@ -77,9 +98,9 @@ def stiffness_of_set(code: RowCode, kind: SetKind, law: Law) -> str:
     return sums
 
 
-def _levers_and_pulls(contact: Contact, kind: SetKind, law: Law) -> tuple[list[Numbers], list[Numbers]]:
+def _levers_and_pulls(contact: Contact, kind: SetKind, law: Law, about: Numbers) -> tuple[list[Numbers], list[Numbers]]:
     """Two lists of six numbers each, whose products add up to a contact's stiffness."""
-    levers, known, n = levers_of(contact), law.bend(contact, kind), kind.dimension
+    levers, known, n = levers_of(contact, about), law.bend(contact, kind), kind.dimension
     if known is None:
         curve = law.push(contact, kind, contact.residual).curve
         full = [[curve[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
@@ -92,9 +113,9 @@ def _levers_and_pulls(contact: Contact, kind: SetKind, law: Law) -> tuple[list[N
     return every, [scale(factor, lever) for factor, lever in zip(factors, every, strict=True)]
 
 
-def read_all(code: RowCode, array: str) -> list[Value]:
-    """A stiffness from a local array."""
-    return [code.recorder.read(array, i) for i in range(N_STIFFNESS)]
+def read_all(code: RowCode, array: str, count: int = N_STIFFNESS) -> list[Value]:
+    """A stiffness from a local array, or another one's numbers."""
+    return [code.recorder.read(array, i) for i in range(count)]
 
 
 def resistance(stiffness: Sequence[Value], motion: Twist) -> Wrench:
@@ -108,6 +129,19 @@ def resistance(stiffness: Sequence[Value], motion: Twist) -> Wrench:
             total = total + stiffness[high * (high + 1) // 2 + low] * x[j]
         found.append(total)
     return Wrench(found[:3], found[3:])
+
+
+def resistance_about(stiffness: Sequence[Value], about: Numbers, motion: Twist) -> Wrench:
+    """The wrench against a motion, both about the origin, by a stiffness about a point."""
+    felt = resistance(stiffness, shifted(motion, about))
+    return Wrench(add(felt.torque, cross(about, felt.force)), felt.force)
+
+
+def stiffness_moved(stiffness: Sequence[Value], away: Numbers) -> list[Value]:
+    """A stiffness about a point, as that about another one, from which the point is so far away."""
+    felt = [resistance_about(stiffness, away, twist_of([float(i == j) for i in range(6)])) for j in range(6)]
+    columns = [[*wrench.torque, *wrench.force] for wrench in felt]
+    return [columns[j][i] for i in range(6) for j in range(i + 1)]
 
 
 def twist_of(flat: Sequence[Value]) -> Twist:

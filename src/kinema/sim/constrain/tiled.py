@@ -8,13 +8,14 @@ from dataclasses import replace
 from kinema.trace import Place, Row, RowCode, Value
 
 from ..collide.touches import Among, SetKind, TouchSet
-from ..sweeps.maths import dot, scale
+from ..sweeps.idle import trees_of_frames
+from ..sweeps.maths import dot, scale, sub
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.tiles import SIDE, TiledMatrix
 from ..sweeps.tree import frame_ref
 from .contacts import Contacts
-from .levers import read_all, resistance, stiffness_of_set, twist_of
+from .levers import first_point, read_all, resistance_about, stiffness_moved, stiffness_of_set, twist_of
 from .rows import Rows
 
 ENOUGH = 4
@@ -74,14 +75,16 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quant
     axes = contacts.places_of_axes()
 
     def body(code: RowCode, kind: SetKind) -> None:
-        made = stiffness_of_set(code, kind, contacts.law)
-        apart = [code.number("two trees") * x for x in read_all(code, made)]
-        for word in ("a ", "b "):
-            stiff.add(frame_ref(word), apart)
+        point = first_point(code, kind)
+        made = stiffness_of_set(code, kind, contacts.law, lambda: read_all(code, point, 3))
+        for word in ("a", "b"):
+            away = sub(read_all(code, point, 3), code.array(f"middle {word}", 3))
+            moved = stiffness_moved(read_all(code, made), away)
+            stiff.add(frame_ref(f"{word} "), scale(code.number("two trees"), moved))
 
         def of_tile(inner: RowCode) -> None:
-            stiffness = read_all(inner, made)
-            felt = [resistance(stiffness, twist_of(axis)) for axis in _signed(inner, "axis")]
+            stiffness, about = read_all(inner, made), read_all(inner, point, 3)
+            felt = [resistance_about(stiffness, about, twist_of(axis)) for axis in _signed(inner, "axis")]
             others = _signed(inner, "other")
             added = [dot(other, [*wrench.torque, *wrench.force]) for wrench in felt for other in others]
             before = inner.array("tile", SIDE * SIDE)
@@ -90,10 +93,12 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quant
         code.each("tiles", of_tile)
 
     rows: list[PartRow] = []
+    of_frames = trees_of_frames(contacts.s.model)
     for touch in contacts.between_frames():
         apart = dict(contacts.apart(touch))
         inside = []
-        two = len(set(contacts.trees_of(touch))) > 1
+        tree_a, tree_b = (of_frames[frame] for frame in touch.plan.frames)
+        two = tree_a != tree_b
         trees = matrix.tiling.trees
         for a, b in ((a, b) for a, b in matrix.tiling.pairs(apart) if not two or trees[a] != trees[b]):
             places = {"tile": matrix.tile(a, b)}
@@ -104,6 +109,7 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quant
                 numbers[f"{word} signs"] = signs
             inside.append(Row("tile", places, numbers))
         rows.append(replace(contacts.touches.row(touch), inside={"tiles": inside}, numbers={"two trees": [float(two)]}))
+        rows[-1].places.update({"middle a": contacts.middle.of(tree_a), "middle b": contacts.middle.of(tree_b)})
     contacts.touches.each("stiffness of contacts between trees", body, rows, Among.FRAMES)
 
 

@@ -29,7 +29,7 @@ from .rows import rows_info
 
 OUT = "new "
 """What the names of results start with in programs: the state has some arrays of the same names."""
-DRIVEN = {"loads", "forces", "contacts", "sensors", "solution", "rows", "rows against rows"}
+DRIVEN = {"loads", "forces", "contacts", "laws of contacts", "sensors", "solution", "rows", "rows against rows"}
 """Groups that depend on what the step listens to."""
 
 

@@ -31,7 +31,7 @@ from ..sweeps.maths import (
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Link, Node, Ref
-from .contacts import contacts
+from .contacts import contacts, laws_of_contacts
 from .held import couplings, ties
 from .rows import rows, rows_against_rows
 from .situation import Situation
@@ -270,6 +270,7 @@ GROUPS: dict[str, Callable[[Situation], None]] = {
     "ties": ties,
     "couplings": couplings,
     "contacts": contacts,
+    "laws of contacts": laws_of_contacts,
     "solution": solution,
     "rows": rows,
     "rows against rows": rows_against_rows,

@@ -202,6 +202,12 @@ CONTACTS = [
         ("force", (3,), "N", "on the second shape; the first gets the opposite"),
         ("pair", (), "1", "which row of the pairs it is; -1 for none"),
     ),
+    *_fields(
+        "laws of contacts",
+        ("frame", (3, 3), "1", "its normal, from the first shape to the second, and two directions across, by rows"),
+        ("efc_D", (), "1", "how hard it is along the normal; of pyramids, along each edge"),
+        ("efc_aref", (6,), "m/s2", "the acceleration it wants in each direction, turning last; 0 beyond its dimension"),
+    ),
 ]
 COUPLINGS = [*_fields("couplings", ("error", (), "rad or m", "how far the follower is from where it should be"))]
 SENSORS = [

@@ -12,6 +12,7 @@ from kinema.trace import SCRATCH, RowCode, Value
 
 from ..sweeps.maths import dot
 from ..sweeps.trees import PerTree, each_busy_tree, each_tree, tree_totals
+from .by_tree import ROUGH
 from .newton import LARGE, NEAR, SMALLEST, Newton, OfDofs
 from .of_rows import along_direction, changed_rows, costs_of_rows
 
@@ -128,8 +129,9 @@ class ByIsland(Newton):
 
         def look(code: RowCode) -> None:
             left, forces = code.array("off", 2)
-            far = trace.select(s.settings.tolerance**2 * forces, left, 1.0, 0.0)
-            goes_on = far if hard else trace.select(0.5, code.read("changed"), far, 0.0)
+            share = 0.0 if hard else trace.select(0.5, code.read("changed"), 0.0, ROUGH)
+            share = trace.maximum(share, s.settings.tolerance)
+            goes_on = trace.select(share * share * forces, left, 1.0, 0.0)
             code.write("mark", [1.0 - goes_on])
             code.write("left", [code.read("left") + goes_on])
 
@@ -186,4 +188,4 @@ class ByIsland(Newton):
             each_busy_tree(s, "trial", {**places, "known": known, "sums": sums, "left": self._left}, look)
             return 0.5, recorder.read(SCRATCH, self._left.row)
 
-        s.repeat("search", trial, s.settings.ls_iterations)
+        s.repeat("search", trial, s.settings.trials)

@@ -14,6 +14,7 @@ from ..collide.touches import Touches
 from ..constrain.contacts import Axes, Contacts
 from ..constrain.kinds import ConstraintKind, kinds_and_blocks
 from ..constrain.rows import Block, Known, Rows
+from ..rigid.kinematics import Pose
 from ..sweeps.factors import Factors
 from ..sweeps.maths import sum_of
 from ..sweeps.matrix import TreeMatrix
@@ -39,6 +40,8 @@ class Ready:
     """The accelerations without constraints."""
     axes: Quantity[Axes] | None
     """Of joints, where anything may touch."""
+    frames: Quantity[Pose] | None = None
+    """Likewise where frames are, about the origin of all contacts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -107,8 +110,8 @@ def hold(  # noqa: PLR0913  one for each thing that the forces come from
             team.take_contacts(touches if isinstance(touches, Lists) else None, start.axes)
             held.solver = team
         else:
-            if isinstance(touches, Touches) and start.axes is not None:
-                held.contacts = Contacts(s, touches, start.axes)
+            if isinstance(touches, Touches) and start.axes is not None and start.frames is not None:
+                held.contacts = Contacts(s, touches, start.axes, start.frames)
             method = METHODS[s.settings.solver] if islands is None else partial(ByIsland, islands=islands)
             held.solver = method(s, start.rows, held.contacts, start.inertia, start.factors, start.free)
         pushed = held.solver.solve()

@@ -28,14 +28,12 @@ from ..sweeps.tiled_factors import TiledFactors
 from ..sweeps.tiles import TiledMatrix
 from ..sweeps.tree import Forest, Node
 from ..sweeps.trees import PerTree, places_in
+from .by_tree import OWN, ROUGH, tree_by_tree
 from .noslip import TRIALS, may_slip, stop_slipping
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, miss_rows, row_force
 
 NEAR = 5e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
-ROUGH = 1e-2
-"""A step that leaves all rows as they were has arrived, unless so much of the slope is left against the forces: where
-friction is low, pyramids are so steep that single precision loses most of a step, and the next one makes up for it."""
 LARGE, SMALLEST = 1e30, 1e-30
 OfDofs = Quantity[list[Value]]
 
@@ -70,6 +68,7 @@ class Newton:
         self.x = self._vector("x")
         self.weight = self._vector("inertia times x")
         self.downhill = self._vector("downhill")
+        self.trees = None if contacts is None else tree_by_tree(s)
         self.tiles: TiledMatrix | None = None
         """Where the curvature goes, where many trees may touch."""
 
@@ -181,7 +180,11 @@ class Newton:
         if changed is None:
             return 0.5, self._far_off()
         gain = None if self.contacts is None else recorder.read(SCRATCH, self.gain.row)
-        return 0.5, self._far_off(0.0, trace.select(0.5, changed, 0.0, ROUGH), gain)
+        far = self._far_off(0.0, trace.select(0.5, changed, 0.0, ROUGH), gain)
+        if self.trees is not None and not self.rows.held:
+            share = trace.select(0.5, changed, OWN, ROUGH)
+            far = trace.maximum(far, self.trees.far_off(self.downhill, self.weight, share))
+        return 0.5, far
 
     def _look_along(self, along: OfDofs) -> tuple[OfDofs, list[Value]]:
         """What a direction changes: the inertia times it, and its products with what is moved, with that, and downhill.
@@ -270,7 +273,7 @@ class Newton:
             missing = trace.absolute(slope)
             return [trace.select(near, missing, inside, length), low, high], near, missing
 
-        most = max(s.settings.ls_iterations, TRIALS) if self.rows.held else s.settings.ls_iterations
+        most = max(s.settings.trials, TRIALS) if self.rows.held else s.settings.trials
         length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], most)
         self._set_length(length)
 
