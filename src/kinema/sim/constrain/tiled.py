@@ -80,7 +80,7 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quant
         for word in ("a", "b"):
             away = sub(read_all(code, point, 3), code.array(f"middle {word}", 3))
             moved = stiffness_moved(read_all(code, made), away)
-            stiff.add(frame_ref(f"{word} "), scale(code.number("two trees"), moved))
+            stiff.add(frame_ref(f"{word} "), list(scale(code.number("two trees"), moved)))
 
         def of_tile(inner: RowCode) -> None:
             stiffness, about = read_all(inner, made), read_all(inner, point, 3)
