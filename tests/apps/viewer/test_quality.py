@@ -7,7 +7,6 @@ import urllib.request
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from kinema.apps.viewer.painted import coarser, painted
 from kinema.apps.viewer.quality import AUTOMATIC, CHOICES, FAST, FULL, LEAST, MOST, Quality
@@ -89,14 +88,13 @@ def test_no_more_is_sent_than_the_fastest_browser_draws() -> None:
     assert quality.rate == MOST, "old reports are forgotten"
 
 
-@given(st.text(max_size=40), st.sampled_from(CHOICES))
-def test_nonsense_from_a_browser_changes_nothing(query: str, choice: str) -> None:
-    quality = Quality(choice)
-    for text in (query, f"drawn={query}", "drawn=nan", "drawn=-1", "drawn=1e9"):
-        if "software" not in text:
-            quality.told(text, moving=True)
-    assert quality.fast == (choice == FAST)
-    assert LEAST <= quality.rate <= MOST
+@pytest.mark.parametrize("query", ["", "drawn", "drawn=", "drawn=x&software=0", "drawn=nan", "drawn=-1", "drawn=1e9"])
+def test_nonsense_from_a_browser_changes_nothing(query: str) -> None:
+    for choice in CHOICES:
+        quality = Quality(choice)
+        quality.told(query, moving=True)
+        assert quality.fast == (choice == FAST)
+        assert quality.rate == MOST
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
@@ -111,14 +109,12 @@ def test_the_page_comes_with_our_script_before_its_own(encoding: str) -> None:
     finally:
         page.stop()
     text = gzip.decompress(body) if encoding == "gzip" else body
-    assert (
-        0 < text.index(b"window.kinemaSmooth=true") < text.index(b"<script data-p") if b"<script data-p" in text else 1
-    )
+    assert 0 < text.index(b"window.kinemaSmooth=true") < text.index(b"<script", text.index(b"</script>"))
     assert b"/kinema/pace" in text
 
 
 def test_a_coarser_ball_is_still_a_ball() -> None:
-    (ball,) = painted(Shape(geometry=Sphere(0.3)), 48)
+    (ball,) = painted(Shape(geometry=Sphere(0.3)), 32)
     few = coarser(ball, 0.1)
     assert 50 < len(few.faces) <= 0.11 * len(ball.faces)
     np.testing.assert_allclose(np.linalg.norm(few.positions, axis=1), 0.3, rtol=0.06)
