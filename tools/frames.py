@@ -5,8 +5,9 @@
 A real server and a headless Chromium that draws with its CPU (`apt install chromium`; `pip install playwright`). In the
 page, calls of WebGL are watched: a frame counts as *drawn* when anything was drawn in it, and as *moved* when what
 was drawn stood elsewhere than in the frame before it, while nobody touches the camera. Warming up is waited for until
-three windows of a few seconds agree. The page is opened as with `kinema view --plain`, unless `--full` is given. Fails
-below 30 frames/s that moved for one, and below 10 for many. On a busy machine it measures the others.
+three windows of a few seconds agree. The page is as a user gets it, which without a GPU is the fast one; `--full`
+chooses the other. Fails below 30 frames/s that moved for one, and below 10 for many. On a busy machine rates measure
+the others; the CPU's time for each frame, of the browser's processes and the server's, hardly depends on them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.apps.viewer import Viewer, view
+from kinema.apps.viewer.quality import FULL
 
 ROOT = Path(__file__).resolve().parents[1]
 GO2 = ROOT.parent / "shared" / "assets" / "mjcf" / "unitree_go2" / "go2_scene.xml"
@@ -60,6 +62,44 @@ TAKE = """() => {
 }"""
 
 
+class Processes:
+    """What the CPU did for the processes that draw, for the rest of the browser, and for the server."""
+
+    def __init__(self) -> None:
+        self._before = self._seconds()
+
+    def take(self) -> dict[str, float]:
+        """Seconds since the last time."""
+        now = self._seconds()
+        spent = {kind: value - self._before.get(kind, 0.0) for kind, value in now.items()}
+        self._before = now
+        return spent
+
+    def _seconds(self) -> dict[str, float]:
+        found = {"drawing": 0.0, "page": 0.0, "server": time.process_time()}
+        mine, parents = {os.getpid()}, _parents()
+        for pid in sorted(parents):
+            if parents[pid] in mine:
+                mine.add(pid)
+                kind = "drawing" if "--type=gpu-process" in _read(pid, "cmdline") else "page"
+                fields = _read(pid, "stat").rpartition(")")[2].split()
+                found[kind] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+        return found
+
+
+def _parents() -> dict[int, int]:
+    pids = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
+    fields = {pid: _read(pid, "stat").rpartition(")")[2].split() for pid in pids}
+    return {pid: int(values[1]) for pid, values in fields.items() if values}
+
+
+def _read(pid: int, file: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_text(errors="replace")
+    except OSError:  # it has ended
+        return ""
+
+
 class Counted:
     """Frames that the server makes, and what of its time they take."""
 
@@ -81,26 +121,31 @@ class Counted:
         return result
 
 
-def warm(page: Any, counted: Counted) -> tuple[list[float], list[tuple[float, float]]]:
-    """Frames/s drawn and moved once they no longer change, and what the server did meanwhile."""
+def warm(page: Any, counted: Counted) -> tuple[list[float], list[tuple[float, float]], dict[str, float]]:
+    """Frames/s drawn and moved once they no longer change, what the server did meanwhile, the CPU's time of a frame."""
+    processes = Processes()
     end = time.monotonic() + LONGEST
     drawn: list[list[float]] = []
     served: list[tuple[float, float]] = []
     while True:
         page.evaluate(TAKE)
         counted.take()
+        processes.take()
         page.wait_for_timeout(1000 * WINDOW)
         drawn.append(page.evaluate(TAKE))
         served.append(counted.take())
+        spent = {kind: value / max(WINDOW * drawn[-1][0], 1.0) for kind, value in processes.take().items()}
         moved = [m for _, m in drawn[-3:]]
         agree = len(moved) == 3 and min(moved) > 0.85 * max(moved) and moved[2] < 1.08 * moved[0]
         if agree or time.monotonic() > end:
-            return [statistics.median(x) for x in zip(*drawn[-3:], strict=True)], served[-3:]
+            return [statistics.median(x) for x in zip(*drawn[-3:], strict=True)], served[-3:], spent
 
 
 def measure(browser: Any, args: argparse.Namespace, n_envs: int) -> tuple[float, str]:
     """Moved frames/s, and a line that tells of all."""
-    viewer = view(args.robot, port=0, n_envs=n_envs, plain=not args.full, watch=False)
+    viewer = view(args.robot, port=0, n_envs=n_envs, watch=False)
+    if args.full:
+        viewer.quality.choose(FULL)
     width, height = (int(x) for x in args.size.split("x"))
     page = browser.new_page(viewport={"width": width, "height": height})
     try:
@@ -117,13 +162,14 @@ def measure(browser: Any, args: argparse.Namespace, n_envs: int) -> tuple[float,
         then = viewer.player.scene.time + 1.0  # the first such command compiles
         while viewer.player.scene.time < then:
             page.wait_for_timeout(200)
-        (drawn, moved), served = warm(page, Counted(viewer))
+        (drawn, moved), served, spent = warm(page, Counted(viewer))
         if args.pictures:
             args.pictures.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=args.pictures / f"{n_envs}.png")
         rate, cost = (statistics.median(x) for x in zip(*served, strict=True))
         text = f"{n_envs:3} x {Path(args.robot).stem}: {moved:5.1f} frames/s moved, {drawn:5.1f} drawn, "
-        return moved, text + f"{rate:5.1f} sent at {1000 * cost:.2f} ms of the server's CPU each"
+        text += f"{rate:5.1f} sent at {1000 * cost:.2f} ms of the server's CPU each; the CPU's time of a frame: "
+        return moved, text + ", ".join(f"{kind} {1000 * value:.1f} ms" for kind, value in spent.items())
     finally:
         page.close()
         viewer.close()

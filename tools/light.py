@@ -1,11 +1,12 @@
 """The path tracer beside Mitsuba 3: the same scenes, how far the pictures are apart.
 
-    python tools/light.py --mitsuba /path/to/python [--samples 4096] [--block 2] [--references 4] [--robot FILE]
+    python tools/light.py --mitsuba PYTHON [--samples 4096] [--block 2] [--references 4 --own 4] [--robot FILE]
 
 Mitsuba runs in a Python of its own (`pip install mitsuba`). Pictures are compared in blocks of 2 x 2 pixels, because
 both have noise: the mean difference, and the 99th percentile, each against the brightness there. How much of it is
 noise is seen beside it: another picture of Mitsuba's own, with other random numbers, compared in the same way. With
-`--references` several of Mitsuba's are averaged, so that the judge has less noise than the judged.
+`--references` several of Mitsuba's are averaged, so that the judge has less noise than the judged; with `--own` several
+of ours too, and the noise is then that of the mean of as many of Mitsuba's.
 """
 
 from __future__ import annotations
@@ -122,11 +123,11 @@ def textured(file: Path) -> tuple[Stage, Camera]:
     return stage, Camera(pose=look_at(middle + far * np.array([0.9, -1.0, 0.6]), middle), fov=0.7)
 
 
-def ours(stage: Stage, camera: Camera, edge: int, samples: int, *, single: bool = False) -> np.ndarray:
+def ours(stage: Stage, camera: Camera, edge: int, samples: int, *, single: bool = False, seed: int = 1) -> np.ndarray:
     """Our picture; `single` leaves out what facets of metal throw at each other."""
     placed = Placed(stage, 1, find_device("cpu"))
     placed.place(*(link_rows([[]], "cpu") if stage.n_links else (None, None)))
-    tracer = PathTracer(placed, [camera], (edge, edge), bounces=BOUNCES, brightest=0.0, roulette=BOUNCES, seed=1)
+    tracer = PathTracer(placed, [camera], (edge, edge), bounces=BOUNCES, brightest=0.0, roulette=BOUNCES, seed=seed)
     if single:  # as if facets reflected everything at once, so that there is nothing left to come back
         table = tracer._energy.table
         alone = np.tile(np.array([1.0, 0.0], np.float32), (*table.shape, 1))
@@ -235,20 +236,22 @@ for i, t in enumerate(s["things"]):
     scene[f"s{i}"] = shape
 scene = mi.load_dict(scene)
 n = max(1, job["samples"] // 256)
-firsts = range(0, n * (job["references"] + 1), n)
+firsts = range(0, n * (job["references"] + job["own"]), n)
 total = [sum(np.array(mi.render(scene, seed=k + first)) for k in range(n)) / n for first in firsts]
 np.save(sys.argv[2], np.array(total))
 """
 
 
 def theirs(python: str, scene: dict, options: argparse.Namespace, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Mitsuba's picture, the mean of as many as are asked for; and one more."""
+    """Mitsuba's picture, the mean of as many as are asked for; and one of as many others as there are of ours."""
     job, script, out = folder / "job.json", folder / "theirs.py", folder / "theirs.npy"
-    job.write_text(json.dumps({"scene": scene, **{k: vars(options)[k] for k in ("edge", "samples", "references")}}))
+    job.write_text(
+        json.dumps({"scene": scene, **{k: vars(options)[k] for k in ("edge", "samples", "references", "own")}})
+    )
     script.write_text(THEIRS)
     subprocess.run([python, str(script), str(job), str(out)], check=True)
     made = np.load(out)
-    return made[:-1].mean(axis=0), made[-1]
+    return made[: options.references].mean(axis=0), made[options.references :].mean(axis=0)
 
 
 def blocks(light: np.ndarray, edge: int) -> np.ndarray:
@@ -269,6 +272,7 @@ def main() -> None:
     parser.add_argument("--edge", type=int, default=64)
     parser.add_argument("--block", type=int, nargs="*", default=[2])
     parser.add_argument("--references", type=int, default=1, help="pictures of Mitsuba that are averaged")
+    parser.add_argument("--own", type=int, default=1, help="pictures of ours that are averaged")
     parser.add_argument("--robot", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, help="where pictures go")
@@ -279,7 +283,8 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             scene = exported(stage, camera, Path(folder))
-            a = ours(stage, camera, options.edge, options.samples)
+            seeds = range(1, options.own + 1)
+            a = np.mean([ours(stage, camera, options.edge, options.samples, seed=k) for k in seeds], axis=0)
             single = ours(stage, camera, options.edge, options.samples, single=True) if "glossy" in name else None
             b, again = theirs(options.mitsuba, scene, options, Path(folder))
         if options.keep:

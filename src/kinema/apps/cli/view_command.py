@@ -37,9 +37,7 @@ def view(  # noqa: PLR0913, PLR0917  one for each option of the command
         typer.Option(metavar="WORD", help="What others have to bring; random when not given.", show_default=False),
     ] = "",
     watch: Annotated[bool, typer.Option("--watch/--no-watch", help="Read files again when they change.")] = True,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Without shadows and mirrored light, for browsers without a GPU.")
-    ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Begin without shadows and mirrored light.")] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open a browser here.")] = False,
     format: Format = None,
     search_path: SearchPath = None,

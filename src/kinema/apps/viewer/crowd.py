@@ -11,19 +11,23 @@ from kinema.foundation import Array
 
 from .exhibit import Exhibit
 from .glb import glb
-from .painted import joined, painted
+from .painted import coarser, joined, painted
 from .stage import Stage
 
 MOST = 64
 _SEGMENTS = 8
 """Of circles of round shapes: they are small, and there are many."""
+_COARSE = 600
+"""Triangles of one environment where they are drawn coarsely; textured ones are not counted."""
 
 
 class Crowd:
     """The nodes of all environments that are shown together."""
 
-    def __init__(self, stage: Stage, count: int) -> None:
+    def __init__(self, stage: Stage, count: int, *, coarse: bool = False) -> None:
         self.stage = stage
+        self.coarse = coarse
+        """Whether meshes have few triangles, for browsers without a GPU."""
         self.count = min(count, MOST)
         span = stage.high - stage.low
         columns = math.ceil(math.sqrt(self.count))
@@ -41,11 +45,17 @@ class Crowd:
 
     def _add(self, exhibit: Exhibit) -> None:
         still = np.tile([1.0, 0.0, 0.0, 0.0], (self.count, 1))
-        for i, (link, shapes) in enumerate(exhibit.drawn().items()):
-            parts = joined([p for _, shape in shapes for p in painted(shape, _SEGMENTS)])
+        drawn = {
+            link: joined([p for _, shape in shapes for p in painted(shape, _SEGMENTS)])
+            for link, shapes in exhibit.drawn().items()
+        }
+        every = sum(len(part.faces) for parts in drawn.values() for part in parts)
+        share = _COARSE / max(every, 1) if self.coarse else 1.0
+        for i, (link, parts) in enumerate(drawn.items()):
             if parts:
+                coarse = [coarser(part, share) for part in parts] if share < 1.0 else parts
                 self._nodes[exhibit.number, link] = self.stage.scene.add_batched_glb(
-                    f"/crowd/{exhibit.number}/{i}", glb(parts), still, self.places
+                    f"/crowd/{exhibit.number}/{i}", glb(coarse), still, self.places
                 )
 
     def pose(self, exhibit: Exhibit, poses: dict[str, tuple[Array, Array]]) -> None:

@@ -19,8 +19,8 @@ _WHITE = 6.0
 """The light that comes out white on the page, where one is light grey."""
 
 
-def add_floor(scene: Any, pose: Pose, size: float, *, plain: bool) -> None:
-    """Lay it, a little below, so that it does not flicker with what lies on it.
+def add_floor(scene: Any, pose: Pose, size: float, *, plain: bool) -> Any:
+    """Lay it, a little below, so that it does not flicker with what lies on it; the node that it is.
 
     Args:
         scene: the page's.
@@ -33,9 +33,8 @@ def add_floor(scene: Any, pose: Pose, size: float, *, plain: bool) -> None:
     if plain:
         apart = cell * (0.5 if size < 2.5 * cell else 1.0 if size < 5.0 * cell else 2.0)
         lines = _lines(_FAR * size, apart, 1e-3 * size)
-        scene.add_glb("/floor/0", glb([lines]), position=place, wxyz=pose.quaternion, cast_shadow=False)
-        return
-    scene.add_grid(
+        return scene.add_glb("/floor/0", glb([lines]), position=place, wxyz=pose.quaternion, cast_shadow=False)
+    return scene.add_grid(
         "/floor/0",
         infinite_grid=True,
         cell_size=cell / 2,

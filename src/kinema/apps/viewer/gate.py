@@ -30,6 +30,8 @@ class Gate:
     """What others have to bring; empty where only this machine may come in."""
     paths: dict[str, Handler] = field(default_factory=dict)
     """Paths that are ours, such as `/kinema/select`; all others are the page's."""
+    dress: Callable[[Any], Any] = lambda response: response
+    """What is done to the page's own answers before they go out."""
     stands: bool = False
     """Whether requests really pass here."""
 
@@ -57,6 +59,8 @@ class Gate:
             handler(address.query)
             return connection.respond(http.HTTPStatus.NO_CONTENT, "")
         response = page(connection, request)
+        if response is not None:
+            response = self.dress(response)
         if response is not None and self.token:
             response.headers["Set-Cookie"] = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
         return response

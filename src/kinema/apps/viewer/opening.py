@@ -54,7 +54,7 @@ def view(
         shown: files, or descriptions.
         n_envs: how many copies are simulated when it plays.
         watch: whether files that change are read again.
-        plain: without shadows and mirrored light, for browsers without a GPU.
+        plain: without shadows and mirrored light, even for browsers with a GPU; those without never get them.
         reader: what reads files.
         address: `host`, `port` and `token`: see `open_page`. On this machine alone unless told otherwise.
     """

@@ -19,12 +19,15 @@ from kinema.shapes import (
     MeshError,
     ShapeError,
     apply_linear,
+    simplified,
 )
 
 from .glb import Painted
 
 _CREASE = math.radians(35.0)
 """Faces that meet at a flatter angle are one smooth surface; those of round shapes in few segments always are."""
+_FEWEST = 24
+"""Triangles that anything keeps when it is made coarser."""
 _MANY_CORNERS = 1_500_000
 """Meshes with more are drawn with the normals of their faces: that they are smooth costs too much time."""
 
@@ -62,6 +65,17 @@ def joined(parts: Sequence[Painted]) -> list[Painted]:
             )
         )
     return result
+
+
+def coarser(part: Painted, share: float) -> Painted:
+    """About the same surface in a share of its triangles; what has texture coordinates or colours stays."""
+    wanted = max(round(share * len(part.faces)), _FEWEST)
+    if part.coordinates is not None or part.colors is not None or wanted >= len(part.faces):
+        return part
+    few = simplified(MeshData(part.positions, part.faces), wanted)
+    normals = _corner_normals(few, Appearance(), True, _CREASE)
+    made = _one_look(few, normals, Appearance(), part.look, np.arange(few.n_faces), Pose())
+    return replace(made, closed=part.closed, lit=part.lit)
 
 
 def triangles(shape: Shape) -> MeshData | None:

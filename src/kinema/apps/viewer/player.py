@@ -14,7 +14,7 @@ from .exhibit import Exhibit
 from .pulling import Pull
 
 FRAME = 1 / 40
-"""Seconds between pictures while something moves."""
+"""Seconds between pictures while something moves, unless browsers draw more slowly."""
 _BUSY = 0.6
 """The part of that time which steps may take; what is left is for drawing."""
 _PULL_EVERY = 0.004
@@ -32,6 +32,8 @@ class Player:
         """Held by whoever looks at the scene or changes it."""
         self.playing = False
         self.speed = 1.0
+        self.frame = FRAME
+        """Seconds between pictures now."""
         self.fault = ""
         """Why it cannot be simulated; empty where it can, or nobody has tried."""
         self.pull: Pull | None = None
@@ -164,14 +166,14 @@ class Player:
                 self.step()
                 last, owed = time.perf_counter(), 0.0
             elif self.scene is not None and owed >= self.scene.dt:
-                count = min(int(owed / self.scene.dt), max(1, int(_BUSY * FRAME / cost)))
+                count = min(int(owed / self.scene.dt), max(1, int(_BUSY * self.frame / cost)))
                 self.step(count)
-                owed = min(owed - count * self.scene.dt, FRAME)  # what cannot be made up for is forgotten
+                owed = min(owed - count * self.scene.dt, self.frame)  # what cannot be made up for is forgotten
                 cost = 0.8 * cost + 0.2 * (time.perf_counter() - began) / count
             if self.fault:
                 self.playing = False
             self._show()
-            time.sleep(max(0.0, FRAME - (time.perf_counter() - began)))
+            time.sleep(max(0.0, self.frame - (time.perf_counter() - began)))
 
     def _show(self) -> None:
         if self._alive:

@@ -40,6 +40,7 @@ class Stage:
         self.nodes: dict[tuple[int, str], Any] = {}
         self.visuals: list[Any] = []
         self._highlight: list[Any] = []
+        self._around: list[Any] = []
         boxes = [box for exhibit in self.exhibits if (box := bounds(exhibit)) is not None]
         self.low = np.min([low for low, _ in boxes], axis=0) if boxes else np.full(3, -0.5)
         self.high = np.max([high for _, high in boxes], axis=0) if boxes else np.full(3, 0.5)
@@ -55,24 +56,38 @@ class Stage:
         """Make all nodes; those of an earlier time go."""
         with self.viser.atomic():
             self.scene.reset()
-            self.nodes, self.visuals, self._highlight = {}, [], []
+            self.nodes, self.visuals, self._highlight, self._around = {}, [], [], []
             self.scene.set_up_direction("+z")
             self.scene.world_axes.visible = False
-            self._light()
-            self._add_floor()
+            self._surround()
             for exhibit in self.exhibits:
                 self._add(exhibit)
         self.frame()
 
-    def _light(self) -> None:
-        self.scene.configure_default_lights(enabled=not self.plain)
-        if self.plain:  # two lamps, one of which also shines on sides that are turned away from the other
-            sky, ground = (255, 255, 255), (185, 190, 200)
-            self.scene.add_light_hemisphere("/light/sky", sky_color=sky, ground_color=ground, intensity=1.6)
-            self.scene.add_light_directional("/light/sun", intensity=3.0, position=(-0.2, 0.2, 1.0))
-        self.scene.configure_environment_map(None if self.plain else "studio", environment_intensity=0.35)
+    def draw_plainly(self, plain: bool) -> None:
+        """With shadows, mirrored light and a filled floor, or without."""
+        with self.viser.atomic():
+            for handle in self._around:
+                handle.remove()
+            self.plain = plain
+            self._surround()
 
-    def _add_floor(self) -> None:
+    def _surround(self) -> None:
+        """Light and floor."""
+        self._around = [*self._light(), self._add_floor()]
+
+    def _light(self) -> list[Any]:
+        self.scene.configure_default_lights(enabled=not self.plain)
+        self.scene.configure_environment_map(None if self.plain else "studio", environment_intensity=0.35)
+        if not self.plain:
+            return []
+        sky, ground = (255, 255, 255), (185, 190, 200)
+        return [  # two lamps, one of which also shines on sides that are turned away from the other
+            self.scene.add_light_hemisphere("/light/sky", sky_color=sky, ground_color=ground, intensity=1.6),
+            self.scene.add_light_directional("/light/sun", intensity=3.0, position=(-0.2, 0.2, 1.0)),
+        ]
+
+    def _add_floor(self) -> Any:
         """Where the first endless plane of the files is, else under everything."""
         planes = [
             exhibit.offset @ shape.pose
@@ -81,7 +96,8 @@ class Stage:
             if is_endless(shape) and shape.visual
         ]
         low = min(0.0, float(self.low[2])) if self.low[2] < -1e-3 * self.size else 0.0
-        add_floor(self.scene, planes[0] if planes else Pose.translation((0.0, 0.0, low)), self.size, plain=self.plain)
+        pose = planes[0] if planes else Pose.translation((0.0, 0.0, low))
+        return add_floor(self.scene, pose, self.size, plain=self.plain)
 
     def _add(self, exhibit: Exhibit) -> None:
         poses = exhibit.poses()

@@ -16,10 +16,12 @@ from kinema.scene import Scene
 
 from .crowd import Crowd
 from .differences import CHANGED, MISSING, differences
+from .dragging import Dragging
 from .exhibit import Exhibit, Part
 from .layers import Layers
 from .panels import (
     CommandPanel,
+    DrawingPanel,
     JointPanel,
     PlayingPanel,
     PlotPanel,
@@ -29,13 +31,16 @@ from .panels import (
     add_pictures,
 )
 from .player import Player
-from .pulling import Pull
+from .quality import AUTOMATIC, FAST, FULL, Quality
 from .recording import SIZE, png
+from .script import with_script
 from .server import Page
 from .stage import CHOSEN, Stage
 
 _SLOW, _SLIDERS = 0.2, 0.6
 """Seconds between updates of plots and clocks, and of sliders, while something moves."""
+PACE = "/kinema/pace"
+"""Where browsers tell how fast they draw."""
 _COLORS = {Severity.ERROR: (224, 49, 49), Severity.WARNING: (245, 140, 0), Severity.NOTE: (90, 150, 220)}
 
 
@@ -52,7 +57,9 @@ class Viewer:
         plain: bool = False,
     ) -> None:
         self.page = page
-        self.plain = plain
+        self.quality = Quality(FAST if plain else AUTOMATIC)
+        """How richly it is drawn: by choice, or as fast as the browsers of visitors are."""
+        self.quality.on_change = self._draw_again
         self.viser = page.viser
         self.lock = threading.RLock()
         self.selected: Part | None = None
@@ -63,9 +70,10 @@ class Viewer:
         self._crowd: Crowd | None = None
         self._together = False
         self._last_slow = self._last_sliders = 0.0
-        self._pull_line: Any = None
         self._marks: list[Any] = []
         self._open(exhibits, scene)
+        page.gate.paths[PACE] = self._paced
+        page.gate.dress = lambda response: with_script(response, smooth=self.quality.choice == FULL)
 
     @property
     def address(self) -> str:
@@ -87,9 +95,10 @@ class Viewer:
         self.n_envs = self.player.n_envs
         self.player.on_frame = self.refresh
         self.player.on_state = self._say
-        self.stage = Stage(self.viser, exhibits, plain=self.plain)
+        self.stage = Stage(self.viser, exhibits, plain=self.quality.fast)
         self.stage.on_pick = self._picked
-        self.stage.on_visual.append(self._draggable)
+        self._dragging = Dragging(self)
+        self.stage.on_visual.append(self._dragging.listen)
         self.stage.build()
         self.layers = Layers(self.stage)
         self._add_panels()
@@ -113,6 +122,7 @@ class Viewer:
                 keyframes = list(dict.fromkeys(filter(None, keyframes)))
                 self.commands = CommandPanel(gui, self.player, keyframes)
             with tabs.add_tab("Layers"):
+                self.drawing = DrawingPanel(gui, self.quality)
                 add_layers(gui, self.layers, self.switch)
             with tabs.add_tab("Checks"):
                 self._add_differences(gui)
@@ -146,7 +156,7 @@ class Viewer:
                 values |= exhibit.values()
             layers = self.layers.on
             self.player.close()
-            self._crowd, self._marks, self._pull_line, self.selected = None, [], None, None
+            self._crowd, self._marks, self.selected = None, [], None
             for exhibit in exhibits:
                 known = exhibit.values()
                 exhibit.move({n: v for n, v in values.items() if n in known and len(v) == len(known[n])})
@@ -186,7 +196,7 @@ class Viewer:
             found = self.player.scene.get_contacts([self.env])
             valid = found["valid_mask"][0]
             self.layers.draw_contacts(found["position"][0][valid], found["force_b"][0][valid])
-        self._draw_pull()
+        self._dragging.draw()
 
     def _refresh_panels(self) -> None:
         if self.player.scene is not None:
@@ -198,6 +208,24 @@ class Viewer:
             for exhibit in self.exhibits if self.player.scene is not None else []:
                 exhibit.take_from(self.env)
             self.joints.refresh()
+
+    def _paced(self, query: str) -> None:
+        """A browser tells how fast it draws: what it would not draw need not be sent."""
+        self.quality.told(query, moving=self.player.playing)
+        self.player.frame = 1.0 / self.quality.rate
+
+    def _draw_again(self) -> None:
+        """More richly than before, or less."""
+        threading.Thread(target=self._redraw, name="kinema-drawing", daemon=True).start()  # not in a browser's request
+
+    def _redraw(self) -> None:
+        with self.lock, self.viser.atomic():
+            self.stage.draw_plainly(self.quality.fast)
+            if self._crowd is not None:
+                self._crowd.remove()
+                self._crowd = Crowd(self.stage, self.n_envs, coarse=self.quality.fast)
+                self.refresh()
+            self.drawing.say()
 
     def _say(self, state: str) -> None:
         self.playing.say(state)
@@ -260,7 +288,7 @@ class Viewer:
         with self.lock:
             self.env = number
             if side_by_side and self.player.ready() and self._crowd is None:
-                self._crowd = Crowd(self.stage, self.n_envs)
+                self._crowd = Crowd(self.stage, self.n_envs, coarse=self.quality.fast)
             elif not side_by_side and self._crowd is not None:
                 self._crowd.remove()
                 self._crowd = None
@@ -283,42 +311,6 @@ class Viewer:
         if not clients:
             raise KinemaError(f"nobody looks at {self.address}: open it in a browser first")
         Path(path).write_bytes(png(clients[0].get_render(*size, transport_format="png", timeout=60.0)))
-
-    # -------------------------------------------------------------------------------------------------- dragging
-
-    def _draggable(self, handle: Any, part: Part) -> None:
-        async def dragged(event: Any) -> None:  # in order, because it is awaited
-            self._drag(part, event.phase, np.array(event.start_position), np.array(event.end_position))
-
-        handle.on_drag("left", modifier="cmd/ctrl")(dragged)
-
-    def _drag(self, part: Part, phase: str, grabbed: Array, pointer: Array) -> None:
-        exhibit = self.exhibits[part.exhibit]
-        if phase == "end" or exhibit.entity is None or part.name not in exhibit.links:
-            self.player.grab(None)
-        elif phase == "start" or self.player.pull is None:
-            try:
-                pull = Pull.at(exhibit, part.name, self.env, grabbed)
-                pull.target = pointer
-                pull.release()  # which fails where nothing can be pushed
-            except KinemaError as error:
-                self.notify(str(error))
-                return
-            self.player.grab(pull)
-        else:
-            self.player.pull.target = pointer
-
-    def _draw_pull(self) -> None:
-        if self._pull_line is not None:
-            self._pull_line.remove()
-            self._pull_line = None
-        pull = self.player.pull
-        if pull is not None:
-            ends = np.stack([pull.point, pull.target])[None]
-            paint = np.array([255, 60, 60], dtype=np.uint8)
-            self._pull_line = self.stage.scene.add_line_segments(
-                "/pull", ends, paint, thickness=3.0, thickness_units="screen"
-            )
 
     # --------------------------------------------------------------------------------------------------- closing
 

@@ -2,6 +2,7 @@
 
 from .checks import add_checks as add_checks
 from .commands import CommandPanel as CommandPanel
+from .drawing import DrawingPanel as DrawingPanel
 from .joints import JointPanel as JointPanel
 from .layers import add_layers as add_layers
 from .pictures import add_pictures as add_pictures
