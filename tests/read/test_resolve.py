@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kinema.foundation import NOWHERE
 from kinema.read import Resolver
+from kinema.read.resolve import warn_of_stand_in
+from kit.diagnostics import ClaimedDiagnostics
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +71,26 @@ def test_packages_are_found_around_the_file(tmp_path: Path) -> None:
     assert found(Resolver(), "package://unmarked/a.stl", robot) is None
     assert found(Resolver(search_paths=[tmp_path / "ws"]), "package://unmarked/a.stl", robot) is not None
     assert found(Resolver(search_paths=[tmp_path / "ws/unmarked"]), "package://unmarked/a.stl", robot) is not None
+
+
+def test_a_package_under_another_name_is_the_folder_around_the_file(tmp_path: Path) -> None:
+    """Its meshes are taken from there, which is said; anything else of it is not."""
+    make(tmp_path, "far.stl", "ws/renamed/urdf/arm/robot.urdf", "ws/renamed/meshes/a.stl", "ws/renamed/meshes/x.txt")
+    robot = tmp_path / "ws/renamed/urdf/arm/robot.urdf"
+    taken = Resolver().resolve("package://former/meshes/a.stl", robot)
+    assert taken.path == (tmp_path / "ws/renamed/meshes/a.stl").resolve()
+    assert "'former' was not found" in taken.reason
+    assert "'renamed'" in taken.reason
+    for absent in ("meshes/b.stl", "meshes/x.txt", "../../far.stl"):
+        assert Resolver().resolve(f"package://former/{absent}", robot).path is None
+
+
+def test_a_stand_in_is_said_once(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    make(tmp_path, "robot.urdf", "a.stl", "b.stl")
+    for name in ("a.stl", "b.stl"):
+        found = Resolver().resolve(f"package://arm/{name}", tmp_path / "robot.urdf")
+        warn_of_stand_in(found, diagnostics, "urdf", NOWHERE)
+    assert diagnostics.claim("urdf.package-stand-in").hint
 
 
 def test_model_references_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
