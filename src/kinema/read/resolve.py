@@ -126,13 +126,10 @@ class Resolver:
     def _under_another_name(self, package: str, inside: str, from_file: Path) -> Resolved:
         """A mesh or texture of a package that is missing, where the file's own folders have one at that place."""
         if Path(inside).suffix.lower() in ASSET_SUFFIXES:
-            home = _real(from_file).parent
-            around = [_enclosing_package(home), *list(_climb(home))[:3]]
-            for folder in filter(None, around):
+            for folder in folders_around(from_file):
                 found = self._first([(folder / inside, None)], from_file, inside)
                 if found:
-                    reason = f"package {package!r} was not found; the folder {folder.name!r} around the file stands in"
-                    return Resolved(found.path, reason)
+                    return Resolved(found.path, stand_in_words(package, folder))
         return Resolved(None, f"package {package!r} was not found; give its folder as a search path")
 
     def _package_folders(self, package: str, from_file: Path) -> Iterator[Path]:
@@ -167,6 +164,18 @@ class Resolver:
         if refused:
             return Resolved(None, _OUTSIDE, refused=True)
         return Resolved(None, "there is no such file")
+
+
+def folders_around(file: Path) -> list[Path]:
+    """The folders that may be the package a file belongs to: the marked one it lies in, then its own and two above."""
+    home = _real(file).parent
+    package = _enclosing_package(home)
+    return [*([] if package is None else [package]), *list(_climb(home))[:3]]
+
+
+def stand_in_words(package: str, folder: Path) -> str:
+    """What is said where a folder stands in for a package that is missing."""
+    return f"package {package!r} was not found; the folder {folder.name!r} around the file stands in"
 
 
 def warn_of_stand_in(found: Resolved, diagnostics: Diagnostics, format: str, origin: Origin) -> None:
