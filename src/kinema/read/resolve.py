@@ -125,11 +125,13 @@ class Resolver:
 
     def _under_another_name(self, package: str, inside: str, from_file: Path) -> Resolved:
         """A mesh or texture of a package that is missing, where the file's own folders have one at that place."""
-        if Path(inside).suffix.lower() in ASSET_SUFFIXES:
+        whole = f"{package}/{inside}".rstrip("/")
+        if Path(whole).suffix.lower() in ASSET_SUFFIXES:
             for folder in folders_around(from_file):
-                found = self._first([(folder / inside, None)], from_file, inside)
-                if found:
+                if inside and (found := self._first([(folder / inside, None)], from_file, inside)):
                     return Resolved(found.path, stand_in_words(package, folder))
+                if found := self._first([(folder / whole, None)], from_file, whole):  # package://wheel.obj
+                    return Resolved(found.path, stand_in_words(package, (folder / whole).parent))
         return Resolved(None, f"package {package!r} was not found; give its folder as a search path")
 
     def _package_folders(self, package: str, from_file: Path) -> Iterator[Path]:

@@ -271,10 +271,11 @@ class _Session:
         return named or self.stand_ins.get(package)
 
     def _no_such_file(self, path: Path) -> str:
+        problem = f"{path}: there is no such file"
         missing = [name for name, folder in self.stand_ins.items() if path.is_relative_to(folder)]
-        if not missing:
-            return f"{path}: there is no such file"
-        return f"{path}: there is no such file, and package {missing[-1]!r} was not found; give its folder as a search path"
+        if missing:
+            problem += f", and package {missing[-1]!r} was not found; give its folder as a search path"
+        return problem
 
     def _is_allowed(self, path: Path, asker: Path) -> bool:
         real = Path(os.path.realpath(path))
