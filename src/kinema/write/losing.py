@@ -38,9 +38,7 @@ def _weighs(shape: Shape) -> bool:
     return shape.mass is not None or shape.density is not None
 
 
-def put_on_record(
-    report: LossReport, action: Action, node: Node | tuple[str, str], what: str, how: str = ""
-) -> None:
+def put_on_record(report: LossReport, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
     """Report a loss of a node, or of something called by kind and name."""
     if not isinstance(node, Node):
         report.add(Loss(action, *node, what, how))

@@ -89,7 +89,7 @@ def parse_material(cursor: Cursor, context: Context) -> MaterialElement:
     if texture is not None:
         result.texture = (texture.text_of("filename") or "").strip() or None
         if result.texture is None:
-            texture.warning("empty-texture", f'material "{result.name}": <texture> has no \'filename\'')
+            texture.warning("empty-texture", f"material \"{result.name}\": <texture> has no 'filename'")
     if name is None:
         cursor.warning("missing-attribute", "<material> has no 'name'", "ROS refuses it; an empty name will do")
     for tag, child in (("color", color), ("texture", texture)):
