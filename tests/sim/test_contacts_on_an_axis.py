@@ -15,7 +15,8 @@ BOX = (
 )
 ROBOT = (
     f'<robot name="r"><link name="a"/><link name="b">{INERTIAL}{BOX}</link>'
-    '<joint name="j" type="continuous"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/><origin rpy="0 -0.26 0" xyz="0 0 0.22"/></joint></robot>'
+    '<joint name="j" type="continuous"><parent link="a"/><child link="b"/>'
+    '<axis xyz="0 0 1"/><origin rpy="0 -0.26 0" xyz="0 0 0.22"/></joint></robot>'
 )
 
 

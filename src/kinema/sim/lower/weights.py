@@ -46,8 +46,8 @@ class Mobility:
 OFF_AXIS = {"single": 1e-5, "double": 0.0}
 """How easily a link that contacts push on is moved at least, in shares of how easily it is turned [m2].
 
-One that turns about its own centre of mass cannot be moved there at all, so that its contacts are as hard as numbers go:
-in single precision they would be infinite once squared. They are as if the centre lay three millimetres off the axis.
+One that turns about its own centre of mass cannot be moved there at all, so that its contacts are as hard as numbers
+go: in single precision they would be infinite once squared. They are as if the centre lay three millimetres off.
 """
 
 
