@@ -21,6 +21,7 @@ from kinema.description import Inertial, Joint, JointKind, Link, Robot, World, c
 from kinema.foundation import Array, Pose, collect
 from kinema.read import read
 from kinema.write import FORMATS, Loss, LossReport, write
+from kinema.write.losing import named_shape
 
 N_CONFIGURATIONS = 20
 POSE_TOLERANCE = 1e-7
@@ -407,7 +408,8 @@ def _pairs(side: Side, names: Mapping[str, str]) -> set[frozenset[str]]:
 def _shapes(trip: RoundTrip, names: Sequence[str]) -> list[str]:
     """The names of the shapes of links, or of the world."""
     loose = trip.before.described.shapes if isinstance(trip.before.described, World) else []
-    of_links = [s for name in names if name in trip.before.links for s in trip.before.links[name].shapes]
+    links = [trip.before.links[name] for name in names if name in trip.before.links]
+    of_links = [named_shape(link, s) for link in links for s in link.shapes]
     return [s.name for s in (*of_links, *(loose if WORLD in names else [])) if s.collision]
 
 

@@ -37,6 +37,16 @@ def test_numbers_that_are_none_are_errors_and_reading_goes_on(diagnostics: Claim
     assert "is not 3 numbers" in diagnostics.claim("urdf.not-a-number").message
 
 
+def test_commas_between_numbers_are_said_and_read_over(diagnostics: ClaimedDiagnostics) -> None:
+    """Bullet takes them, ROS does not; a comma inside a number could mean anything."""
+    c = cursor('<a v="0.07, 0, -0.69" w="0,5 0 1" x="0,5, 0, 1"/>', diagnostics)
+    np.testing.assert_array_equal(c.numbers("v", (0, 0, 1)), [0.07, 0, -0.69])
+    assert diagnostics.claim("urdf.commas").hint
+    for attribute in "wx":
+        np.testing.assert_array_equal(c.numbers(attribute, (0, 0, 1)), [0, 0, 1])
+        diagnostics.claim("urdf.not-a-number")
+
+
 def test_missing_attributes_repeated_elements_and_flags(diagnostics: ClaimedDiagnostics) -> None:
     c = cursor("<a><b>1</b><b>2</b><f>true</f><g>maybe</g></a>", diagnostics)
     assert c.required("name") == ""

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kinema.foundation import NOWHERE
 from kinema.read import Resolver
+from kinema.read.resolve import warn_of_stand_in
+from kit.diagnostics import ClaimedDiagnostics
 
 
 @pytest.fixture(autouse=True)
@@ -58,16 +61,47 @@ def test_anywhere_in_a_python_package(tmp_path: Path) -> None:
 
 def test_packages_are_found_around_the_file(tmp_path: Path) -> None:
     make(tmp_path, "ws/arm/package.xml", "ws/arm/urdf/robot.urdf", "ws/arm/meshes/a.stl", "ws/arm/data/x.txt")
-    make(tmp_path, "ws/hand/package.xml", "ws/hand/a.stl", "ws/unmarked/a.stl", "ws/arm/urdf/inner/a.stl")
+    make(
+        tmp_path,
+        "ws/hand/package.xml",
+        "ws/hand/a.stl",
+        "ws/unmarked/a.stl",
+        "ws/unmarked/x.txt",
+        "ws/arm/urdf/inner/a.stl",
+    )
     robot = tmp_path / "ws/arm/urdf/robot.urdf"
     assert found(Resolver(), "package://arm/meshes/a.stl", robot) is not None
     assert found(Resolver(), "package://declared/meshes/a.stl", robot) is not None  # the name in package.xml
     assert found(Resolver(), "package://hand/a.stl", robot) is not None
     assert found(Resolver(), "package://inner/a.stl", robot) is not None
     assert found(Resolver(), "../data/x.txt", robot) is not None  # inside its own package
-    assert found(Resolver(), "package://unmarked/a.stl", robot) is None
+    assert "the folder 'unmarked'" in Resolver().resolve("package://unmarked/a.stl", robot).reason
+    assert found(Resolver(), "package://unmarked/x.txt", robot) is None
     assert found(Resolver(search_paths=[tmp_path / "ws"]), "package://unmarked/a.stl", robot) is not None
     assert found(Resolver(search_paths=[tmp_path / "ws/unmarked"]), "package://unmarked/a.stl", robot) is not None
+
+
+def test_a_package_under_another_name_is_the_folder_around_the_file(tmp_path: Path) -> None:
+    """Its meshes are taken from there, which is said; anything else of it is not."""
+    make(tmp_path, "far.stl", "ws/renamed/urdf/arm/robot.urdf", "ws/renamed/meshes/a.stl", "ws/renamed/meshes/x.txt")
+    robot = tmp_path / "ws/renamed/urdf/arm/robot.urdf"
+    taken = Resolver().resolve("package://former/meshes/a.stl", robot)
+    assert taken.path == (tmp_path / "ws/renamed/meshes/a.stl").resolve()
+    assert "'former' was not found" in taken.reason
+    assert "'renamed'" in taken.reason
+    without = Resolver().resolve("package://meshes/a.stl", robot)  # somebody forgot the package
+    assert without.path == taken.path
+    assert without.reason
+    for absent in ("meshes/b.stl", "meshes/x.txt", "../../far.stl"):
+        assert Resolver().resolve(f"package://former/{absent}", robot).path is None
+
+
+def test_a_stand_in_is_said_once(tmp_path: Path, diagnostics: ClaimedDiagnostics) -> None:
+    make(tmp_path, "robot.urdf", "a.stl", "b.stl")
+    for name in ("a.stl", "b.stl"):
+        found = Resolver().resolve(f"package://arm/{name}", tmp_path / "robot.urdf")
+        warn_of_stand_in(found, diagnostics, "urdf", NOWHERE)
+    assert diagnostics.claim("urdf.package-stand-in").hint
 
 
 def test_model_references_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

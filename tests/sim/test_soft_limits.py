@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.foundation import collect
+from kinema.compile import Part, compile_model
+from kinema.foundation import Diagnostics, collect
 from kinema.read import read
 from kinema.sim import Engine
 from kit.robots.each_joint import model_of
@@ -133,3 +134,16 @@ def test_sdf(tmp_path: Path) -> None:
     engine = constrained_engine(model_of(read(file), gravity=(0, 0, 0)), dt=1e-4)  # type: ignore[arg-type]
     assign(engine, {"vel": np.array([[SPEED]])})
     assert meet(engine) == pytest.approx(spring_and_damper(MASS, STIFFNESS, DAMPING), rel=2e-2)
+
+
+def test_a_range_that_ends_before_it_begins_is_no_range(tmp_path: Path) -> None:
+    """Two limits that nothing can keep at once would push for ever: both are left out, as in written MJCF."""
+    (tmp_path / "r.urdf").write_text(
+        '<robot name="r"><link name="a"/><link name="b"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" '
+        'ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="j" type="revolute"><parent link="a"/>'
+        '<child link="b"/><limit lower="1" upper="-1" effort="1" velocity="1"/></joint></robot>'
+    )
+    diagnostics = Diagnostics(policy=collect)
+    model = compile_model([Part(name="r", description=read(tmp_path / "r.urdf", policy=collect))], None, diagnostics)
+    assert (model.dofs.lower.tolist(), model.dofs.upper.tolist()) == ([-np.inf], [np.inf])
+    assert [d.code for d in diagnostics if d.code == "sim.reversed-limits"]

@@ -157,3 +157,14 @@ def test_a_mesh_that_is_only_seen_changes_looks(ending: str, tmp_path: Path) -> 
         file.write_text(f'<robot name="r">{link}{inertia}</robot>')
         report = km.write(km.read(file), tmp_path / f"out.{ending}")
         assert [loss.matter for loss in report if loss.what in ("the mesh", "the shape")] == [matter]
+
+
+@pytest.mark.parametrize("suffix", [".usda", ".xml", ".urdf", ".sdf"])
+def test_a_shape_without_a_name_is_called_by_its_link(tmp_path: Path, suffix: str) -> None:
+    """Of a mesh that is missing one wants to know whose it is."""
+    missing = Shape(geometry=Mesh(uri="package://nowhere/palm.stl"), collision=True)
+    ball = Shape(geometry=Ellipsoid(np.array([0.1, 0.2, 0.3])))
+    hand = Link(name="hand", inertial=Inertial(1.0, np.zeros(3), np.eye(3)), shapes=[ball, missing])
+    losses = km.write(Robot(name="r", links=[hand]), tmp_path / f"r{suffix}")
+    assert "mesh 2 of hand" in {loss.name for loss in losses if loss.kind == "shape"}
+    assert losses.nameless == {}

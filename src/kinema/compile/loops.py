@@ -17,7 +17,7 @@ from kinema.foundation import Array, Pose
 from .breaking import simulated_tree
 from .draft import Body, Draft, Spot
 from .paths import new_path
-from .soft_limits import limit_softness, limit_spring
+from .soft_limits import limit_softness, limit_spring, range_of
 
 LETTERS = "xyz"
 ALIGNED = 1e-9
@@ -174,7 +174,8 @@ def _lengths(draft: Draft, loop: Loop) -> Iterator[LoopLength]:
 def _along_axis(draft: Draft, loop: Loop, number: int, axis: Axis) -> Iterator[LoopLength]:
     joint, drive = loop.joint, axis.drive
     name = joint.name if len(joint.moving_axes) == 1 else f"{joint.name}[{number}]"
-    limits = (-math.inf, math.inf) if joint.kind is JointKind.SPHERICAL else (axis.lower, axis.upper)
+    turns = joint.kind is JointKind.SPHERICAL
+    limits = (-math.inf, math.inf) if turns else range_of(joint, axis, draft.diagnostics)
     limited = any(map(math.isfinite, limits))
     driven = drive is not None and bool(drive.stiffness or drive.damping)
     if not (limited or driven or axis.stiffness or axis.damping or axis.friction):

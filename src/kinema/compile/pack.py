@@ -12,7 +12,7 @@ from kinema.words import mjcf
 
 from .draft import Body, Draft
 from .motions import Elementary
-from .soft_limits import limit_softness, limit_spring
+from .soft_limits import limit_softness, limit_spring, range_of
 from .springs import joint_curves
 
 DEFAULT_SOLREF = (0.02, 1.0)
@@ -118,10 +118,10 @@ def _cone(step: Elementary) -> Array:
     return np.array([cone.angle_y, cone.angle_z])
 
 
-def _limits(joint: Joint, axis: Axis) -> tuple[float, float]:
+def _limits(draft: Draft, joint: Joint, axis: Axis) -> tuple[float, float]:
     if joint.kind is JointKind.SPHERICAL and joint.cone is not None and joint.cone.total:
         return 0.0, joint.cone.angle_y
-    return axis.lower, axis.upper
+    return range_of(joint, axis, draft.diagnostics)
 
 
 def _spring_quaternion(step: Elementary, start: Array) -> Array:
@@ -140,7 +140,8 @@ def pack_dofs(draft: Draft) -> DofsInfo:
             frame_of[draft.joints[j].dof_start + m.step.dof + k] = i
     drives = [axis.drive for axis in axes]
     efforts = np.array([_efforts(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
-    limits = np.array([_limits(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]).reshape(-1, 2)
+    limits = np.array([_limits(draft, j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes])
+    limits = limits.reshape(-1, 2)
     damper_curves, spring_curves, spring_yield = joint_curves(draft)
     softness = [limit_softness(j.joint, axis) for j in draft.joints for axis in j.joint.moving_axes]
     most = np.array([a.drive.max_force if a.drive else np.inf for a in axes], dtype=np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from kinema.description import Axis, AxisMotion, Joint, JointKind, SolverParameters
+from kinema.foundation import Diagnostics
 from kinema.words import newton, physics, physx, sdf, usd
 
 BOUNCE_TIME = 0.02
@@ -15,6 +16,19 @@ BOUNCE_TIME = 0.02
 BOUNCE_IMPEDANCE = (0.95, 0.95, 0.001, 0.5, 2.0)
 LEAST_DAMPING = 1e-3
 """Of a bounce that loses nothing."""
+
+
+def range_of(joint: Joint, axis: Axis, diagnostics: Diagnostics) -> tuple[float, float]:
+    """Between which coordinates an axis moves: without an end where its range ends before it begins, which is said."""
+    if axis.lower <= axis.upper:
+        return axis.lower, axis.upper
+    problem = (
+        f'the limits of joint "{joint.name}" are left out: the lower one, {axis.lower:g}, is above the upper one, '
+    )
+    diagnostics.warning(
+        "sim.reversed-limits", f"{problem}{axis.upper:g}", hint="swap them, or leave them out", origin=joint.origin
+    )
+    return -math.inf, math.inf
 
 
 def limit_spring(joint: Joint, axis: Axis) -> tuple[float, float]:

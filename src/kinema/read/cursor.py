@@ -163,6 +163,10 @@ class Cursor:
             return vector(default)
         words = text.split()
         parsed = [parse_float(w) for w in words]
+        if any(w.endswith(",") for w in words[:-1]):  # never "0,5": that may be half, or nothing and five
+            parsed = [parse_float(w.removesuffix(",")) for w in words]
+            if len(words) == len(default) and None not in parsed:
+                self.warning("commas", f"{what}: {_short(text)} has commas between its numbers", "put blanks there")
         if len(words) != len(default) or any(p is None for p in parsed):
             problem = f"{what}: {_short(text)} is not {len(default)} numbers"
             self.error("not-a-number", problem, f"{' '.join(f'{d:g}' for d in default)} is assumed")

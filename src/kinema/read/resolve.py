@@ -5,7 +5,8 @@ or `model.config`), and whatever search paths the user gives or `ROS_PACKAGE_PAT
 `GZ_SIM_RESOURCE_PATH` and `SDF_PATH` name. Because many robot descriptions are laid out that way, a mesh or texture
 may also lie up to two folders above (`../meshes/arm.stl`, `../../common/wheel.stl`) and another description one above
 (`../hands/left.xml`), each known by its suffix. Within a Python package, as which many collections of robots are
-installed, they may lie anywhere.
+installed, they may lie anywhere. A package that is nowhere to be found may be the folder that the file lies in, under
+another name: if the mesh or texture is there, it is taken, and that is said.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from urllib.parse import unquote
+
+from kinema.foundation import Diagnostics, Origin
 
 _MARKERS = ("package.xml", "model.config")
 _PYTHON_MARKER = "__init__.py"
@@ -37,6 +40,7 @@ class Resolved:
 
     path: Path | None
     reason: str = ""
+    """Why there is no file; or, where there is one, why it may be another than the one that is meant."""
     refused: bool = False
     """Whether it is there, and may not be read."""
 
@@ -116,8 +120,19 @@ class Resolver:
             return Resolved(None, f"{package!r} is not a package name")
         candidates = [(folder / inside, folder) for folder in self._package_folders(package, from_file)]
         if not candidates:
-            return Resolved(None, f"package {package!r} was not found; give its folder as a search path")
+            return self._under_another_name(package, inside, from_file)
         return self._first(candidates, from_file, reference)
+
+    def _under_another_name(self, package: str, inside: str, from_file: Path) -> Resolved:
+        """A mesh or texture of a package that is missing, where the file's own folders have one at that place."""
+        whole = f"{package}/{inside}".rstrip("/")
+        if Path(whole).suffix.lower() in ASSET_SUFFIXES:
+            for folder in folders_around(from_file):
+                if inside and (found := self._first([(folder / inside, None)], from_file, inside)):
+                    return Resolved(found.path, stand_in_words(package, folder))
+                if found := self._first([(folder / whole, None)], from_file, whole):  # package://wheel.obj
+                    return Resolved(found.path, stand_in_words(package, (folder / whole).parent))
+        return Resolved(None, f"package {package!r} was not found; give its folder as a search path")
 
     def _package_folders(self, package: str, from_file: Path) -> Iterator[Path]:
         """Where a package may lie: search paths, then the folders around the file."""
@@ -151,6 +166,27 @@ class Resolver:
         if refused:
             return Resolved(None, _OUTSIDE, refused=True)
         return Resolved(None, "there is no such file")
+
+
+def folders_around(file: Path) -> list[Path]:
+    """The folders that may be the package a file belongs to: the marked one it lies in, then its own and two above."""
+    home = _real(file).parent
+    package = _enclosing_package(home)
+    return [*([] if package is None else [package]), *list(_climb(home))[:3]]
+
+
+def stand_in_words(package: str, folder: Path) -> str:
+    """What is said where a folder stands in for a package that is missing."""
+    return f"package {package!r} was not found; the folder {folder.name!r} around the file stands in"
+
+
+def warn_of_stand_in(found: Resolved, diagnostics: Diagnostics, format: str, origin: Origin) -> None:
+    """Say, once for each package, that the file behind a reference may be another than the one that is meant."""
+    code = f"{format}.package-stand-in"
+    is_said = any(d.code == code and d.message == found.reason for d in diagnostics.items)
+    if found.path is not None and found.reason and not is_said:
+        hint = "give the folder of the package as a search path if that is another one"
+        diagnostics.warning(code, found.reason, hint=hint, origin=origin)
 
 
 def _belongs_to(candidate: Path, package: Path) -> bool:

@@ -12,6 +12,7 @@ from kinema.foundation import KinemaError, WriteError
 
 from .bases import decided
 from .files import protecting
+from .losing import nameless_shapes
 from .made_actuators import with_actuators
 from .mesh_files import MESH_WRITERS
 from .report import LossReport
@@ -185,11 +186,13 @@ def write(  # noqa: PLR0913  one keyword for each thing a user can ask for
     described = decided(described, base)
     if actuators:
         described = with_actuators(described, actuators, report)
+    report.nameless = nameless_shapes(described)
     base = "world" if base in ("fixed", "world") else "auto"
     settings = _Settings(layout, meshes, layered, exact, version, robot, base, frames, package, mesh_format)
     try:
         with protecting(frozenset() if force else sources_of(described)):
             _WRITERS[chosen](described, file, report, settings)
+        report.nameless = {}  # identities mean nothing later
     except KinemaError:
         raise
     except Exception as error:  # a defect of ours must still not be a traceback in a user's face

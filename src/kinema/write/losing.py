@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.description import Link, Node, Shape, SolverParameters
+from kinema.description import Link, Node, Robot, Shape, SolverParameters, World
 
 from .report import Action, Loss, LossReport
 
@@ -38,12 +38,14 @@ def _weighs(shape: Shape) -> bool:
     return shape.mass is not None or shape.density is not None
 
 
-def loss_of(action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> Loss:
-    """A loss of a node, or of something called by kind and name."""
+def put_on_record(report: LossReport, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
+    """Report a loss of a node, or of something called by kind and name."""
     if not isinstance(node, Node):
-        return Loss(action, *node, what, how)
+        report.add(Loss(action, *node, what, how))
+        return
+    name = node.name or report.nameless.get(id(node), "")
     only_seen = isinstance(node, Shape) and node.visual and not (node.collision or _weighs(node))
-    return Loss(action, type(node).__name__.lower(), node.name, what, how, node.origin, only_seen)
+    report.add(Loss(action, type(node).__name__.lower(), name, what, how, node.origin, only_seen))
 
 
 class Losing:
@@ -54,7 +56,7 @@ class Losing:
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put a loss on record: of a node, or of something called by kind and name."""
-        self.report.add(loss_of(action, node, what, how))
+        put_on_record(self.report, action, node, what, how)
 
     def drop(self, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put on record that something is not in the file."""
@@ -81,5 +83,19 @@ def named_shape(link: Link, shape: Shape) -> Shape:
     if shape.name:
         return shape
     named = copy.copy(shape)
-    named.name = f"{shape.kind} {link.shapes.index(shape) + 1} of {link.name}"
+    named.name = _words_for(link, link.shapes.index(shape))
     return named
+
+
+def nameless_shapes(described: Robot | World) -> dict[int, str]:
+    """What shapes without a name are called in reports, by the identity of each."""
+    return {
+        id(shape): _words_for(link, i)
+        for link in described.links
+        for i, shape in enumerate(link.shapes)
+        if not shape.name
+    }
+
+
+def _words_for(link: Link, index: int) -> str:
+    return f"{link.shapes[index].kind} {index + 1} of {link.name}"

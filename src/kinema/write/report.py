@@ -84,6 +84,8 @@ class LossReport(Sequence[Loss]):
     path: str = ""
     """The file that was written."""
     items: list[Loss] = field(default_factory=list)
+    nameless: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+    """While it is made: what elements without a name are called, by their identity."""
 
     def add(self, loss: Loss) -> None:
         """Put a loss on record; the same one is kept once."""

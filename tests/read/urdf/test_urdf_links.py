@@ -348,7 +348,7 @@ def test_undefined_and_nameless_materials(tmp_path: Path, diagnostics: ClaimedDi
         ('<material name="m"><color/></material>', "missing-attribute"),
         ('<material name="m"><color rgba="255 0 0 1"/></material>', "color-range"),
         ('<material name="m"><texture filename="none.png"/></material>', "missing-texture"),
-        ('<material name="m"><texture/></material>', "missing-attribute"),
+        ('<material name="m"><texture/></material>', "empty-texture"),
     ],
 )
 def test_broken_materials(tmp_path: Path, diagnostics: ClaimedDiagnostics, material: str, code: str) -> None:

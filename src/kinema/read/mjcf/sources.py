@@ -12,10 +12,9 @@ from pathlib import Path
 from kinema.foundation import Diagnostics, ReadError
 from kinema.read.resolve import Resolved, Resolver
 from kinema.read.source import read_bytes
+from kinema.read.xml_repair import parse_tolerant
 from kinema.read.xml_text import MAX_BYTES, MAX_ELEMENTS, XmlElement
 from kinema.words import mjcf
-
-from .repair import parse_tolerant
 
 MAX_INCLUDE_DEPTH = 40
 MAX_MODELS = 200
@@ -80,7 +79,7 @@ class _Collector:
         return document
 
     def _parse(self, data: bytes, file: str) -> XmlElement:
-        root = parse_tolerant(data, file, self.diagnostics)
+        root = parse_tolerant(data, file, self.diagnostics, "mjcf")
         self.n_bytes += len(data)
         self.n_elements += sum(1 for _ in root.iterate())
         if self.n_bytes > MAX_BYTES or self.n_elements > MAX_ELEMENTS:

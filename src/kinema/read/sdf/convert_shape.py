@@ -23,7 +23,7 @@ from kinema.foundation import Array, Diagnostics, Pose, rotation_aligning
 from kinema.shapes import ShapeError, Texture
 from kinema.words import sdf
 
-from ..resolve import Resolver
+from ..resolve import Resolver, warn_of_stand_in
 from .elements import (
     CollisionElement,
     MaterialElement,
@@ -144,6 +144,9 @@ class ShapeConverter:
         self.diagnostics.warning(f"{sdf.FORMAT}.{shape.tag}", problem, hint="use a mesh", origin=shape.origin)
 
     def _heightmap(self, shape: HeightmapShape, what: str) -> tuple[Geometry, Pose | None] | None:
+        warn_of_stand_in(
+            self.resolver.resolve(shape.uri, shape.origin.file), self.diagnostics, sdf.FORMAT, shape.origin
+        )
         made = height_field_of(shape, self.resolver)
         if isinstance(made, str):
             problem = f"{what} is left out: its height map {made}"
@@ -170,6 +173,7 @@ class ShapeConverter:
             report = self.diagnostics.error if is_collision else self.diagnostics.warning
             problem = f"the mesh {shape.uri!r} of {what} was not found: {reason}"
             report(f"{sdf.FORMAT}.missing-mesh", problem, hint="give its folder as a search path", origin=shape.origin)
+        warn_of_stand_in(found, self.diagnostics, sdf.FORMAT, shape.origin)
         if shape.submesh and path is not None:
             self._check_part(shape, path, what)
         approximation = _OPTIMIZATION.get(shape.optimization)
@@ -231,6 +235,7 @@ class ShapeConverter:
         if found.path is None:
             problem = f"the texture {reference!r} was not found: {found.reason}"
             self.diagnostics.warning(f"{sdf.FORMAT}.missing-texture", problem, origin=element.origin)
+        warn_of_stand_in(found, self.diagnostics, sdf.FORMAT, element.origin)
         return "" if found.path is None else str(found.path)
 
     def _masks(self, surface: SurfaceElement, shape: Shape) -> None:

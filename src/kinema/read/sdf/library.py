@@ -12,6 +12,7 @@ from kinema.words import sdf
 from ..cursor import Cursor
 from ..resolve import Resolver
 from ..source import read_bytes
+from ..xml_repair import parse_tolerant
 from ..xml_text import XmlElement, parse_xml
 from .builtin import BUILTIN
 from .elements import RootElement
@@ -64,9 +65,12 @@ class Library:
             return None
         self.open_files.append(path)
         try:
-            return self._parse_once(cursor, str(path), lambda: parse_xml(read_bytes(path), str(path)))
+            return self._parse_once(cursor, str(path), lambda: self._open(path))
         finally:
             self.open_files.pop()
+
+    def _open(self, path: Path) -> XmlElement:
+        return parse_tolerant(read_bytes(path), str(path), self.diagnostics, "sdf")
 
     def _parse_once(self, cursor: Cursor, key: str, open_document: Callable[[], XmlElement]) -> RootElement | None:
         if key in self.roots:
@@ -91,7 +95,7 @@ class Library:
             cursor.error("include-not-found", f"the folder {folder.name!r} has no model.config", "name a file in it")
             return None
         try:
-            manifest = parse_xml(read_bytes(config), str(config))
+            manifest = self._open(config)
         except ReadError as error:
             cursor.error("include-unreadable", f"<include>: {error}")
             return None

@@ -10,7 +10,7 @@ from kinema.foundation import Diagnostics
 
 from ..resolve import Resolver
 from ..source import read_bytes
-from ..xml_text import parse_xml
+from ..xml_repair import parse_tolerant
 from .convert import convert
 from .library import Library
 from .parse import parse_root
@@ -37,6 +37,6 @@ def read_sdf(
     file = Path(source)
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     resolver = Resolver() if resolve is None else resolve
-    element = parse_xml(read_bytes(file), str(file))
+    element = parse_tolerant(read_bytes(file), str(file), diagnostics, "sdf")
     library = Library(resolver, diagnostics, parse_root, open_files=[Path(os.path.realpath(file))])
     return convert(parse_root(element, library, diagnostics), file, diagnostics, resolver)

@@ -11,7 +11,7 @@ from kinema.description import Robot
 from kinema.foundation import Diagnostics
 from kinema.read.resolve import Resolver
 from kinema.read.source import read_bytes
-from kinema.read.xml_text import parse_xml
+from kinema.read.xml_repair import parse_tolerant
 
 from .convert import convert_robot
 from .parse import parse_robot
@@ -45,7 +45,7 @@ def read_urdf(
     file = Path(source)
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     resolve = Resolver() if resolve is None else resolve
-    root = parse_xml(read_bytes(file), str(file))
+    root = parse_tolerant(read_bytes(file), str(file), diagnostics, "urdf")
     if is_xacro(root, file):
         expanded = expand(root, file, resolve, dict(arguments or {}), diagnostics)
         root = expanded.root

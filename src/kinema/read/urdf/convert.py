@@ -22,6 +22,7 @@ from kinema.description import (
     Sphere,
 )
 from kinema.foundation import Diagnostics, Origin
+from kinema.read.resolve import warn_of_stand_in
 from kinema.words import urdf
 
 from .context import extra_of
@@ -145,6 +146,7 @@ class _Converter:
             message = f'link "{link}": the {use} mesh {element.filename!r} was not found: {found.reason}'
             hint = "" if "://" not in element.filename else "give the folder of the package as a search path"
             report(f"{urdf.FORMAT}.missing-mesh", message, hint=hint, origin=element.place)
+        warn_of_stand_in(found, self.diagnostics, urdf.FORMAT, element.place)
         return Mesh(
             uri=element.filename,
             path=str(found.path or ""),

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinema.description import VisualMaterial
 from kinema.foundation import Diagnostics
+from kinema.read.resolve import warn_of_stand_in
 from kinema.words import urdf
 
 from .elements import LinkElement, MaterialElement
@@ -76,6 +77,7 @@ class Materials:
             if not found:
                 message = f'material "{element.name}": the texture {element.texture!r} was not found: {found.reason}'
                 self.diagnostics.warning(f"{urdf.FORMAT}.missing-texture", message, origin=element.place)
+            warn_of_stand_in(found, self.diagnostics, urdf.FORMAT, element.place)
         return material
 
 

@@ -87,7 +87,9 @@ def parse_material(cursor: Cursor, context: Context) -> MaterialElement:
         if np.any((result.color < 0) | (result.color > 1)):
             color.warning("color-range", f'material "{result.name}": a part of its colour is not from 0 to 1')
     if texture is not None:
-        result.texture = texture.required("filename") or None
+        result.texture = (texture.text_of("filename") or "").strip() or None
+        if result.texture is None:
+            texture.warning("empty-texture", f"material \"{result.name}\": <texture> has no 'filename'")
     if name is None:
         cursor.warning("missing-attribute", "<material> has no 'name'", "ROS refuses it; an empty name will do")
     for tag, child in (("color", color), ("texture", texture)):

@@ -40,9 +40,10 @@ from pathlib import Path
 from typing import Any
 
 from kinema.foundation import Diagnostics, Origin, ReadError
-from kinema.read.resolve import Resolver
+from kinema.read.resolve import Resolved, Resolver, folders_around, stand_in_words, warn_of_stand_in
 from kinema.read.source import read_bytes
 from kinema.read.xml_text import XmlElement, parse_xml
+from kinema.words import urdf
 
 from .xacro_lines import marked, place_of, placed
 
@@ -54,6 +55,8 @@ MAX_TEXT = 16 * 2**20
 """How long the expansion, and each file that is included, may be [characters]."""
 _MAX_REQUESTS = 5_000
 _MAX_WARNINGS = 50
+_USUAL_FOLDERS = {"urdf", "xacro", "robots", "robot", "description"}
+"""What folders of descriptions inside a package are called."""
 _WORKER = Path(__file__).with_name("xacro_worker.py")
 _KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "SYSTEMROOT")
 """What an interpreter may need to start at all; the worker forgets them before it reads anything."""
@@ -97,6 +100,9 @@ def expand(
         raise ReadError(f"{place or file}: xacro: {_one_line(str(answer['failed']) + str(where))}")
     for warning in answer.get("warnings", [])[:_MAX_WARNINGS]:
         diagnostics.warning("urdf.xacro-warning", f"xacro: {_one_line(warning)}", origin=Origin(str(file)))
+    for name, folder in session.stand_ins.items():
+        stand_in = Resolved(folder, stand_in_words(name, folder))
+        warn_of_stand_in(stand_in, diagnostics, urdf.FORMAT, Origin(str(file)))
     message = f"{file} was expanded with xacro; places are those before the expansion"
     diagnostics.note("urdf.xacro-expanded", message, origin=Origin(str(file)))
     return Expanded(placed(str(answer["done"]), session.files, f"{file} (expanded)"), session.packages)
@@ -202,6 +208,8 @@ class _Session:
     file: Path
     resolver: Resolver
     packages: list[Path] = field(default_factory=list)
+    stand_ins: dict[str, Path] = field(default_factory=dict)
+    """Packages that were not found, and the folder that is taken for each."""
     main: Path = field(init=False)
     given: set[str] = field(init=False)
     """The files whose text the worker has."""
@@ -241,11 +249,33 @@ class _Session:
             return {"error": f"{name!r} is not a package name"}
         found = self.resolver.resolve(f"package://{name}/", asker)
         if found.path is None or not found.path.is_dir():
+            folder = self._own_folder(name, asker)
+            if folder is not None:
+                return {"path": str(folder)}
             reason = found.reason or "it is not a folder"
             return {"error": f"package {name!r}: {reason}"}
         if found.path not in self.packages:
             self.packages.append(found.path)
         return {"path": str(found.path)}
+
+    def _own_folder(self, package: str, asker: Path) -> Path | None:
+        """The folder around a file that has no manifest but the package's name, or stands in for it.
+
+        It gives no right to read: what may be read in it is known by place and suffix.
+        """
+        around, home = folders_around(asker), Path(os.path.realpath(asker)).parent
+        named = next((folder for folder in around if folder.name == package), None)
+        if named is None and home.name in _USUAL_FOLDERS:
+            self.stand_ins.pop(package, None)  # the one asked for last stands last
+            self.stand_ins[package] = home.parent if around[0] == home else around[0]
+        return named or self.stand_ins.get(package)
+
+    def _no_such_file(self, path: Path) -> str:
+        problem = f"{path}: there is no such file"
+        missing = [name for name, folder in self.stand_ins.items() if path.is_relative_to(folder)]
+        if missing:
+            problem += f", and package {missing[-1]!r} was not found; give its folder as a search path"
+        return problem
 
     def _is_allowed(self, path: Path, asker: Path) -> bool:
         real = Path(os.path.realpath(path))
@@ -253,7 +283,7 @@ class _Session:
 
     def _file(self, path: Path, asker: Path, *, is_xml: bool) -> dict[str, Any]:
         if not path.exists():
-            return {"error": f"{path}: there is no such file"}
+            return {"error": self._no_such_file(path)}
         if not self._is_allowed(path, asker):
             reason = "it lies outside the folders that may be read; give its folder as a search path"
             return {"error": f"{path}: {reason}"}

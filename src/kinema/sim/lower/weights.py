@@ -43,7 +43,15 @@ class Mobility:
     """Of links: mean of translation and rotation at their centres of mass, (columns, 2)."""
 
 
-def weigh_constraints(*models: Model) -> None:
+OFF_AXIS = {"single": 1e-5, "double": 0.0}
+"""How easily a link that contacts push on is moved at least, in shares of how easily it is turned [m2].
+
+One that turns about its own centre of mass cannot be moved there at all, so that its contacts are as hard as numbers
+go: in single precision they would be infinite once squared. They are as if the centre lay three millimetres off.
+"""
+
+
+def weigh_constraints(*models: Model, precision: str = "double") -> None:
     """How easily each constraint is moved at the start, into the tables of models of one form.
 
     As MuJoCo has them: of a degree of freedom (those of a ball, and the translations of a free joint, share theirs), of
@@ -57,7 +65,7 @@ def weigh_constraints(*models: Model) -> None:
     found = mobility(first, Settings(own=first.own is not None), arrays)
     first.own = None
     for column, model in enumerate(models):
-        _put(model, Weights.of(model, found), column)
+        _put(model, Weights.of(model, found, precision), column)
 
 
 def mobility(
@@ -142,7 +150,7 @@ class Weights:
     couplings: Array
 
     @classmethod
-    def of(cls, model: Model, known: Mobility) -> Weights:
+    def of(cls, model: Model, known: Mobility, precision: str) -> Weights:
         """Those that follow from inverse inertias."""
         ties, tendons, couplings, geoms = model.ties, model.tendons, model.couplings, model.geoms
         own = known.of_dof.copy()
@@ -168,10 +176,12 @@ class Weights:
             return found
 
         sides = end(couplings.moment_a, couplings.path_a) + end(couplings.moment_b, couplings.path_b)
+        pairs = between(geoms.link_idx[model.pairs.geom_a], geoms.link_idx[model.pairs.geom_b])
+        pairs[:, :, 0] = np.maximum(pairs[:, :, 0], OFF_AXIS[precision] * pairs[:, :, 1])
         return cls(
             dofs=own,
             ties=between(ties.link_a, ties.link_b),
-            pairs=between(geoms.link_idx[model.pairs.geom_a], geoms.link_idx[model.pairs.geom_b]),
+            pairs=pairs,
             tendons=np.maximum(along(tendons.moment, tendons.path_idx), SMALLEST),
             couplings=np.maximum(sides, SMALLEST),
         )
@@ -198,7 +208,7 @@ def _put(model: Model, weights: Weights, column: int) -> None:
 
 
 def own_weights(
-    model: Model, settings: Settings, arrays: Mapping[str, Array], programs: dict[Settings, Program]
+    model: Model, settings: Settings, arrays: Mapping[str, Array], programs: dict[Settings, Program], precision: str
 ) -> tuple[npt.NDArray[np.intp], Array, Array]:
     """How hard constraints are where masses differ between environments.
 
@@ -209,7 +219,7 @@ def own_weights(
     asked = replace(Settings(), per_env=settings.per_env & WEIGHING, own=ARRAY in arrays)
     (columns,) = {array.shape[1] for array in arrays.values()}
     start = np.repeat(model.qpos0[:, None], columns, axis=1)
-    weights = Weights.of(model, mobility(model, asked, {**arrays, "qpos": start}, programs))
+    weights = Weights.of(model, mobility(model, asked, {**arrays, "qpos": start}, programs), precision)
     known, rows, values = weights.flat().T, [], []
     for part, numbers, plan in _sources(model, settings):
         for word, sources in numbers.items():

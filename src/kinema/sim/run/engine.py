@@ -64,7 +64,7 @@ class Engine:
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
         self.variants = Variants.of(model, n_envs) if variants is None else variants
         """The models of all environments, and which each has."""
-        _weigh(self.variants.models, settings)
+        _weigh(self.variants.models, settings, precision)
         self.model = model
         self.n_envs = n_envs
         self.device = device
@@ -145,7 +145,7 @@ class Engine:
             name for name in (*sorted(settings.per_env & WEIGHING), ARRAY) if self._arenas[name].layout.rows[name][1]
         ]
         arrays = {name: self.field(name).numpy() for name in known}
-        rows, values, self.invweight = own_weights(self.model, settings, arrays, self._weighing)
+        rows, values, self.invweight = own_weights(self.model, settings, arrays, self._weighing, self.precision)
         if len(rows):
             every = np.array(arrays[ARRAY])
             every[rows] = values
@@ -324,7 +324,7 @@ class Engine:
         return Arguments(self.state, commands, self._nothing, self.uniform, steps, advance, self.threads)
 
 
-def _weigh(models: Sequence[Model], settings: Settings) -> None:
+def _weigh(models: Sequence[Model], settings: Settings, precision: str) -> None:
     """What follows from the numbers of models: lengths at rest, how hard constraints are."""
     refuse_other_forms(models)
     for model in models:
@@ -332,7 +332,7 @@ def _weigh(models: Sequence[Model], settings: Settings) -> None:
         if not settings.contacts:
             model.geoms, model.pairs = no_geoms(), no_pairs()
     if (settings.limits or settings.constraints or settings.contacts) and models[0].n_dofs:
-        weigh_constraints(*models)
+        weigh_constraints(*models, precision=precision)
     for model in models:
         weigh_muscles(model)
 

@@ -19,7 +19,7 @@ from kinema.description import Node
 from kinema.foundation import Array, ArrayLike, Pose, shortest_decimals
 from kinema.words import ours, usd
 
-from ..losing import loss_of
+from ..losing import put_on_record
 from ..report import Action, LossReport
 from . import pxr
 from .values import to_usd
@@ -74,7 +74,7 @@ class Draft:
 
     def lose(self, action: Action, node: Node | tuple[str, str], what: str, how: str = "") -> None:
         """Put a loss on record: of a node, or of something called by kind and name."""
-        self.report.add(loss_of(action, node, what, how))
+        put_on_record(self.report, action, node, what, how)
 
 
 @dataclass(slots=True, eq=False)

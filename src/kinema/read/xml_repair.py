@@ -1,7 +1,8 @@
-"""XML as MuJoCo's parser takes it: a little more than XML allows.
+"""XML as the parser of MuJoCo, ROS and Gazebo takes it: a little more than XML allows.
 
-Real MJCF files have attributes without a space between them, dashes in comments and bare ampersands. They are mended
-in memory, line by line where they stand, and only after a strict parser has refused the text.
+Real robot files have attributes without a space between them, dashes in comments, bare ampersands, and blank lines or a
+comment before `<?xml ...?>`. They are mended in memory, line by line where they stand, and only after a strict parser
+has refused the text.
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ from __future__ import annotations
 import re
 
 from kinema.foundation import Diagnostics, Origin, ReadError
-from kinema.read.xml_text import XmlElement, parse_xml
+
+from .xml_text import XmlElement, parse_xml
 
 _START_TAG = re.compile(rb"""<[A-Za-z_][^\s<>/"'=]*(?:[^<>"']|"[^"]*"|'[^']*')*>""")
 _VALUE = re.compile(rb"""=(\s*)("[^"]*"|'[^']*')(?=([A-Za-z_:])?)""")
 _BARE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);)")
+_LATE_DECLARATION = re.compile(rb"\A(\s+)(<\?xml\s.*?\?>)", re.DOTALL)
 _PLACE = re.compile(r":(\d+): not well-formed XML: (.*)$", re.DOTALL)
 
 
-def parse_tolerant(data: bytes, file: str, diagnostics: Diagnostics) -> XmlElement:
-    """The root element; a warning where the text is no XML but MuJoCo would take it, a `ReadError` otherwise."""
+def parse_tolerant(data: bytes, file: str, diagnostics: Diagnostics, format: str) -> XmlElement:
+    """The root element; a warning where the text is no XML but simulators take it, a `ReadError` otherwise.
+
+    Args:
+        data: the text.
+        file: its name.
+        diagnostics: where to warn.
+        format: `urdf`, `sdf` or `mjcf`, for the code of the warning.
+    """
     try:
         return parse_xml(data, file)
     except ReadError as error:
@@ -29,15 +39,16 @@ def parse_tolerant(data: bytes, file: str, diagnostics: Diagnostics) -> XmlEleme
             root = parse_xml(_mend(data), file)
         except ReadError:
             raise error from None
-    message = f"the text is not well-formed XML ({refused.group(2)}); it is read as MuJoCo reads it"
-    hint = "put a space between attributes, no '--' into comments, and write '&' as '&amp;'"
-    diagnostics.warning("mjcf.not-well-formed", message, hint=hint, origin=Origin(file, int(refused.group(1))))
+    message = f"the text is not well-formed XML ({refused.group(2)}); it is read as it was meant"
+    hint = "put a space between attributes, no '--' into comments, nothing before '<?xml', and write '&' as '&amp;'"
+    diagnostics.warning(f"{format}.not-well-formed", message, hint=hint, origin=Origin(file, int(refused.group(1))))
     return root
 
 
 def _mend(data: bytes) -> bytes:
     """The text with comments blanked, attributes kept apart and values escaped; every line stays where it was."""
-    return _START_TAG.sub(lambda found: _mend_tag(found.group()), _without_comments(data))
+    text = _LATE_DECLARATION.sub(rb"\2\1", _without_comments(data).removeprefix(b"\xef\xbb\xbf"), count=1)
+    return _START_TAG.sub(lambda found: _mend_tag(found.group()), text)
 
 
 def _without_comments(data: bytes) -> bytes:
