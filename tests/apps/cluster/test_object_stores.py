@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +39,7 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         pytest.skip("needs s3fs")
     if request.param == "arrow":  # in every process that is started: as where s3fs is not installed
         (tmp_path / "s3fs.py").write_text("raise ImportError('not here')")
-        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setitem(sys.modules, "s3fs", None)
         monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     server: Any = importlib.import_module("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()

@@ -147,7 +147,7 @@ _KNOWN = {
     "ND_UsdPreviewSurface_surfaceshader": _PREVIEW,
 }
 
-_OUTPUTS = {"": usd.SURFACE_OUTPUT, "mdl": "outputs:mdl:surface", "mtlx": "outputs:mtlx:surface"}
+_OUTPUTS = {"": usd.SURFACE_OUTPUT, **{name: usd.output_of(f"{name}:surface") for name in ("mdl", "mtlx")}}
 """For whom a surface is meant -> the output that leads to it."""
 
 
