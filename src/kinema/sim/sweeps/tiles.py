@@ -176,20 +176,22 @@ class TiledMatrix(TreeMatrix):
         tiles = self._order(outwards=outwards)
         found = self.loops.take(len(tiles) + 1)
 
+        def begin(code: RowCode) -> None:
+            _for_all(code, 1.0, lambda: code.write("list", [0.0]))
+
         def note(code: RowCode) -> None:
-            def append() -> list[Value]:
+            def append() -> None:
                 number = code.read("list") + 1.0
                 code.recorder.write("list", [code.number("row")], 0, number)
                 code.write("list", [number])
-                return []
 
-            code.recorder.where("marked", 0.5, trace.any_of(code.read("mark")), append, [])
+            _for_all(code, trace.any_of(code.read("mark")), append)
 
         rows = [
             Row("tile", {"mark": self.mark(k, i), "list": found}, {"row": [float(n)]}) for n, (k, i) in enumerate(tiles)
         ]
         way = "outwards" if outwards else "inwards"
-        self.loops.loop(f"{self.name}, no list {way}", [Row("list", {"list": found})], lambda c: c.write("list", [0.0]))
+        self.loops.loop(f"{self.name}, no list {way}", [Row("list", {"list": found})], begin)
         self.loops.loop(f"{self.name}, list {way}", rows, note)
         return found
 
@@ -267,3 +269,16 @@ class TiledMatrix(TreeMatrix):
             return []
 
         code.recorder.where("marked", 0.5, mark, run, [], together=self.together)
+
+
+def _for_all(code: RowCode, flag: Value, do: Callable[[], object]) -> None:
+    """Where a flag is above a half, for all environments that run side by side, whether they take part or not.
+
+    A list that they share is read as the first of them has it.
+    """
+
+    def run() -> list[Value]:
+        do()
+        return []
+
+    code.recorder.where("for all", 0.5, flag, run, [], together=True)
