@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -156,7 +157,9 @@ def test_killed_midway_no_file_is_half_written(tmp_path: Path, how: signal.Signa
 def robots(folder: Path) -> list[Path]:
     """The robot files that are in their places."""
     suffixes = (".usda", ".urdf", ".sdf", ".xml")
-    files = [p for p in folder.rglob("*") if p.suffix in suffixes]
+    # unlike `rglob`, this minds no draft that is moved or removed while it looks
+    files = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
+    files = [p for p in files if p.suffix in suffixes]
     return [p for p in files if not any(part.startswith(".") for part in p.relative_to(folder).parts)]
 
 
