@@ -22,6 +22,7 @@ _PYTHON: dict[str, str] = {
     "sin": "sin({0})",
     "cos": "cos({0})",
     "abs": "abs({0})",
+    "floor": "floor({0})",
     "min": "min({0}, {1})",
     "max": "max({0}, {1})",
     "select": "{2} if {0} < {1} else {3}",
@@ -30,8 +31,8 @@ _PYTHON: dict[str, str] = {
     "fnma": "{2} - {0} * {1}",
 }
 _NUMBERS = {
-    "double": {"sqrt": math.sqrt, "sin": math.sin, "cos": math.cos},
-    "single": {"sqrt": np.sqrt, "sin": np.sin, "cos": np.cos},
+    "double": {"sqrt": math.sqrt, "sin": math.sin, "cos": math.cos, "floor": math.floor},
+    "single": {"sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "floor": np.floor},
 }
 
 

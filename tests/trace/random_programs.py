@@ -32,6 +32,7 @@ from kinema.trace import (
     absolute,
     clamp,
     cos,
+    floor,
     maximum,
     minimum,
     record_loop,
@@ -153,7 +154,7 @@ class Table:
     rows: tuple[tuple[str, int, int, float, float], ...]
 
 
-WHOLE_OPS = ("+", "-", "*", "min", "max", "abs", "neg", "select", "const")
+WHOLE_OPS = ("+", "-", "*", "min", "max", "abs", "neg", "half", "select", "const")
 REAL_OPS = ("mix", "*", "sin", "cos", "both", "root", "recip", "select", "whole", "min")
 HOW = ("item", "clamped", "half", "guarded", "root")
 WHOLE, REAL = (0.0, 1.0, -1.0, 2.0, -3.0), (0.0, 1.0, 0.5, -0.3)
@@ -310,6 +311,7 @@ def _compute(s: Compute, scope: Scope) -> None:
                 "max": lambda: maximum(b, a),
                 "abs": lambda: absolute(a),
                 "neg": lambda: -a,
+                "half": lambda: floor(0.5 * a),
                 "select": lambda: select(a, b, s.c, b),
                 "const": lambda: _whole(s.c * a + s.c),
             }[s.op]()

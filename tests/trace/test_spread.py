@@ -55,8 +55,8 @@ def squares_of_positive_numbers() -> Program:
     return recorder.finish(n_scratch=1)
 
 
-def on_host(part: Part, numbers: np.ndarray) -> np.ndarray:
-    """What the arrays hold after the tests and the work of each kind."""
+def on_host(part: Part, numbers: np.ndarray, n_threads: int) -> np.ndarray:
+    """What the arrays hold after the tests and the work of each kind, by so many threads."""
     assert part.spread is not None
     ints, floats = part.program.tables()
     state = np.full((len(numbers), STRIDE), np.nan)
@@ -67,13 +67,14 @@ def on_host(part: Part, numbers: np.ndarray) -> np.ndarray:
     arrays["memory"] = np.zeros(kinds + 2 * N_ROWS * STRIDE, np.int32)
     for case in (None, *range(kinds)):
         text = emit_spread(part, MEMORY.places(), Target("double", gpu=True), case)
-        blocks = SHARES * N_ENVS if case is None else 2
+        blocks = SHARES * N_ENVS if case is None else n_threads
         run_spread_on_host(text, arrays, (STRIDE, blocks, 0, N_ENVS), blocks)
     assert arrays["memory"][:kinds].sum() == (numbers[:N_ROWS] > 0.0).sum()
     return state[:, :N_ENVS]
 
 
-def test_rows_that_are_chosen_do_what_the_interpreter_does() -> None:
+@pytest.mark.parametrize("n_threads", [1, 5, 40, 96, 2048])  # fewer than a warp has, some warps, more than entries
+def test_rows_that_are_chosen_do_what_the_interpreter_does(n_threads: int) -> None:
     x = np.random.default_rng(0).normal(size=(3 * N_ROWS + 1, N_ENVS))
     x[N_ROWS:] = 0.0
     expected = x.copy()
@@ -81,13 +82,30 @@ def test_rows_that_are_chosen_do_what_the_interpreter_does() -> None:
     interpret_in(program, {"state": expected}, MEMORY.places())
     np.testing.assert_allclose(np.abs(expected[N_ROWS : 2 * N_ROWS]), np.where(x[:N_ROWS] > 0.0, x[:N_ROWS] ** 2, 0.0))
     (part,) = cut(program, 4)
-    found = on_host(Part(optimise(part.program)), x)
+    found = on_host(Part(optimise(part.program)), x, n_threads)
     np.testing.assert_array_equal(found[: 2 * N_ROWS], expected[: 2 * N_ROWS])
     np.testing.assert_array_equal(found[-1], expected[-1])
     for e in range(N_ENVS):  # all are there, once
         n = int(expected[-1, e])
         lists = (np.sort(y[2 * N_ROWS :, e][:n]) for y in (found, expected))
         np.testing.assert_array_equal(next(lists), next(lists))
+
+
+@pytest.mark.parametrize(("reads", "writes", "beside"), [("x", "z", True), ("y", "z", False), ("x", "x", False)])
+def test_what_has_nothing_to_do_with_it_may_run_beside(reads: str, writes: str, beside: bool) -> None:
+    """Only what reads nothing that is written, and writes nothing that is looked at."""
+    recorder = Recorder()
+    rows = [Row("one", {"in": Place("x", i), "to": Place("y", i)}) for i in range(3)]
+    record_spread(
+        recorder,
+        "squares",
+        rows,
+        lambda code: (0.0, code.read("in")),
+        lambda code: code.write("to", [code.read("in") * code.read("in")]),
+    )
+    recorder.write(writes, [2.0 * recorder.read(reads, 1)], 1)
+    first, second = cut(recorder.finish(n_scratch=1), 4)
+    assert (first.beside, second.beside) == (False, beside)
 
 
 @pytest.mark.parametrize("precision", ["single", "double"])

@@ -16,6 +16,7 @@ from kinema.trace import (
     clamp,
     cos,
     finish,
+    floor,
     fuse_multiply_add,
     gradient,
     interpret,
@@ -78,7 +79,7 @@ def test_a_branch_on_a_symbol_is_refused() -> None:
         _ = 1 if x else 2
 
 
-OPERATIONS = ["+", "-", "*", "neg", "sin", "cos", "abs", "min", "max", "select", "const", "recip", "sqrt"]
+OPERATIONS = ["+", "-", "*", "neg", "sin", "cos", "abs", "min", "max", "select", "const", "recip", "sqrt", "floor"]
 
 
 @st.composite
@@ -87,9 +88,7 @@ def algorithms(draw: st.DrawFn) -> Algorithm:
     steps = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(
-                    ["+", "-", "*", "neg", "sin", "cos", "abs", "min", "max", "select", "const", "recip", "sqrt"]
-                ),
+                st.sampled_from(OPERATIONS),
                 st.integers(0, 50),
                 st.integers(0, 50),
                 st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, -3.0]),
@@ -125,6 +124,8 @@ def _apply(op: str, a, b, c: float):
             return cos(b)
         case "abs":
             return absolute(a)
+        case "floor":
+            return 0.25 * floor(4.0 * a)
         case "min":
             return minimum(a, b)
         case "max":

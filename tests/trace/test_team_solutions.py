@@ -153,14 +153,14 @@ class System:
                 x[self.places["matrix"] + i * self.pitch :, e][:n] = shown[i]
             for c in range(count := 1 + 2 * e):
                 w, j = rng.normal(size=(2, 2)), rng.normal(size=(2, n))
-                w, d = w @ w.T, 1 + c % 2  # rows that there are
-                w, j = w[:d, :d], j[:d]
+                w, d = w @ w.T, (1, 2, 0)[c % 3]  # rows that matter
+                w[d or 2 :], w[:, d or 2 :], j[d or 2 :] = 0.0, 0.0, 0.0
                 at = self.places["records"] + c * self.width
                 x[at + self.rows, e] = d
-                for k in range(d):
-                    x[at + self.curve + 4 * k :, e][:d] = w[k]
+                for k in range(2):
+                    x[at + self.curve + 4 * k :, e][:2] = w[k]
                     x[at + self.levers + k * whole(n) :, e][:n] = j[k]
-                total += j.T @ w @ j
+                total += j.T @ w @ j * (d > 0)
             x[self.places["count"], e] = count
             for name, values in (("diagonal", diagonal), ("most", np.full(n, 1e9)), ("right", right)):
                 x[self.places[name] :, e][:n] = values

@@ -138,7 +138,7 @@ def test_rows_wait_for_what_they_read(leaves: list[int]) -> None:
     assert {row for _, row in team.back} <= set(range(after.program.n_scratch))
     own = scheduled(team)
     (loop,) = [block for block in own.program.blocks if isinstance(block, Loop)]
-    assert [count for _, _, count in loop.rounds] == [1, 3, 4, 4, 1]
+    assert [x.n_rows for x in loop.rounds] == [1, 3, 4, 4, 1]
     assert len(loop.sums) == 1
     memory = Memory(state=[("x", n + 1)])
     x = np.random.default_rng(0).normal(size=(n + 1, N_ENVS))
@@ -147,6 +147,32 @@ def test_rows_wait_for_what_they_read(leaves: list[int]) -> None:
     found = on_host([before, own, after], memory, memory.whole({"state": x}, N_ENVS))["state"]
     np.testing.assert_allclose(found[:n], expected[:n], rtol=0, atol=0)
     np.testing.assert_allclose(found[n], expected[n], rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [9, 43, 75])  # some rounds, more than there are at once, and twice as many
+def test_rows_that_wait_for_none_go_together(n: int) -> None:
+    """Round after round is read before any is stored, where no row looks at another's."""
+    recorder, order = Recorder(), np.random.default_rng(n).permutation(n).tolist()
+    recorder.write(SCRATCH, [recorder.read("x", i) for i in range(n)])
+    with recorder.team("all"):
+        rows = [
+            Row("scaled" if i % 3 else "none", {"from": Place(SCRATCH, i), "to": Place(SCRATCH, n + j)}, {"by": [i]})
+            for i, j in enumerate(order)
+        ]
+
+        def body(code: RowCode) -> None:
+            code.write("to", [code.number("by") * code.read("from") if code.kind == "scaled" else 0.0])
+
+        record_loop(recorder, "moved", rows, body)
+    recorder.write("x", [recorder.read(SCRATCH, n + i) for i in range(n)])
+    program = recorder.finish(n_scratch=2 * n, taken=range(2 * n))
+    before, team, after = cut(program, SIZE)
+    memory, x = Memory(state=[("x", n)]), np.random.default_rng(0).normal(size=(n, N_ENVS))
+    expected = np.zeros_like(x)
+    for i, j in enumerate(order):
+        expected[j] = i * x[i] if i % 3 else 0.0
+    found = on_host([before, scheduled(team), after], memory, memory.whole({"state": x}, N_ENVS))["state"]
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_each_part_has_only_the_memory_it_touches() -> None:

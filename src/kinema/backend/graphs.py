@@ -11,15 +11,20 @@ from .gpu_code import is_capturing
 Launch = Callable[[], None]
 
 
+def one_by_one(launches: Sequence[Launch]) -> Launch:
+    """Several launches as one."""
+
+    def run() -> None:
+        for launch in launches:
+            launch()
+
+    return run
+
+
 def captured(device: Device, launches: Sequence[Launch]) -> Launch:
     """Several launches as one: a CUDA graph on a GPU, a loop on a CPU."""
     if device.is_cpu:
-
-        def run() -> None:
-            for launch in launches:
-                launch()
-
-        return run
+        return one_by_one(launches)
     wp = warp()
     # not on the stream that is Warp's now: it may be one of PyTorch's, which need not be able to
     own = wp.Stream(device.name)

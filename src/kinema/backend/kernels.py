@@ -39,7 +39,7 @@ from kinema.trace import (
 
 from .devices import Device, numpy_type
 from .gpu_code import BLOCKS, WARP, GpuFunction
-from .graphs import repeated, side_by_side
+from .graphs import one_by_one, repeated, side_by_side
 from .host_code import compile_host
 from .pieces import Arguments, Lists, Piece, Roles, Share
 from .processor import has_fused_multiply_add, n_threads
@@ -136,7 +136,8 @@ class Kernel:
             code = GpuFunction(source, self.device, block_dim, self._n_blocks(programs, n_envs))
             tables = self._tables(part.program.tables())
             operations = sum(program.n_operations for program in programs)
-            return Piece(code, source, tables, operations, block_dim // len(programs), len(programs))
+            count = len(programs)
+            return Piece(code, source, tables, operations, block_dim // count, count, beside=part.beside)
 
         return make
 
@@ -233,11 +234,17 @@ class Kernel:
         return repeated(self.device, launches, 1 if arguments.advance else arguments.steps)
 
     def _in_order(self, arguments: Arguments, told: Any) -> list[Callable[[], None]]:
-        """Launches one after the other; the work of different kinds of rows goes side by side."""
-        found = []
-        for number, group in groupby(enumerate(self._pieces), key=lambda x: x[1].work_of or -1 - x[0]):
-            launches = [self._launch(piece, arguments, told, 1) for _, piece in group]
-            found += [side_by_side(self.device, launches)] if number > 0 else launches
+        """Launches one after the other; what has nothing to do with each other goes side by side."""
+        found: list[Callable[[], None]] = []
+        for part, group in groupby(self._pieces, key=lambda piece: piece.lists and piece.lists.part):
+            pieces = list(group)
+            launches = [self._launch(piece, arguments, told, 1) for piece in pieces]
+            if part is not None:  # first it is seen what there is to do, then all kinds of it are done
+                tests, *work = launches
+                found.append(one_by_one([tests, side_by_side(self.device, work)]))
+                continue
+            for piece, launch in zip(pieces, launches, strict=True):
+                found.append(side_by_side(self.device, [found.pop(), launch]) if piece.beside else launch)
         return found
 
     def _launch(self, piece: Piece, arguments: Arguments, told: Any, steps: int) -> Callable[[], None]:

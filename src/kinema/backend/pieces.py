@@ -64,11 +64,8 @@ class Piece:
     """Numbers that a team works in; 0 where each thread works by itself."""
     lists: Lists | None = None
     """What it works with, of what all threads share."""
-
-    @property
-    def work_of(self) -> int:
-        """Of which part it does some of the work, from 1 on; 0 of none."""
-        return self.lists.part + 1 if self.lists is not None and self.lists.blocks else 0
+    beside: bool = False
+    """Whether it may run at the same time as the work of lists before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from .functions import (
     any_of as any_of,
     clamp as clamp,
     cos as cos,
+    floor as floor,
     maximum as maximum,
     minimum as minimum,
     select as select,

@@ -116,6 +116,18 @@ class Case:
     """Constant of a row -> the column it is in."""
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Rows of a loop that run side by side."""
+
+    kind: int
+    """Which case they are."""
+    first: int
+    n_rows: int
+    level: int = 0
+    """Rounds of one level need not wait for each other."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
     """The rows of a table, in the order in which they run; each row is a case."""
@@ -132,8 +144,8 @@ class Loop:
     chosen: Place | None = None
     """Where in the scratch memory a list of rows is that do anything at all, their number first; None if it is not
     known. All others may be left out: a CPU does."""
-    rounds: tuple[tuple[int, int, int], ...] = ()
-    """Of a loop that a team shares: the case, the first row and the number of rows that run side by side, in order."""
+    rounds: tuple[Round, ...] = ()
+    """Of a loop that a team shares: which rows run side by side, in order."""
     guarded: bool = False
     """Likewise: whether the last column says which rows are there at all. Rounds are filled up with rows that are not;
     where nothing says so they do no harm."""

@@ -85,6 +85,7 @@ _PULL: dict[str, Callable[..., tuple[Value, ...]]] = {
     "sin": lambda _, d, a: (multiply(d, cos(a)),),
     "cos": lambda _, d, a: (negate(multiply(d, sin(a))),),
     "abs": lambda _, d, a: (select(a, 0.0, negate(d), d),),
+    "floor": lambda _, d, a: (0.0,),
     "min": lambda _, d, a, b: (select(a, b, d, 0.0), select(a, b, 0.0, d)),
     "max": lambda _, d, a, b: (select(a, b, 0.0, d), select(a, b, d, 0.0)),
     "select": lambda _, d, a, b, x, y: (0.0, 0.0, select(a, b, d, 0.0), select(a, b, 0.0, d)),

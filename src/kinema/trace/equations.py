@@ -26,7 +26,7 @@ class Term:
     dimension: int
     """Rows that there may be; where there are fewer the rest of J is zero."""
     rows: int
-    """Where in a record it says how many there are."""
+    """Where in a record it says how many of them matter; none do where W is zero."""
     curve: int
     """Where W starts; its rows are as far apart as `whole` says."""
     levers: int

@@ -40,6 +40,11 @@ def absolute(x: Value) -> Value:
     return record("abs", x) if isinstance(x, Scalar) else abs(x)
 
 
+def floor(x: Value) -> Value:
+    """The largest whole number that is not above it."""
+    return record("floor", x) if isinstance(x, Scalar) else float(math.floor(x))
+
+
 def minimum(a: Value, b: Value) -> Value:
     """The smaller of two."""
     if not _symbolic(a, b):
@@ -97,6 +102,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "sin": sin,
     "cos": cos,
     "abs": absolute,
+    "floor": floor,
     "min": minimum,
     "max": maximum,
     "select": select,

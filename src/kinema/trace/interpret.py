@@ -23,6 +23,7 @@ _RUN: dict[str, Callable[..., Any]] = {
     "sin": np.sin,
     "cos": np.cos,
     "abs": np.abs,
+    "floor": np.floor,
     "min": lambda a, b: np.where(b < a, b, a),  # not np.minimum: what becomes of a NaN is as in the emitted text
     "max": lambda a, b: np.where(a < b, b, a),
     "select": lambda a, b, below, otherwise: np.where(a < b, below, otherwise),
@@ -129,7 +130,7 @@ class _Run:
     def _rows(self, loop: Loop) -> Sequence[int]:
         """Those of a loop that run: within the code of a row, its own."""
         if not loop.within:
-            return [first + i for _, first, count in loop.rounds for i in range(count)] or range(len(loop.ints))
+            return [x.first + i for x in loop.rounds for i in range(x.n_rows)] or range(len(loop.ints))
         case, ints, _ = self.rows[-1]
         first, many = (int(ints[case.arrays[word + loop.within][1]]) for word in (FIRST, MANY))
         return range(first, first + many)
@@ -236,8 +237,8 @@ class _Run:
 def _stiffness(record: np.ndarray, term: Term, n: int) -> np.ndarray:
     """J^T W J of a record."""
     d = int(record[term.rows])
-    levers = np.array([record[term.levers + k * term.pitch :][:n] for k in range(d)])
-    curve = np.array([record[term.curve + k * whole(term.dimension) :][:d] for k in range(d)])
+    levers = np.array([record[term.levers + k * term.pitch :][:n] for k in range(d)]).reshape(d, n)
+    curve = np.array([record[term.curve + k * whole(term.dimension) :][:d] for k in range(d)]).reshape(d, d)
     return levers.T @ curve @ levers
 
 

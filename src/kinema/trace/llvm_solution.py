@@ -53,6 +53,31 @@ class Turns:
         text.open(self._done)
 
 
+class Where:
+    """What is done to rows of a matrix in registers unless a number, the same for all threads, is zero."""
+
+    def __init__(self, text: LlvmThreads, number: str, rows: list[Row]) -> None:
+        self.text, self._start = text, rows
+        body, self._done = text.fresh("where"), text.fresh("done")
+        self._before = text.label
+        any_ = text.set(f"fcmp ogt {text.n} {number}, {text.constant(0.0)}")
+        text.put(f"br i1 {any_}, label %{body}, label %{self._done}")
+        text.open(body)
+
+    def end(self, rows: list[Row]) -> list[Row]:
+        """The rows from then on, from what they are if it was done."""
+        text, inside = self.text, self.text.label
+        text.put(f"br label %{self._done}")
+        text.open(self._done)
+        return [
+            [
+                text.set(f"phi {text.n} [ {a}, %{self._before} ], [ {b}, %{inside} ]")
+                for a, b in zip(old, new, strict=True)
+            ]
+            for old, new in zip(self._start, rows, strict=True)
+        ]
+
+
 @dataclass(slots=True)
 class LlvmSolution:
     """One solution that is being written."""
@@ -134,16 +159,17 @@ class LlvmSolution:
             own = text.set(f"add i32 {first}, {i}")
             places = [text.set(f"add i32 {own}, {k * term.pitch}") for k in range(term.dimension)]
             mine.append([self._at(term.records, place) for place in places])
-        if term.dimension <= FEW:  # all of them, some of which may be zero
-            changed = records.rows
-            for k in range(term.dimension):
-                changed = self._with_row(changed, str(k), term, start, mine)
-            records.end(changed)
-            return records.rows
         n_rows = self._at(term.records, text.set(f"add i32 {start}, {term.rows}"))
-        inner = Turns(text, n_rows, records.rows)
-        inner.end(self._with_row(inner.rows, inner.turn, term, start, mine))
-        records.end(inner.rows)
+        if term.dimension > FEW:
+            inner = Turns(text, n_rows, records.rows)
+            inner.end(self._with_row(inner.rows, inner.turn, term, start, mine))
+            records.end(inner.rows)
+            return records.rows
+        unless_none = Where(text, n_rows, records.rows)
+        changed = records.rows
+        for k in range(term.dimension):  # all of them, some of which may be zero
+            changed = self._with_row(changed, str(k), term, start, mine)
+        records.end(unless_none.end(changed))
         return records.rows
 
     def _with_row(self, rows: list[Row], turn: str, term: Term, start: str, mine: list[Row]) -> list[Row]:

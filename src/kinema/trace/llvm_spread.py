@@ -10,6 +10,7 @@ from __future__ import annotations
 from .blocks import Spread
 from .equations import Next
 from .llvm_blocks import LlvmBlocks
+from .llvm_memory import WARP
 from .llvm_threads import TELL
 
 BALLOT, BELOW, ONES = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt", "llvm.ctpop.i32"
@@ -106,8 +107,8 @@ class LlvmSpread(LlvmBlocks):
         start, numbers = (self._int("ints", str(self.addresses.header(loop) + i)) for i in (1, 2))
         counter = self.set(f"getelementptr i32, {self.pointer} %memory, i32 {case}")
         count = self.set(f"load i32, {self.pointer} {counter}")
-        first = self.set(f"add i32 {self.set('mul i32 %ctaid, %ntid')}, %tid")
-        threads, before = self.set("mul i32 %steps, %ntid"), self.label
+        first, pace = self._thinly(count)
+        before = self.label
         head, body, done = self.fresh("entries"), self.fresh("entry"), self.fresh("done")
         self.put(f"br label %{head}")
         self.open(head)
@@ -120,10 +121,34 @@ class LlvmSpread(LlvmBlocks):
         self.point(env)
         self.row_of_table(loop, row, start, numbers)
         self.case_of_row(self.addresses.number_of(loop), loop.cases[case])
-        after = self.set(f"add i32 %{head}.i, {threads}")
+        after = self.set(f"add i32 %{head}.i, {pace}")
         self.lines[place] = f"  %{head}.i = phi i32 [ {first}, %{before} ], [ {after}, %{self.label} ]"
         self.put(f"br label %{head}")
         self.open(done)
+
+    def _thinly(self, count: str) -> tuple[str, str]:
+        """Which entry a thread begins with, and how far it is to its next one: as few threads of a warp as can be.
+
+        Each warp waits for all that its threads do, one after the other where their ways part; most often there are
+        fewer entries than warps.
+        """
+        number = self.set(f"add i32 {self.set('mul i32 %ctaid, %ntid')}, %tid")
+        threads = self.set("mul i32 %steps, %ntid")
+        warps = self._most("1", self.set(f"udiv i32 {threads}, {WARP}"))
+        warp, lane = self.set(f"udiv i32 {number}, {WARP}"), self.set(f"urem i32 {number}, {WARP}")
+        full = self.set(f"add i32 {count}, {self.set(f'sub i32 {warps}, 1')}")
+        each = self._least(self._most("1", self.set(f"udiv i32 {full}, {warps}")), self._least(str(WARP), threads))
+        works = self.set(
+            f"and i1 {self.set(f'icmp slt i32 {lane}, {each}')}, {self.set(f'icmp slt i32 {warp}, {warps}')}"
+        )
+        first = self.set(f"add i32 {self.set(f'mul i32 {warp}, {each}')}, {lane}")
+        return self.set(f"select i1 {works}, i32 {first}, i32 {count}"), self.set(f"mul i32 {warps}, {each}")
+
+    def _most(self, a: str, b: str) -> str:
+        return self.set(f"select i1 {self.set(f'icmp slt i32 {a}, {b}')}, i32 {b}, i32 {a}")
+
+    def _least(self, a: str, b: str) -> str:
+        return self.set(f"select i1 {self.set(f'icmp slt i32 {a}, {b}')}, i32 {a}, i32 {b}")
 
     def _next(self, block: Next) -> None:
         """Others may take numbers of the same environment at the same time."""

@@ -43,7 +43,7 @@ class LlvmWords:
 
     def declarations(self) -> list[str]:
         """The functions that arithmetic calls."""
-        called = [("llvm.fma", 3), ("llvm.sqrt", 1), ("llvm.fabs", 1)]
+        called = [("llvm.fma", 3), ("llvm.sqrt", 1), ("llvm.fabs", 1), ("llvm.floor", 1)]
         types = {self.suffix: self.kn, f"f{8 * self.size}": self.n}
         texts = [
             f"declare {kind} @{name}.{suffix}({', '.join([kind] * count)})"
@@ -146,9 +146,9 @@ class LlvmWords:
                 return self._negative(*args)
             case "reciprocal":
                 return self._reciprocal(*args)
-            case "sqrt" | "abs":
-                name = "llvm.sqrt" if op == "sqrt" else "llvm.fabs"
-                return self.set(f"call {self.kn} @{name}.{self.suffix}({self.kn} {args[0]})")
+            case "sqrt" | "abs" | "floor":
+                name = {"abs": "fabs"}.get(op, op)
+                return self.set(f"call {self.kn} @llvm.{name}.{self.suffix}({self.kn} {args[0]})")
             case "min":
                 return self._choose(args[1], args[0], args[1], args[0])
             case "max":

@@ -25,6 +25,8 @@ from .staying import Touched, end_of, loops_in, touched
 
 Elsewhere = Sequence[tuple[str, "_Packing"]]
 """Other memory, by the name of its arena, and what has gone there."""
+Piece = tuple[Blocks, bool]
+"""Some blocks, and whether a team does what they say."""
 LONG = 64
 """Numbers beyond which a list is long."""
 
@@ -41,6 +43,8 @@ class Part:
     """What others read: where it is in the team's memory, and where it goes."""
     n_far: int = 0
     """Numbers of the team's memory that are far away: lists that have room for more than they mostly hold."""
+    beside: bool = False
+    """Whether it may run at the same time as what all threads share before it."""
 
     @property
     def spread(self) -> Spread | None:
@@ -59,10 +63,11 @@ def cut(program: Program, size: int) -> list[Part]:
     used = {row for touch in plain for row in _rows(touch.reads | touch.writes)}
     common = _Packing(program, used.union(*exchanged))
     parts = []
-    for (blocks, team), touch in zip(pieces, touches, strict=True):
+    for i, ((blocks, team), touch) in enumerate(zip(pieces, touches, strict=True)):
         own = {name: program.locals[name] for name in sorted(touch.locals)}
         if not team:
-            parts.append(Part(Program(_moved(blocks, common.row), own, common.count, common.taken)))
+            made = Program(_moved(blocks, common.row), own, common.count, common.taken)
+            parts.append(Part(made, beside=i > 0 and _may_run_beside(pieces[i - 1], pieces[i], touches[i - 1 : i + 1])))
             continue
         rows = set(_rows(touch.reads | touch.writes))
         distant = far_rows(program, blocks)
@@ -105,7 +110,7 @@ def _with_beginnings(blocks: Blocks, end: int) -> tuple[Blocks, int]:
     return tuple(result), end
 
 
-def _pieces(program: Program) -> list[tuple[Blocks, bool]]:
+def _pieces(program: Program) -> list[Piece]:
     """The blocks between teams, and teams."""
     pieces: list[tuple[list[Block], bool]] = [([], False)]
     for block in program.blocks:
@@ -116,6 +121,14 @@ def _pieces(program: Program) -> list[tuple[Blocks, bool]]:
         else:
             pieces[-1][0].append(block)
     return [(tuple(blocks), team) for blocks, team in pieces if blocks]
+
+
+def _may_run_beside(before: Piece, own: Piece, touches: Sequence[Touched]) -> bool:
+    """Whether what comes after something that all threads share has nothing to do with it."""
+    if not isinstance(before[0][0], Spread) or isinstance(own[0][0], Spread):
+        return False
+    first, second = touches
+    return not (second.reads & first.writes or second.writes & (first.reads | first.writes))
 
 
 def _rows(cells: set[tuple[str, int]]) -> Iterator[int]:

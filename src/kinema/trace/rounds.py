@@ -16,7 +16,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .blocks import Block, Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Store, Team, lines, map_lines
+from .blocks import (
+    Block,
+    Blocks,
+    Case,
+    Count,
+    If,
+    Instruction,
+    Line,
+    Loop,
+    Repeat,
+    Round,
+    Store,
+    Team,
+    lines,
+    map_lines,
+)
 from .equations import Choose, Solve
 from .program import Program
 from .slots import SCRATCH, Operand, Slot
@@ -193,7 +208,7 @@ def _scheduled(program: Program, loop: Loop, size: int) -> Loop:
         rows = groups[key]
         for first in range(0, len(rows), size):
             chosen = rows[first : first + size]
-            rounds.append((key[1], len(order), len(chosen)))
+            rounds.append(Round(key[1], len(order), len(chosen), key[0]))
             missing = size - len(chosen)
             order += [*chosen, *chosen[-1:] * missing]
             there += [1] * len(chosen) + [0] * missing

@@ -17,13 +17,11 @@ from ..sweeps.sweeps import Sweeps
 from .cones import push
 from .contacts import Axes
 from .deepest import Source, put_in_order
-from .taking import Group, InRecord, Kept, Taking
+from .taking import Group, InRecord, InRow, Kept, Taking
 
 OfDofs = Quantity[list[Value]]
 FEW_CONTACTS = 8
 """Of which the records are near at hand."""
-FEW = 3
-"""Rows of a contact that are not worth a loop."""
 
 
 class Gathered:
@@ -135,56 +133,43 @@ class Gathered:
 
     def set_targets(self, velocity: OfDofs, free: OfDofs) -> None:
         """What is missing while nothing pushes."""
+        gained, speed = self.values(free), self.values(velocity)
 
-        def one(record: InRecord) -> list[Value]:
-            kept, n = record.group.kept, record.group.dimension
-            for item in (kept.change, kept.slope):  # there may be fewer rows
-                record.write(item, [0.0] * n)
-            self.see(record, free, kept.change)
-            self.see(record, velocity, kept.slope)
-            damping = [*record.read(Kept.DAMPING), *record.read(Kept.SLIDING) * (n - 1)]
-            seen = zip(record.change, record.read(kept.slope, n), damping, strict=True)
-            first, *rest = [a + d * v for a, v, d in seen]
-            record.write(Kept.RESIDUAL, [first + record.read(Kept.BACK)[0], *rest])
-            record.write(kept.change, [0.0] * n)
-            return []
+        def one(row: InRow) -> None:
+            normal = [trace.select(row.number, 0.5, a, b) for a, b in self._of_normals(row)]
+            row.write(Kept.RESIDUAL, row.seen(gained) + normal[0] * row.seen(speed) + normal[1])
 
-        self.each("what contacts miss", one)
+        for group in self.groups:
 
-    def see(self, record: InRecord, x: OfDofs, item: int) -> None:
-        """A motion in the directions of a contact, into its record."""
-        kept, start, recorder = record.group.kept, self.s.start_of(x), self.s.recorder
-        first, along = record.group.records.row, [recorder.read(SCRATCH, start + i) for i in range(self.n)]
+            def of_turn(turn: Value, group: Group = group) -> list[Value]:
+                one(InRow(self.s, group, turn))
+                return []
 
-        if kept.dimension <= FEW:  # all of them, some of which may be zero
-            rows = [record.read(kept.levers + k * kept.pitch, self.n) for k in range(kept.dimension)]
-            record.write(item, [dot(row, along) for row in rows])
-            recorder.new_line()
-            return
+            self.s.recorder.share("what contacts miss", self.n_rows(group), of_turn)
 
-        def one(turn: Value) -> None:
-            at = record.at + turn * float(kept.pitch)
-            row = [recorder.read(SCRATCH, first + kept.levers + i, at) for i in range(self.n)]
-            recorder.write(SCRATCH, [dot(row, along)], first + item, record.at + turn)
+    @staticmethod
+    def _of_normals(row: InRow) -> list[tuple[Value, Value]]:
+        """What differs between the normal and the rest: the damping, and how fast it is to come back."""
+        damping, sliding, back = (row.of_contact(item) for item in (Kept.DAMPING, Kept.SLIDING, Kept.BACK))
+        return [(damping, sliding), (back, 0.0)]
 
-        recorder.count("rows", record.read(Kept.ROWS)[0], one)
+    def n_rows(self, group: Group) -> Value:
+        """How many rows there are, with those that some contacts have not."""
+        return float(group.dimension) * self.count(group)
 
-    def product(self, x: OfDofs) -> None:
-        """How what is missing changes with a motion."""
-
-        def one(record: InRecord) -> list[Value]:
-            self.see(record, x, record.group.kept.change)
-            return []
-
-        self.each("what contacts see of a motion", one)
+    def values(self, x: OfDofs) -> list[Value]:
+        """All numbers of a vector."""
+        return [self.s.recorder.read(SCRATCH, self.s.start_of(x) + i) for i in range(self.n)]
 
     # ---------------------------------------------------------------------------------------------- contacts to joints
 
     @staticmethod
-    def push(record: InRecord) -> None:
-        """A contact keeps its slope, and its curvature for the matrix."""
-        found = push(record.residual, *record.law, elliptic=record.group.elliptic)
+    def push(record: InRecord, residual: Sequence[Value]) -> None:
+        """A contact keeps its slope, and its curvature for the matrix; of what does not push no row is looked at."""
+        found = push(residual, *record.law, elliptic=record.group.elliptic)
         record.write(record.group.kept.slope, found.slope)
+        (rows,) = record.read(Kept.ROWS)
+        record.write(Kept.PUSHING, [trace.select(0.0, found.curve[0][0], rows, 0.0)])
         n, kept = record.group.dimension, record.group.kept
         for i in range(n):
             row = [found.curve[max(i, j)][min(i, j)] for j in range(n)]
@@ -219,7 +204,7 @@ class Gathered:
                 group.kept.width,
                 Slot(SCRATCH, group.count.row),
                 group.dimension,
-                Kept.ROWS,
+                Kept.PUSHING,
                 group.kept.curve,
                 group.kept.levers,
                 group.kept.pitch,

@@ -10,6 +10,7 @@ from kinema.trace import SCRATCH, Place, Value, whole
 
 from ..collide.listing import Listed
 from ..collide.touches import Layout, where
+from ..sweeps.maths import dot
 from ..sweeps.sweeps import Sweeps
 from .cones import along, cost, differs
 from .deepest import LEFT_OUT, Source
@@ -19,10 +20,12 @@ from .levers import levers_of
 class Kept:
     """Where the numbers of a contact are in a record of a team.
 
-    The levers of frames, by which the Jacobian is found, are where later the change and all that follows it are.
+    The levers of frames, by which the Jacobian is found, are where later the change and all that follows it are; how
+    many rows push is where the frames were.
     """
 
     STIFFNESS, BOUND, FRAMES, BACK, DAMPING, SLIDING, ROWS, RESIDUAL = 0, 1, 2, 4, 5, 6, 7, 8
+    PUSHING = FRAMES
 
     def __init__(self, dimension: int, n_dofs: int) -> None:
         self.dimension = dimension
@@ -96,13 +99,40 @@ class InRecord:
         """The slope and the curvature of its cost along the direction."""
         return along(self.moved(length), self.change, *self.law, elliptic=self.group.elliptic)
 
-    def changed(self, length: Value) -> Value:
+    def changed(self, after: Sequence[Value]) -> Value:
         """Whether it would be on another part of its law."""
-        return differs(self.residual, self.moved(length), *self.law, elliptic=self.group.elliptic)
+        return differs(self.residual, after, *self.law, elliptic=self.group.elliptic)
 
     def cost(self, length: Value) -> Value:
         """What it costs somewhere along the direction."""
         return cost(self.moved(length), *self.law, elliptic=self.group.elliptic)
+
+
+class InRow:
+    """One row of one contact, in code for all rows of a group: a thread each, where contacts are few."""
+
+    def __init__(self, s: Sweeps, group: Group, turn: Value) -> None:
+        dimension = float(group.dimension)
+        self.recorder = s.recorder
+        self.group = group
+        contact = trace.floor((turn + 0.5) * (1.0 / dimension))
+        self.number = turn - dimension * contact
+        """Which of the rows of its contact it is."""
+        self.at = contact * float(group.kept.width)
+
+    def of_contact(self, item: int) -> Value:
+        """One of its contact's numbers."""
+        return self.recorder.read(SCRATCH, self.group.records.row + item, self.at)
+
+    def seen(self, motion: Sequence[Value]) -> Value:
+        """A motion of all degrees of freedom, as it sees that; rows that the contact has not see nothing."""
+        kept, at = self.group.kept, self.at + self.number * float(self.group.kept.pitch)
+        first = self.group.records.row + kept.levers
+        return dot([self.recorder.read(SCRATCH, first + i, at) for i in range(len(motion))], motion)
+
+    def write(self, item: int, value: Value) -> None:
+        """Set its place in a list of its contact's."""
+        self.recorder.write(SCRATCH, [value], self.group.records.row + item, self.at + self.number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

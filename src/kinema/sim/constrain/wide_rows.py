@@ -6,6 +6,8 @@ row may do lies between two bounds, as it does of rows of single joints.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kinema.trace import SCRATCH, Place, Row, RowCode, Slot, Term, Value, whole
 
 from ..sweeps.maths import dot
@@ -70,8 +72,11 @@ class WideRows:
                 at += self.width
         self.s.loop("rows of several joints", table, _fill)
 
+        first = self.s.start_of(free)
+        gained = [recorder.read(SCRATCH, first + i) for i in range(self.n_dofs)]
+
         def miss(turn: Value) -> list[Value]:
-            self._put(turn, RESIDUAL, self._get(turn, RESIDUAL) + self._seen(turn, free))
+            self._put(turn, RESIDUAL, self._get(turn, RESIDUAL) + self._seen(turn, gained))
             return []
 
         recorder.share("what rows of several joints miss", float(self.count), miss)
@@ -84,18 +89,14 @@ class WideRows:
     def _put(self, turn: Value, item: int, value: Value) -> None:
         self.s.recorder.write(SCRATCH, [value], self.records + item, turn * float(self.width))
 
-    def _seen(self, turn: Value, x: OfDofs) -> Value:
+    def _seen(self, turn: Value, motion: Sequence[Value]) -> Value:
         """A motion, as a row sees it."""
-        start, read = self.s.start_of(x), self.s.recorder.read
-        return dot(
-            [self._get(turn, self.levers + i) for i in range(self.n_dofs)],
-            [read(SCRATCH, start + i) for i in range(self.n_dofs)],
-        )
+        return dot([self._get(turn, self.levers + i) for i in range(self.n_dofs)], motion)
 
     def _row(self, turn: Value) -> OwnRow:
         return OwnRow(*(self._get(turn, item) for item in (RESIDUAL, STIFFNESS, LOW, HIGH, CHANGE)))
 
-    def see(self, turn: Value, along: OfDofs) -> None:
+    def see(self, turn: Value, along: Sequence[Value]) -> None:
         """How what is missing changes along a direction."""
         self._put(turn, CHANGE, self._seen(turn, along))
 
@@ -113,13 +114,19 @@ class WideRows:
         return row.cost(row.moved(1.0, length))
 
     def advance(self, turn: Value, length: Value) -> None:
-        """Go along the direction."""
-        self._put(turn, RESIDUAL, self._row(turn).moved(1.0, length))
+        """Go along the direction, and push there."""
+        row = self._row(turn)
+        moved = row.moved(1.0, length)
+        self._put(turn, RESIDUAL, moved)
+        self._push(turn, row, moved)
 
     def push(self, turn: Value) -> None:
         """It keeps its force, and its curvature for the matrix."""
         row = self._row(turn)
-        force, stiff = row.push(row.residual)
+        self._push(turn, row, row.residual)
+
+    def _push(self, turn: Value, row: OwnRow, residual: Value) -> None:
+        force, stiff = row.push(residual)
         self._put(turn, FORCE, force)
         self._put(turn, self.curve, stiff)
 

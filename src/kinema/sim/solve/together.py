@@ -18,7 +18,7 @@ from ..collide.listing import Lists
 from ..constrain.contacts import Axes
 from ..constrain.gathered import Gathered
 from ..constrain.own_rows import OwnRows
-from ..constrain.taking import Group, InRecord, Kept
+from ..constrain.taking import Group, InRecord, InRow, Kept
 from ..constrain.wide_rows import WideRows
 from ..settings import Settings, Solver
 from ..sweeps.maths import dot, sum_of
@@ -27,6 +27,10 @@ from .full_matrix import FullMatrix
 from .newton import Newton, OfDofs
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
 
+OfOne = Callable[[Value], Sequence[Value]]
+OfContact = Callable[[InRecord], Sequence[Value]]
+Part = tuple[str, Value, OfOne]
+"""What is done with each of so many things."""
 MOST_DOFS = 64
 """Degrees of freedom of which a team keeps a full matrix: each thread has a row of it in registers, or two."""
 
@@ -50,6 +54,8 @@ class Together(Newton):
         self.wide = WideRows(s, self.own.rest)
         self.all_rows, self.rows = self.rows, self.wide.rest
         self.diagonal = self._vector("stiffness of rows of single joints")
+        self.pushed = False
+        """Whether rows and contacts push as they do where they are."""
         self.left = s.take_fixed(3)
         """Squares of the slope and of the forces, and the work of what is moved."""
         self.inertia = FullMatrix(s)
@@ -88,30 +94,30 @@ class Together(Newton):
             lambda code: code.write("to", [code.read("from") if code.kind == "entry" else 0.0]),
         )
 
-    def _see_along(self, along: OfDofs) -> None:
-        if self.gathered is not None:
-            self.gathered.product(along)
+    def _go_along(self, along: OfDofs) -> OfDofs:
+        return self._look_along(along)[0]
 
     def _look_along(self, along: OfDofs) -> tuple[OfDofs, list[Value]]:
-        """Each thread has a row of the inertia, a row of several joints, and a contact."""
+        """Each thread has a row of the inertia, a row of several joints, and a row of a contact."""
         self.rows.product(along, "change")
-        heavy, gathered = self._vector("inertia times the direction"), self.gathered
+        heavy, first = self._vector("inertia times the direction"), self.s.start_of(along)
+        motion = [self.s.recorder.read(SCRATCH, first + j) for j in range(self.inertia.n)]
 
         def of_dof(dof: Value) -> list[Value]:
-            own, weighed = self._get(along, dof), self._row_times(dof, along)
+            own, weighed = self._get(along, dof), self._row_times(dof, motion)
             self._put(heavy, dof, weighed)
             return [own * x for x in (self._get(self.weight, dof), weighed, self._get(self.downhill, dof))]
 
         def of_row(row: Value) -> list[Value]:
-            self.wide.see(row, along)
+            self.wide.see(row, motion)
             return []
 
-        def of_contact(record: InRecord) -> list[Value]:
-            assert gathered is not None
-            gathered.see(record, along, record.group.kept.change)
+        def of_contact(row: InRow) -> list[Value]:
+            row.write(row.group.kept.change, row.seen(motion))
             return []
 
-        return heavy, self._sums("what a direction changes", of_dof, of_row, of_contact, 3)
+        parts = self._parts(of_dof, of_row) + self._of_contacts_rows(of_contact)
+        return heavy, self._sums("what a direction changes", parts, 3)
 
     def _move(self, along: OfDofs, heavy: OfDofs, *, looks: bool) -> Value | None:
         length = self.s.recorder.read(SCRATCH, self.length.row)
@@ -132,11 +138,15 @@ class Together(Newton):
             return changed
 
         def of_contact(record: InRecord) -> list[Value]:
-            changed = [record.changed(length)] if looks else []
-            record.write(Kept.RESIDUAL, record.moved(length))
+            after = record.moved(length)
+            changed = [record.changed(after)] if looks else []
+            record.write(Kept.RESIDUAL, after)
+            Gathered.push(record, after)
             return changed
 
-        found = self._sums("along the direction", of_dof, of_row, of_contact, int(looks))
+        parts = self._parts(of_dof, of_row, of_contact)
+        found = self._sums("along the direction", parts, int(looks))
+        self.pushed = True
         return changed + found[0] if looks else None
 
     def _direction(self) -> OfDofs:
@@ -167,9 +177,9 @@ class Together(Newton):
         return along
 
     def _forces(self, name: str) -> OfDofs:
-        """What all that pushes does to joints."""
-        total, force = self._vector(name), self._pushing(name)
-        self._each(name, lambda dof: self._put(total, dof, force(dof)))
+        """What all that pushes does to joints: what is left downhill, and what it moves."""
+        total = self._vector(name)
+        self._set_sum(total, self.downhill, self.weight, 1.0)
         return total
 
     def _look_downhill(self) -> None:
@@ -191,8 +201,8 @@ class Together(Newton):
     def _pushing(self, name: str) -> Callable[[Value], Value]:
         """What all that pushes does to a joint, and how stiff rows of its own make that."""
         gathered, parts = self.gathered, []
-        if gathered is not None or self.wide.count:
-            self._sums(f"{name}, each", None, self._push_row, self._push_contact, 0)
+        if not self.pushed and (gathered is not None or self.wide.count):
+            self._sums(f"{name}, each", self._parts(None, self._push_row, self._push_contact), 0)
         if self.rows.blocks:
             self.rows.each(f"{name} of rows", row_force)
             parts.append(self.rows.joint_forces(f"{name}, by rows"))
@@ -211,7 +221,7 @@ class Together(Newton):
         return []
 
     def _push_contact(self, record: InRecord) -> list[Value]:
-        Gathered.push(record)
+        Gathered.push(record, record.residual)
         return []
 
     def _go(self, along: OfDofs, heavy: OfDofs) -> None:
@@ -224,48 +234,62 @@ class Together(Newton):
         assert along is not None
         self._set_length(length)
         rows = self._of_rows(f"costs at {length:g}", costs_of_rows)[0]
-        (both,) = self._sums(
-            f"all costs at {length:g}",
+        parts = self._parts(
             lambda dof: [self.own.costs(dof, self._get(along, dof), length)],
             lambda row: [self.wide.cost(row, length)],
             lambda record: [record.cost(length)],
-            1,
         )
+        (both,) = self._sums(f"all costs at {length:g}", parts, 1)
         return rows + both
 
     def _slopes(self, along: OfDofs) -> tuple[Value, Value]:
         length = self.s.recorder.read(SCRATCH, self.length.row)
         rows = self._of_rows("slope along the direction", along_direction)
-        both = self._sums(
-            "slopes",
+        parts = self._parts(
             lambda dof: self.own.slopes(dof, self._get(along, dof), length),
             lambda row: self.wide.slopes(row, length),
             lambda record: record.slopes(length),
-            2,
         )
+        both = self._sums("slopes", parts, 2)
         return rows[0] + both[0], rows[1] + both[1]
 
-    def _sums(
+    def _parts(
         self,
-        name: str,
-        of_dof: Callable[[Value], Sequence[Value]] | None,
-        of_row: Callable[[Value], Sequence[Value]],
-        of_contact: Callable[[InRecord], Sequence[Value]],
-        count: int,
-    ) -> list[Value]:
-        """Of what all degrees of freedom, rows and contacts give: a thread has one of each, and all add up once."""
-        recorder, parts = self.s.recorder, list[tuple[str, Value, Callable[[Value], Sequence[Value]]]]()
+        of_dof: OfOne | None,
+        of_row: OfOne,
+        of_contact: OfContact | None = None,
+    ) -> list[Part]:
+        """What there is to be done with all degrees of freedom, rows and contacts."""
+        parts = list[Part]()
         if of_dof is not None:
             parts.append(("joints", float(self.inertia.n), of_dof))
         if self.wide.count:
             parts.append(("rows of several joints", float(self.wide.count), of_row))
+        for group in self.gathered.groups if self.gathered is not None and of_contact is not None else ():
+            assert self.gathered is not None
+            assert of_contact is not None
+
+            def of_turn(turn: Value, group: Group = group, of_contact: OfContact = of_contact) -> Sequence[Value]:
+                return of_contact(InRecord(self.s, group, turn))
+
+            parts.append(("contacts", self.gathered.count(group), of_turn))
+        return parts
+
+    def _of_contacts_rows(self, of_row: Callable[[InRow], Sequence[Value]]) -> list[Part]:
+        """Likewise with the rows of contacts."""
+        parts = list[Part]()
         for group in () if self.gathered is None else self.gathered.groups:
             assert self.gathered is not None
 
             def of_turn(turn: Value, group: Group = group) -> Sequence[Value]:
-                return of_contact(InRecord(self.s, group, turn))
+                return of_row(InRow(self.s, group, turn))
 
-            parts.append(("contacts", self.gathered.count(group), of_turn))
+            parts.append(("rows of contacts", self.gathered.n_rows(group), of_turn))
+        return parts
+
+    def _sums(self, name: str, parts: Sequence[Part], count: int) -> list[Value]:
+        """Of what all parts give: a thread has one of each, and all add up once."""
+        recorder = self.s.recorder
         if len(parts) == 1:
             return recorder.share(name, parts[0][1], parts[0][2], count)
         sums = recorder.local(max(count, 1))
@@ -319,13 +343,8 @@ class Together(Newton):
     def _products(self, name: str, pairs: Sequence[tuple[OfDofs, OfDofs]]) -> list[Value]:
         return self._each(name, lambda dof: [self._get(a, dof) * self._get(b, dof) for a, b in pairs], len(pairs))
 
-    def _heavy(self, name: str, x: OfDofs) -> OfDofs:
-        result = self._vector(name)
-        self._each(name, lambda dof: self._put(result, dof, self._row_times(dof, x)))
-        return result
-
-    def _row_times(self, dof: Value, x: OfDofs) -> Value:
+    def _row_times(self, dof: Value, x: Sequence[Value]) -> Value:
         """A row of the inertia times a vector."""
-        recorder, full, first = self.s.recorder, self.inertia, self.s.start_of(x)
+        recorder, full = self.s.recorder, self.inertia
         row = [recorder.read(SCRATCH, full.start + j, dof * float(full.pitch)) for j in range(full.n)]
-        return dot(row, [recorder.read(SCRATCH, first + j) for j in range(full.n)])
+        return dot(row, x)
