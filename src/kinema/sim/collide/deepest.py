@@ -129,7 +129,8 @@ def _step(difference: Difference, surface: Surface, old: _State, tolerance: Valu
 
     def grow() -> list[Value]:
         above = trace.select(0.5, old.careful, 1.0 / TINY, 4.0 * difference.rounding)
-        n_points, n_faces, lowest, grown = surface.grow(new, old.lowest, old.n_points, old.n_faces, above)
+        number = old.n_points + 0.5 * old.careful  # one that failed is done again with the same points
+        n_points, n_faces, lowest, grown = surface.grow(new, old.lowest, old.n_points, old.n_faces, above, number)
         return [n_points, n_faces, *lowest, 1.0 - grown, trace.maximum(grown, 1.0 - old.careful)]
 
     *grown, careful, going = recorder.where(

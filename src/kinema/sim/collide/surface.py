@@ -17,6 +17,8 @@ FACE, BESIDE, NORMAL, OFFSET = 10, 3, 6, 9
 origin."""
 GONE = 1e15
 """The offset of a face that is there no more, or that has no area."""
+TOGETHER = 4
+"""Faces that are looked at one after the other without a test whether there are any more."""
 EDGE = 3
 """Numbers of an edge of what a new point sees: its two points, and the face beyond."""
 
@@ -34,8 +36,8 @@ class Surface:
         self.most = most
         self.points = recorder.local((5 + steps) * POINT)
         self.faces = recorder.local(most * FACE)
-        self._is_seen = recorder.local(most)
-        """Of each face, whether the new point sees it."""
+        self._noted = recorder.local(most)
+        """Of each face, in which step it was last seen by the new point."""
         self._seen = recorder.local(most + 1)
         """Numbers of the faces that are seen, then room for one that is not."""
         self._edges = recorder.local((most + 1) * EDGE)
@@ -55,80 +57,89 @@ class Surface:
         normal = scale(1.0 / trace.sqrt(trace.maximum(square, TINY)), normal)
         offset = trace.select(square, 16.0 * TINY, GONE, dot(normal, corners[2]))
         self.recorder.write(self.faces, [*points, *beside, *normal, offset], 0, FACE * number)
+        self.recorder.write(self._noted, [0.0], 0, number)
         return offset
 
     def grow(
-        self, new: Sequence[Value], lowest: Lowest, n_points: Value, n_faces: Value, above: Value
+        self, new: Sequence[Value], lowest: Lowest, n_points: Value, n_faces: Value, above: Value, step: Value
     ) -> tuple[Value, Value, Lowest, Value]:
-        """Take a point in that the lowest face sees.
+        """Take a point in that the lowest face sees; steps have different numbers.
 
         How many points and faces there are then, the lowest, and whether that went well: what rounding makes of faces
         that the point hardly sees need not be a surface, and then nothing is done.
         """
         recorder = self.recorder
-        n_seen, best = self._see(new[:3], lowest[1], n_faces, above)
-        n_edges = self._find_edges(n_seen)
+        n_seen, n_edges = self._see(new[:3], lowest[1], above, step)
         is_ring = self._find_ring(n_edges)
 
         def build() -> list[Value]:
             recorder.write(self.points, new, 0, POINT * n_points)
             recorder.new_line()
-            self._build(new[:3], n_points, n_edges, n_seen, n_faces, best)
-            found = recorder.read(best), recorder.read(best, 1)
-            return [n_points + 1.0, n_faces + trace.maximum(n_edges - n_seen, 0.0), *found, 1.0]
+            self._build(new[:3], n_points, n_edges, n_seen, n_faces)
+            more = n_faces + trace.maximum(n_edges - n_seen, 0.0)
+            return [n_points + 1.0, more, *self._find_lowest(more), 1.0]
 
         points, faces, offset, face, grown = recorder.where(
             "build", 0.5, is_ring, build, [n_points, n_faces, *lowest, 0.0]
         )
         return points, faces, (offset, face), grown
 
-    def _see(self, new: Vector, face: Value, n_faces: Value, above: Value) -> tuple[Value, str]:
-        """Note which faces are seen, at least the one given: how many; and the lowest of the others."""
+    def _see(self, new: Vector, face: Value, above: Value, step: Value) -> tuple[Value, Value]:
+        """Note which faces are seen, from one to those beside it, and the edges between them and what is not seen."""
         recorder = self.recorder
-        count, best = recorder.local(1), recorder.local(2)
-        recorder.write(count, [0.0])
+        recorder.write(self._seen, [face])
+        recorder.write(self._noted, [step], 0, face)
+        recorder.new_line()
+
+        def look(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+            turn, n_seen, n_edges = state
+            own = recorder.read(self._seen, 0, turn)
+            points = [recorder.read(self.faces, i, FACE * own) for i in range(3)]
+            for i in range(3):
+                beyond = recorder.read(self.faces, BESIDE + i, FACE * own)
+                before = recorder.read(self._noted, 0, beyond)
+                sees = self._sees(new, beyond, above)
+                unknown = 1.0 - below(trace.absolute(before - step), 0.25)
+                sees, is_edge = unknown * sees, unknown * (1.0 - sees)
+                recorder.write(self._noted, [trace.select(0.5, sees, step, before)], 0, beyond)
+                room = trace.minimum(n_seen, float(self.most))
+                recorder.write(self._seen, [beyond], 0, trace.select(0.5, sees, room, float(self.most)))
+                self._note_edge(n_edges, is_edge, points[i], points[(i + 1) % 3], beyond)
+                n_seen, n_edges = n_seen + sees, n_edges + is_edge
+            return [turn + 1.0, n_seen, n_edges], turn + 1.0, n_seen
+
+        _, n_seen, n_edges = recorder.repeat("faces that are seen", look, [0.0, 1.0, 0.0], self.most)
+        return n_seen, n_edges
+
+    def _sees(self, new: Vector, face: Value, above: Value) -> Value:
+        """1 where a point is above a face, else 0."""
+        normal = [self.recorder.read(self.faces, NORMAL + i, FACE * face) for i in range(3)]
+        return below(above, dot(normal, new) - self.recorder.read(self.faces, OFFSET, FACE * face))
+
+    def _note_edge(self, number: Value, is_edge: Value, a: Value, b: Value, beyond: Value) -> None:
+        """Where it is one: the edges in a list, and where in it that is that starts at a point."""
+        recorder, spare = self.recorder, float(self.recorder.locals[self._start] - 1)
+        place = trace.select(0.5, is_edge, trace.minimum(number, float(self.most - 1)), float(self.most))
+        recorder.write(self._edges, [a, b, beyond], 0, EDGE * place)
+        recorder.write(self._start, [place], 0, trace.select(0.5, is_edge, a, spare))
+
+    def _find_lowest(self, n_faces: Value) -> Lowest:
+        """The face of the smallest offset; some at a time, the last of them again where there are no more."""
+        recorder, best = self.recorder, self.recorder.local(2)
+        recorder.new_line()
         recorder.write(best, [2.0 * GONE, 0.0])
 
         def look(turn: Value) -> None:
-            normal = [recorder.read(self.faces, NORMAL + i, FACE * turn) for i in range(3)]
-            offset = recorder.read(self.faces, OFFSET, FACE * turn)
-            is_face = below(trace.absolute(turn - face), 0.5)
-            seen = trace.maximum(below(above, dot(normal, new) - offset), is_face)
-            number = recorder.read(count)
-            recorder.write(self._is_seen, [seen], 0, turn)
-            recorder.write(self._seen, [turn], 0, trace.select(0.5, seen, number, float(self.most)))
-            recorder.write(count, [number + seen])
-            self._compare(best, trace.select(0.5, seen, 2.0 * GONE, offset), turn)
+            offset, face = recorder.read(best), recorder.read(best, 1)
+            for i in range(TOGETHER):
+                number = trace.minimum(TOGETHER * turn + float(i), n_faces - 1.0)
+                own = recorder.read(self.faces, OFFSET, FACE * number)
+                face = trace.select(own, offset, number, face)
+                offset = trace.minimum(offset, own)
+            recorder.write(best, [offset, face])
 
-        recorder.count("faces", n_faces, look)
-        return recorder.read(count), best
-
-    def _compare(self, best: str, offset: Value, face: Value) -> None:
-        """Keep a face that is lower than the lowest so far."""
-        old, other = self.recorder.read(best), self.recorder.read(best, 1)
-        self.recorder.write(best, [trace.minimum(old, offset), trace.select(offset, old, face, other)])
-
-    def _find_edges(self, n_seen: Value) -> Value:
-        """Note the edges between what is seen and what is not: how many."""
-        recorder = self.recorder
-        count = recorder.local(1)
-        recorder.write(count, [0.0])
-
-        def look(turn: Value) -> None:
-            number, face = recorder.read(count), recorder.read(self._seen, 0, turn)
-            points = [recorder.read(self.faces, i, FACE * face) for i in range(3)]
-            for i in range(3):
-                beyond = recorder.read(self.faces, BESIDE + i, FACE * face)
-                is_edge = below(recorder.read(self._is_seen, 0, beyond), 0.5)
-                place = trace.select(0.5, is_edge, trace.minimum(number, float(self.most - 1)), float(self.most))
-                recorder.write(self._edges, [points[i], points[(i + 1) % 3], beyond], 0, EDGE * place)
-                spare = float(recorder.locals[self._start] - 1)
-                recorder.write(self._start, [place], 0, trace.select(0.5, is_edge, points[i], spare))
-                number = number + is_edge
-            recorder.write(count, [number])
-
-        recorder.count("faces that are seen", n_seen, look)
-        return recorder.read(count)
+        recorder.count("faces", trace.floor((n_faces + (TOGETHER - 0.5)) * (1.0 / TOGETHER)), look)
+        return recorder.read(best), recorder.read(best, 1)
 
     def _find_ring(self, n_edges: Value) -> Value:
         """Put the edges in the order in which they follow each other: 1 where that is one ring of all of them."""
@@ -149,7 +160,7 @@ class Surface:
         edge, rounds, good = (recorder.read(state, i) for i in range(3))
         return good * below(edge, 0.5) * below(trace.absolute(rounds - 1.0), 0.5)
 
-    def _build(self, new: Vector, number: Value, n_edges: Value, n_seen: Value, n_faces: Value, best: str) -> None:
+    def _build(self, new: Vector, number: Value, n_edges: Value, n_seen: Value, n_faces: Value) -> None:
         """A face from each edge to the new point, where faces were that were seen; then at the end."""
         recorder = self.recorder
 
@@ -165,8 +176,7 @@ class Surface:
             a, beyond = (recorder.read(self._ring, i, 2.0 * turn) for i in range(2))
             b = recorder.read(self._ring, 0, 2.0 * following)
             corners = [self.point(a)[:3], self.point(b)[:3], new]
-            offset = self.put(own, [a, b, number], [beyond, place(following), place(previous)], corners)
-            self._compare(best, offset, own)
+            self.put(own, [a, b, number], [beyond, place(following), place(previous)], corners)
             starts = [recorder.read(self.faces, i, FACE * beyond) for i in range(2)]
             side = [below(trace.absolute(start - b), 0.5) for start in starts]
             which = trace.select(0.5, side[0], 0.0, trace.select(0.5, side[1], 1.0, 2.0))
