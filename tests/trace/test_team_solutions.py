@@ -114,12 +114,13 @@ def test_few_of_lists_are_near(order: Sequence[int]) -> None:
 
 
 class System:
-    """A system of so many unknowns, with as many records of two dimensions as the numbers say."""
+    """A system of so many unknowns, with as many records of two dimensions as the numbers say, or of five of a cone."""
 
-    def __init__(self, n: int, *, lower: bool) -> None:
-        self.n, self.pitch = n, n | 1
-        self.rows, self.curve, self.levers = 0, 4, 12
-        self.width = self.levers + 2 * whole(n)
+    def __init__(self, n: int, *, lower: bool, cone: bool = False) -> None:
+        self.n, self.pitch, self.cone = n, n | 1, cone
+        self.dimension = 5 if cone else 2
+        self.rows, self.curve, self.levers = 0, 4, 16
+        self.width = self.levers + self.dimension * whole(n)
         sizes = {"matrix": n * self.pitch, "diagonal": n, "most": n, "right": n, "records": 3 * self.width, "count": 1}
         self.places: dict[str, int] = {}
         end = 0
@@ -132,7 +133,8 @@ class System:
             read = range(self.places["result"])
             recorder.write(SCRATCH, [recorder.read("x", i) for i in read])
             at = {name: Slot(SCRATCH, row) for name, row in self.places.items()}
-            term = Term(at["records"], self.width, at["count"], 2, self.rows, self.curve, self.levers, whole(n))
+            places = (self.rows, self.curve, self.levers, whole(n))
+            term = Term(at["records"], self.width, at["count"], self.dimension, *places, cone)
             names = ("diagonal", "most", "right", "result", "work")
             own = {name: at[name] for name in names}
             recorder.add(Solve("test", n, at["matrix"], self.pitch, terms=(term,), lower=lower, **own), {})
@@ -140,6 +142,22 @@ class System:
             recorder.write("x", [recorder.read(SCRATCH, first + i) for i in range(n)], first)
         taken = sorted(self.places.values())
         self.program = recorder.finish(n_scratch=end, taken=taken)
+
+    def _curve(self, rng: np.random.Generator, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """W, and the numbers it is told by."""
+        if self.cone:
+            first, others, soft, bound = rng.uniform(0.5, 2.0, size=4)
+            outward = rng.normal(size=4)
+            outward /= np.linalg.norm(outward)
+            less = 0.5 * others
+            along = np.array([0.0, *outward])
+            steep = np.array([1.0, *(-bound * outward)])
+            w = np.diag([first, *[others] * 4]) + soft * np.outer(steep, steep) - less * np.outer(along, along)
+            return w, np.array([first, others, soft, less, bound, *outward])
+        half = rng.normal(size=(2, 2))
+        w = half @ half.T
+        w[d or 2 :], w[:, d or 2 :] = 0.0, 0.0
+        return w, np.array([*w[0], 0.0, 0.0, *w[1]])
 
     def numbers(self, rng: np.random.Generator, *, lower: bool) -> tuple[np.ndarray, np.ndarray]:
         """What memory holds, and the solution."""
@@ -152,13 +170,14 @@ class System:
             for i in range(n):
                 x[self.places["matrix"] + i * self.pitch :, e][:n] = shown[i]
             for c in range(count := 1 + 2 * e):
-                w, j = rng.normal(size=(2, 2)), rng.normal(size=(2, n))
-                w, d = w @ w.T, (1, 2, 0)[c % 3]  # rows that matter
-                w[d or 2 :], w[:, d or 2 :], j[d or 2 :] = 0.0, 0.0, 0.0
+                d = ((3, 5, 0) if self.cone else (1, 2, 0))[c % 3]  # rows that matter
+                w, told = self._curve(rng, d)
+                j = rng.normal(size=(self.dimension, n))
+                j[d or self.dimension :] = 0.0
                 at = self.places["records"] + c * self.width
                 x[at + self.rows, e] = d
-                for k in range(2):
-                    x[at + self.curve + 4 * k :, e][:2] = w[k]
+                x[at + self.curve :, e][: len(told)] = told
+                for k in range(self.dimension):
                     x[at + self.levers + k * whole(n) :, e][:n] = j[k]
                 total += j.T @ w @ j * (d > 0)
             x[self.places["count"], e] = count
@@ -168,9 +187,11 @@ class System:
         return x, np.array(found).T
 
 
-@pytest.mark.parametrize(("n", "lower"), [(3, False), (4, True), (9, False)])  # more unknowns than threads, too
-def test_a_team_solves_equations(n: int, lower: bool) -> None:
-    system = System(n, lower=lower)
+@pytest.mark.parametrize(
+    ("n", "lower", "cone"), [(3, False, False), (4, True, False), (9, False, False), (9, False, True)]
+)  # more unknowns than threads, too
+def test_a_team_solves_equations(n: int, lower: bool, cone: bool) -> None:
+    system = System(n, lower=lower, cone=cone)
     x, expected = system.numbers(np.random.default_rng(n), lower=lower)
     plain = x.copy()
     interpret_in(system.program, {"state": plain}, system.memory.places())

@@ -33,6 +33,14 @@ class Term:
     """Where J starts."""
     pitch: int
     """How far apart its rows are."""
+    is_cone: bool = False
+    """Whether W is that of a cone: of the first direction by itself, and of each other; of the first less a bound times
+    the others along one direction; of that direction, to be taken away; then the bound, and that direction."""
+
+
+def n_numbers(dimension: int) -> int:
+    """Of the W of a cone."""
+    return 5 + dimension - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Team
-from .equations import Choose, Next, Solve, Term, whole
+from .equations import Choose, Next, Solve, Term, n_numbers, whole
 from .program import Program
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
 
@@ -238,8 +238,19 @@ def _stiffness(record: np.ndarray, term: Term, n: int) -> np.ndarray:
     """J^T W J of a record."""
     d = int(record[term.rows])
     levers = np.array([record[term.levers + k * term.pitch :][:n] for k in range(d)]).reshape(d, n)
-    curve = np.array([record[term.curve + k * whole(term.dimension) :][:d] for k in range(d)]).reshape(d, d)
+    if term.is_cone:
+        curve = _of_cone(record[term.curve :][: n_numbers(term.dimension)])[:d, :d]
+    else:
+        curve = np.array([record[term.curve + k * whole(term.dimension) :][:d] for k in range(d)]).reshape(d, d)
     return levers.T @ curve @ levers
+
+
+def _of_cone(numbers: np.ndarray) -> np.ndarray:
+    first, others, soft, less, bound = numbers[:5]
+    outward = np.array([0.0, *numbers[5:]])
+    steep = np.array([1.0, *(-bound * numbers[5:])])
+    own = np.diag([first, *[others] * (len(numbers) - 5)])
+    return own + soft * np.outer(steep, steep) - less * np.outer(outward, outward)
 
 
 def _solution(a: np.ndarray, right: np.ndarray, most: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .equations import Solve, Term, whole
+from .equations import Solve, Term, n_numbers, whole
 from .llvm_threads import TELL, LlvmThreads
 from .slots import Slot
 
@@ -160,6 +160,9 @@ class LlvmSolution:
             places = [text.set(f"add i32 {own}, {k * term.pitch}") for k in range(term.dimension)]
             mine.append([self._at(term.records, place) for place in places])
         n_rows = self._at(term.records, text.set(f"add i32 {start}, {term.rows}"))
+        if term.is_cone:
+            records.end(self._with_cone(records.rows, term, start, mine, n_rows))
+            return records.rows
         if term.dimension > FEW:
             inner = Turns(text, n_rows, records.rows)
             inner.end(self._with_row(inner.rows, inner.turn, term, start, mine))
@@ -172,20 +175,53 @@ class LlvmSolution:
         records.end(unless_none.end(changed))
         return records.rows
 
+    def _with_cone(self, rows: list[Row], term: Term, start: str, mine: list[Row], n_rows: str) -> list[Row]:
+        """With all rows of J of a cone: the first few of them, and the others where there are more."""
+        text = self.text
+        pushes = Where(text, n_rows, rows)
+        at = text.set(f"add i32 {start}, {term.curve}")
+        first, others, soft, less, bound, *outward = self._together(term.records, at, n_numbers(term.dimension))
+        pulled = []
+        for own in mine:
+            along = self._sum(list(zip(outward, own[1:], strict=True)))
+            steep = text.operation("fnma", [bound, along, own[0]])
+            pushed = text.set(f"fmul {text.n} {soft}, {steep}")
+            aside = text.operation("neg", [text.operation("fma", [bound, pushed, self._sum([(less, along)])])])
+            sides = [
+                text.operation("fma", [aside, o, self._sum([(others, x)])])
+                for o, x in zip(outward, own[1:], strict=True)
+            ]
+            pulled.append([text.operation("fma", [first, own[0], pushed]), *sides])
+        changed = rows
+        for k in range(min(term.dimension, FEW)):
+            changed = self._with_lever(changed, str(k), term, start, [own[k] for own in pulled])
+        if term.dimension > FEW:
+            beyond = text.set(f"fsub {text.n} {n_rows}, {text.constant(float(FEW))}")
+            more, longer = Where(text, beyond, changed), changed
+            for k in range(FEW, term.dimension):
+                longer = self._with_lever(longer, str(k), term, start, [own[k] for own in pulled])
+            changed = more.end(longer)
+        return pushes.end(changed)
+
     def _with_row(self, rows: list[Row], turn: str, term: Term, start: str, mine: list[Row]) -> list[Row]:
         """With one row of J: what the others, by W, and this one make of it."""
         text = self.text
         at = text.set(f"mul i32 {turn}, {whole(term.dimension)}")
         at = text.set(f"add i32 {text.set(f'add i32 {start}, {term.curve}')}, {at}")
         weights = self._together(term.records, at, term.dimension)
+        pulled = [self._sum(list(zip(weights, own, strict=True))) for own in mine]
+        return self._with_lever(rows, turn, term, start, pulled)
+
+    def _with_lever(self, rows: list[Row], turn: str, term: Term, start: str, pulled: Row) -> list[Row]:
+        """With what one row of J makes of what the others, by W, pull at it."""
+        text = self.text
         place = text.set(f"mul i32 {turn}, {term.pitch}")
         place = text.set(f"add i32 {text.set(f'add i32 {start}, {term.levers}')}, {place}")
         others = self._together(term.records, place, self.block.size)
-        result = []
-        for row, own in zip(rows, mine, strict=True):
-            pulled = self._sum(list(zip(weights, own, strict=True)))
-            result.append([text.operation("fma", [pulled, x, h]) for x, h in zip(others, row, strict=True)])
-        return result
+        return [
+            [text.operation("fma", [own, x, h]) for x, h in zip(others, row, strict=True)]
+            for own, row in zip(pulled, rows, strict=True)
+        ]
 
     def _sum(self, products: list[tuple[str, str]]) -> str:
         (a, b), *rest = products

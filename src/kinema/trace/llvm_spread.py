@@ -16,6 +16,8 @@ from .llvm_threads import TELL
 BALLOT, BELOW, ONES = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt", "llvm.ctpop.i32"
 SHARES = 16
 """Threads to an environment that test its rows."""
+FEWEST = 8
+"""Threads of a warp that go through a list, where there are fewer entries than warps."""
 N_ENTRY = 2
 """Integers of an entry of a list: environment and row."""
 ALL = -1
@@ -137,7 +139,9 @@ class LlvmSpread(LlvmBlocks):
         warps = self._most("1", self.set(f"udiv i32 {threads}, {WARP}"))
         warp, lane = self.set(f"udiv i32 {number}, {WARP}"), self.set(f"urem i32 {number}, {WARP}")
         full = self.set(f"add i32 {count}, {self.set(f'sub i32 {warps}, 1')}")
-        each = self._least(self._most("1", self.set(f"udiv i32 {full}, {warps}")), self._least(str(WARP), threads))
+        each = self._least(
+            self._most(str(FEWEST), self.set(f"udiv i32 {full}, {warps}")), self._least(str(WARP), threads)
+        )
         works = self.set(
             f"and i1 {self.set(f'icmp slt i32 {lane}, {each}')}, {self.set(f'icmp slt i32 {warp}, {warps}')}"
         )

@@ -126,8 +126,13 @@ class Bend:
     """Of the square of that direction, to be taken away."""
 
 
-def bend(residual: Sequence[Value], stiffness: Value, bound: Value) -> Bend:
+def slope_and_bend(residual: Sequence[Value], stiffness: Value, bound: Value) -> tuple[list[Value], Bend]:
     """The same as `push` says of a cone, in fewer numbers."""
+    return _cone(residual, stiffness, bound).slope, bend(residual, stiffness, bound)
+
+
+def bend(residual: Sequence[Value], stiffness: Value, bound: Value) -> Bend:
+    """The curvature alone."""
     zone = _zone(residual, stiffness, bound)
     across = -bound * zone.inverse * (zone.soft * zone.above)
 

@@ -14,7 +14,7 @@ from ..collide.listing import Lawful, Lists, last_carried
 from ..sweeps.maths import dot
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
-from .cones import push
+from .cones import push, slope_and_bend
 from .contacts import Axes
 from .deepest import Source, put_in_order
 from .taking import Group, InRecord, InRow, Kept, Taking
@@ -40,7 +40,8 @@ class Gathered:
     def _group(self, law: Lawful) -> Group:
         s, recorder, capacity = self.s, self.s.recorder, law.capacity
         dimension = max(x.kind.dimension for x in law.lists)
-        kept = Kept(dimension, self.n)
+        elliptic = any(x.kind.elliptic for x in law.lists)
+        kept = Kept(dimension, self.n, elliptic=elliptic)
         total: Value = 0.0
         sources: list[Source] = []
         for one, number in zip(law.lists, law.numbers(s), strict=True):
@@ -49,7 +50,6 @@ class Gathered:
             total = total + number
         count, records = s.take_fixed(1), s.take(capacity * kept.width, distant=True)
         recorder.write(SCRATCH, [trace.minimum(total, float(capacity))], count.row)
-        elliptic = any(x.kind.elliptic for x in law.lists)
         return Group(dimension, elliptic, sources, capacity, records, kept, count)
 
     def _keep_near(self, group: Group) -> None:
@@ -166,11 +166,17 @@ class Gathered:
     @staticmethod
     def push(record: InRecord, residual: Sequence[Value]) -> None:
         """A contact keeps its slope, and its curvature for the matrix; of what does not push no row is looked at."""
-        found = push(residual, *record.law, elliptic=record.group.elliptic)
-        record.write(record.group.kept.slope, found.slope)
-        (rows,) = record.read(Kept.ROWS)
+        n, kept, (rows,) = record.group.dimension, record.group.kept, record.read(Kept.ROWS)
+        if record.group.elliptic:
+            stiffness, bound = record.law
+            slope, bent = slope_and_bend(residual, stiffness, bound)
+            record.write(kept.slope, slope)
+            record.write(Kept.PUSHING, [trace.select(0.0, bent.weights[0] + bent.soft, rows, 0.0)])
+            record.write(kept.curve, [*bent.weights[:2], bent.soft, bent.less, bound, *bent.outward])
+            return
+        found = push(residual, *record.law, elliptic=False)
+        record.write(kept.slope, found.slope)
         record.write(Kept.PUSHING, [trace.select(0.0, found.curve[0][0], rows, 0.0)])
-        n, kept = record.group.dimension, record.group.kept
         for i in range(n):
             row = [found.curve[max(i, j)][min(i, j)] for j in range(n)]
             record.write(kept.curve + i * whole(n), row)
@@ -208,6 +214,7 @@ class Gathered:
                 group.kept.curve,
                 group.kept.levers,
                 group.kept.pitch,
+                group.elliptic,
             )
             for group in self.groups
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinema import trace
-from kinema.trace import SCRATCH, Place, Value, whole
+from kinema.trace import SCRATCH, Place, Value, n_numbers, whole
 
 from ..collide.listing import Listed
 from ..collide.touches import Layout, where
@@ -27,12 +27,13 @@ class Kept:
     STIFFNESS, BOUND, FRAMES, BACK, DAMPING, SLIDING, ROWS, RESIDUAL = 0, 1, 2, 4, 5, 6, 7, 8
     PUSHING = FRAMES
 
-    def __init__(self, dimension: int, n_dofs: int) -> None:
+    def __init__(self, dimension: int, n_dofs: int, *, elliptic: bool) -> None:
         self.dimension = dimension
         self.change = self.RESIDUAL + dimension
         self.slope = self.change + dimension
         self.curve = whole(self.slope + dimension)
-        end = max(self.curve + dimension * whole(dimension), self.change + 6 * dimension)
+        n_curve = n_numbers(dimension) if elliptic else dimension * whole(dimension)
+        end = max(self.curve + n_curve, self.change + 6 * dimension)
         self.levers = whole(end)
         self.pitch = whole(n_dofs)
         end = self.levers + dimension * self.pitch
