@@ -113,10 +113,10 @@ def test_what_is_no_state_is_refused(scene: tuple[km.Scene, km.Entity, km.Entity
     with pytest.raises(km.KinemaError, match="this is no state, or only part of one"):
         km.SceneState.load(file)
     np.savez(file, qpos=np.zeros(3))
-    with pytest.raises(km.KinemaError, match='no "kinema state 1"'):
+    with pytest.raises(km.KinemaError, match='no "kinema state 2"'):
         km.SceneState.load(file)
     np.save(tmp_path / "array.npy", np.zeros(3))
-    with pytest.raises(km.KinemaError, match='no "kinema state 1"'):
+    with pytest.raises(km.KinemaError, match='no "kinema state 2"'):
         km.SceneState.load(tmp_path / "array.npy")
     with pytest.raises(km.KinemaError, match="cannot be read"):
         km.SceneState.load(tmp_path / "none.npz")

@@ -120,6 +120,43 @@ def test_robots_of_one_form_differ_in_lengths_and_masses() -> None:
     assert len(np.unique(swing.get_qpos())) == 3
 
 
+def test_each_robot_has_gains_of_its_own_where_nobody_gives_any() -> None:
+    """A critically damped 2 Hz about the inertia m l^2 of each; what is drawn is drawn about that."""
+    robots = [pendulum(1.0, 0.5), pendulum(2.0, 0.8)]
+    scene = km.Scene(precision="double", quiet=True)
+    swing, ball = scene.add(robots), scene.add([km.Sphere(0.1), km.Sphere(0.2)], pos=(5, 0, 0))
+    scene.build(3)
+    swing.control_dofs_position(0.3)
+    inertia, omega = np.array([0.25, 1.28, 0.25]), 4 * np.pi
+    np.testing.assert_allclose(swing.get_dofs_kp()[:, 0], inertia * omega**2)
+    np.testing.assert_allclose(swing.get_dofs_kv()[:, 0], 2 * inertia * omega)
+    scene.step(50)
+    for i, robot in enumerate(robots):
+        alone = km.Scene(precision="double", quiet=True)
+        same = alone.add(robot)
+        alone.build()
+        same.control_dofs_position(0.3)
+        alone.step(50)
+        np.testing.assert_allclose(same.get_qpos()[0], swing.get_qpos()[i], atol=1e-12)
+    scene.randomize(swing, kp=km.uniform(2.0, 2.0), kv=km.uniform(3.0, 3.0))
+    np.testing.assert_allclose(swing.get_dofs_kp()[:, 0], 2.0 * inertia * omega**2)
+    kept = scene.get_state()
+    scene.set_state(kept)
+    scene.randomize(swing, kv=km.uniform(1.0, 1.0))
+    np.testing.assert_allclose(swing.get_dofs_kv()[:, 0], 2 * inertia * omega)
+    ball.control_dofs_velocity(0.0)
+    np.testing.assert_allclose(ball.get_dofs_kv()[1, 0] / ball.get_dofs_kv()[0, 0], 8.0)
+
+
+def test_free_bodies_that_differ_are_given_gains_or_room_for_them() -> None:
+    scene, ball = thrown([km.Sphere(0.1), km.Sphere(0.2)], 2)
+    with pytest.raises(km.KinemaError, match=r'variants differ in what they would be.*per_env=\("kp", "kv"\)'):
+        ball.control_dofs_velocity(0.0)
+    ball.set_dofs_kv(1.0)
+    ball.control_dofs_velocity(0.0)
+    assert scene.running.memory.is_shared("kv")
+
+
 @pytest.mark.parametrize(
     ("things", "message"),
     [

@@ -112,14 +112,14 @@ class Commands(ABC):
             )
         own, moved = self._pulled(actuators_idx)
         if running.outputs.is_there(ctrl):
-            running.controls.to_actuators(info.dof_start + moved)
+            running.controls.to_actuators(info.dof_start + moved, running.outputs.envs(envs_idx))
             rows = slice(info.actuator_start, info.actuator_end) if actuators_idx is None else info.actuator_start + own
             running.memory.on_device("ctrl", rows, ctrl, running.outputs.envs(envs_idx))
             return
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
         array = batched(ctrl, n_envs, (len(own),), running.memory.dtype, "control")
-        running.controls.to_actuators(info.dof_start + moved)
+        running.controls.to_actuators(info.dof_start + moved, envs)
         running.memory.write("ctrl", info.actuator_start + own, array, envs)
 
     def _pulled(self, actuators_idx: Any) -> tuple[Index, Index]:
@@ -207,7 +207,8 @@ class Commands(ABC):
             raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{asked}",)) lets them differ')
         running.memory.write(name, rows, array[:1].reshape(1, -1))
         if name in ("kp", "kv"):
-            getattr(running.model.dofs, name)[rows] = array[0]
+            for model in running.engine.variants.models:
+                getattr(model.dofs, name)[rows] = array[0]
         running.controls.was_set(name, rows)
 
     def _built_links(self, name: str, envs: Index | None) -> np.ndarray:

@@ -260,6 +260,7 @@ ARRAYS = [
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),
+    ArrayInfo("actuator_on", Owner.ACTUATOR, Use.TOLD, start=lambda *_: 1.0),
     ArrayInfo("shape_numbers", Owner.SHAPES, Use.INPUT, start=lambda model, _: model.geoms.numbers, when=_touching),
     ArrayInfo("dt", Owner.ENVIRONMENT, Use.INPUT, start=lambda _, settings: settings.dt),
     ArrayInfo("gravity", Owner.ENVIRONMENT, Use.INPUT, 3, start=lambda model, _: model.gravity),
@@ -274,7 +275,6 @@ ARRAYS = [
         ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name), when=_limited, asked_as=("limit",))
         for name in ("lower", "upper")
     ),
-    ArrayInfo("actuator_on", Owner.ACTUATOR, Use.INPUT, start=lambda *_: 1.0),
     *(ArrayInfo(name, Owner.DOF, Use.CONSTANT, start=_of_dofs(name)) for name in ("armature", "damping")),
     ArrayInfo("frictionloss", Owner.DOF, Use.CONSTANT, start=_of_dofs("frictionloss"), when=_constrained),
     *(

@@ -57,7 +57,7 @@ class Drive(enum.Enum):
     COMMANDS = "commands"
     """To commands as well; what they mean is in the gains, which can change at any time."""
     MIXED = "mixed"
-    """Likewise, and environments differ in what commands mean; no actuators."""
+    """Likewise, and environments differ in what commands mean, and in which actuators pull."""
 
 
 PARAMETERS = (
