@@ -172,8 +172,7 @@ class Controls:
         self.changed = self.changed or engine.settings != before
 
     def to_actuators(self, dofs: Index, envs: Any = None) -> None:
-        """Give degrees of freedom back to the actuators of their file, where these pull on them; everywhere, or in some
-        environments."""
+        """Give degrees of freedom back to the actuators of their file that pull on them, everywhere or somewhere."""
         own = dofs[self._pulled[dofs]]
         if len(own):
             self._become(Control.ACTUATOR, own, envs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -17,7 +17,7 @@ from .batches import Index, environments
 from .draws import Draw
 from .entity import Entity
 from .progress import Progress
-from .running import Running
+from .running import Built, Running
 from .states import state_of_scene, transfer
 from .summary import show
 
@@ -150,7 +150,7 @@ def _built(at: Target, name: str, own: Index) -> np.ndarray:
 
 def _in_all(holds: np.ndarray) -> np.ndarray:
     """Of which items something holds, whichever variant an environment has."""
-    return holds.reshape(-1, holds.shape[-1]).all(axis=0)
+    return np.asarray(holds.reshape(-1, holds.shape[-1]).all(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +173,16 @@ RANDOM_KINDS = {
 """What can be drawn."""
 
 
-class Randomizing:
+class Randomizing(Built, ABC):
     """The part of a scene that makes its environments differ."""
 
     entities: list[Entity]
     diagnostics: Diagnostics
     progress: Progress
 
-    @property
     @abstractmethod
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-
-    @abstractmethod
-    def _rebuild(self, per_env: frozenset[str]) -> Running: ...
+    def _rebuild(self, per_env: frozenset[str]) -> Running:
+        """The same scene, with parameters that differ between environments."""
 
     def randomize(
         self,

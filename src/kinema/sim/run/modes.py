@@ -19,6 +19,6 @@ def meant_gains(model: Model, modes: Array, kp: Array, kv: Array) -> tuple[Array
 
 
 def left_to_actuators(model: Model, modes: Array) -> Array:
-    """One for each actuator that pulls, (actuators, 1 or environments): it stops when any of its joints is taken over."""
+    """One where an actuator pulls, (actuators, 1 or environments): it stops when any of its joints is taken over."""
     moved = (model.actuators.moment != 0.0).astype(np.float64)
     return (moved @ (modes != Control.ACTUATOR) == 0.0).astype(np.float64)
