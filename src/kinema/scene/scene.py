@@ -181,7 +181,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
             n_envs: how many copies of the scene there are.
             env_spacing: how far apart they are shown in x and y [m] (`env_offsets`): all are simulated at the origin.
             per_env: parameters that may differ between them: `kinema.sim.PARAMETERS`, gravity and wind among them.
-            external_forces: whether links can be pushed by `apply_links_external_force`.
+            external_forces: whether links and joints can be pushed by `apply_links_external_force` and its like.
         """
         if self._running is not None:
             raise KinemaError("the scene is built already")

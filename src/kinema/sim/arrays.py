@@ -301,6 +301,7 @@ ARRAYS = [
     ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),
     ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),
     *(ArrayInfo(f"cfrc_applied_{x}", Owner.LINK, Use.STATE, 3, when=_pushed) for x in ("ang", "vel")),
+    ArrayInfo("dof_force_applied", Owner.DOF, Use.STATE, when=_pushed),
     ArrayInfo("touch_weights", Owner.SENSED, Use.INPUT, start=lambda model, _: touch_weights(model), when=_touching),
     ArrayInfo("ray_numbers", Owner.RAYS, Use.INPUT, start=lambda model, _: model.sensors.rays.numbers),
     ArrayInfo("clock", Owner.ENVIRONMENT, Use.INPUT, needed=lambda model: "clock" in model.sensors.readings.kinds),

@@ -116,6 +116,11 @@ def _mixed(s: Sweeps, node: Node) -> list[Pull]:
     return result
 
 
+def applied(s: Sweeps, node: Node) -> list[Pull]:
+    """What the user adds to whatever else acts on each degree of freedom."""
+    return [Pull(force, 0.0) for force in s.of("dof_force_applied", node)]
+
+
 def plus(pulls: Sequence[Pull], forces: Sequence[Value]) -> list[Pull]:
     """With forces that do not depend on speed."""
     return [Pull(pull.force + force, pull.slope) for pull, force in zip(pulls, forces, strict=True)]
