@@ -53,7 +53,7 @@ def scene_of(box: Any, arm: Any, n_envs: int) -> km.Scene:
     scene = km.Scene(quiet=True)
     scene.add(km.Box((0.6, 0.8, 0.1)), pos=(0.5, 0.0, 0.15), fixed=True, name="table")
     robot = scene.add(arm, fixed=True, name="arm")
-    robot.set_dofs_kp(100.0)  # those that nobody gives follow from the inertia of the first arm
+    robot.set_dofs_kp(100.0)
     robot.set_dofs_kv(10.0)
     scene.add(box, pos=(0.5, 0.05, 0.32), euler=(0.2, 0.1, 0.3), name="box")
     scene.build(n_envs)

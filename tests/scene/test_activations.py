@@ -99,6 +99,22 @@ def test_joints_that_the_user_moves(tmp_path: Path) -> None:
     assert (limb.get_activations()[:, 2] > before[:, 2]).all()
 
 
+def test_joints_that_the_user_moves_in_some_environments(tmp_path: Path) -> None:
+    """An environment is what it is where all are told the same, activations included."""
+    scene, (limb,) = built(from_text(tmp_path, TEXT))
+    limb.control([0.0, 1.0, 1.0])
+    limb.control_dofs_force(0.3, "turn", envs_idx=[1])
+    scene.step(20)
+    for env in (1, 2):
+        other, (same,) = built(from_text(tmp_path, TEXT))
+        same.control([0.0, 1.0, 1.0])
+        if env == 1:
+            same.control_dofs_force(0.3, "turn")
+        other.step(20)
+        for ours, theirs in ((limb.get_qpos(), same.get_qpos()), (limb.get_activations(), same.get_activations())):
+            np.testing.assert_allclose(ours[env], theirs[env], rtol=1e-6)
+
+
 def test_what_is_not_simulated_is_said(tmp_path: Path) -> None:
     """Dynamics of another kind leave the actuator out; what an actuator has beside its law is left out of it."""
     odd = '<general name="odd" joint="wrist" dyntype="user"/><motor name="slow" joint="wrist" delay="2" nsample="999"/>'

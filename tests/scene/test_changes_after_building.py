@@ -302,3 +302,13 @@ def test_gains_that_nobody_gave_are_not_in_the_way() -> None:
     assert memory.read("gain_position", slice(None))[0, :3].tolist() == [5.0, 6.0, 7.0]
     arm.set_dofs_kv(0.25)
     assert memory.read("gain_velocity", slice(None))[0, :3].tolist() == [0.25] * 3
+
+
+def test_damping_that_environments_have_of_their_own_stays_when_a_stiffness_is_assumed() -> None:
+    scene = km.Scene(quiet=True)
+    arm = scene.add(reacher())
+    scene.build(2, per_env=("kv",))
+    arm.set_dofs_kv([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    arm.control_dofs_position(0.0)
+    np.testing.assert_array_equal(arm.get_dofs_kv(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert (arm.get_dofs_kp() > 0.0).all()

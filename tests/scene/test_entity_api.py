@@ -324,15 +324,18 @@ def test_commanding_some_environments_in_the_same_mode_keeps_the_program() -> No
     np.testing.assert_array_equal(scene.running.memory.all("command")[:, 1], [1.0, 2.0, 3.0])
 
 
-def test_environments_cannot_differ_where_actuators_pull(tmp_path: Path) -> None:
+def test_environments_may_differ_in_whether_actuators_pull(tmp_path: Path) -> None:
     scene, arm = built(from_text(tmp_path, SERVO))
-    with pytest.raises(km.KinemaError, match='"turn" is moved by an actuator of its file'):
-        arm.control_dofs_force([0.0, 0.0], envs_idx=[0])
-    arm.control_dofs_force([0.0, 0.0], envs_idx=[0, 1, 2])
-    arm.control_dofs_velocity([0.0, 0.0], envs_idx=[0])
+    arm.control_dofs_velocity([0.0], "turn", envs_idx=[0])
     assert scene.running.engine.settings.drive is Drive.MIXED
-    with pytest.raises(km.KinemaError, match="actuators cannot pull while environments differ"):
-        arm.control([0.0], ["motor"])
+    np.testing.assert_array_equal(scene.running.memory.all("actuator_on"), [[0, 1, 1], [1, 1, 1]])
+    arm.control_dofs_force(0.0, envs_idx=[0, 1, 2])
+    assert modes(scene) == ["FORCE"] * 2
+    arm.control([0.3], ["motor"], envs_idx=[1])
+    np.testing.assert_array_equal(scene.running.memory.all("actuator_on"), [[0, 0, 0], [0, 1, 0]])
+    arm.control([0.3, 0.4])
+    assert modes(scene) == ["ACTUATOR"] * 2
+    assert scene.running.engine.settings.drive is Drive.ACTUATORS
 
 
 def test_actuators_are_taken_over_and_given_back(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def rolling(**how: Any) -> tuple[km.Scene, km.Entity, km.Entity]:
     scene.add(km.Box((0.3, 0.3, 0.1)), pos=(1.66, 0.93, -0.372), euler=(-0.1, 0.2, 0), friction=1.5, name="box")
     ball = scene.add([km.Sphere(0.1), km.Sphere(0.12)], pos=(0, 0, 0.2))
     arm = scene.add(reacher(), pos=(0, 0, 5))
-    scene.build(N_ENVS, per_env=("mass_shift", "kp", "geom_friction"))
+    scene.build(N_ENVS, per_env=("mass_shift", "kp", "geom_friction"), external_forces=True)
     return scene, ball, arm
 
 
@@ -113,10 +113,10 @@ def test_what_is_no_state_is_refused(scene: tuple[km.Scene, km.Entity, km.Entity
     with pytest.raises(km.KinemaError, match="this is no state, or only part of one"):
         km.SceneState.load(file)
     np.savez(file, qpos=np.zeros(3))
-    with pytest.raises(km.KinemaError, match='no "kinema state 1"'):
+    with pytest.raises(km.KinemaError, match='no "kinema state 2"'):
         km.SceneState.load(file)
     np.save(tmp_path / "array.npy", np.zeros(3))
-    with pytest.raises(km.KinemaError, match='no "kinema state 1"'):
+    with pytest.raises(km.KinemaError, match='no "kinema state 2"'):
         km.SceneState.load(tmp_path / "array.npy")
     with pytest.raises(km.KinemaError, match="cannot be read"):
         km.SceneState.load(tmp_path / "none.npz")
@@ -149,3 +149,18 @@ def test_a_file_is_plain_arrays_and_written_whole(scene: tuple[km.Scene, km.Enti
     with np.load(file, allow_pickle=False) as arrays:
         assert {"about", "qpos", "vel", "mass_shift", "shared kv", "control modes"} <= set(arrays.files)
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_push_on_a_joint_wakes(scene: tuple[km.Scene, km.Entity, km.Entity]) -> None:
+    """The user's force on a degree of freedom is among what those that sleep feel; a reset takes it away."""
+    here, box = scene[0], scene[0].entities[1]
+    here.reset()
+    here.step(130)
+    assert box.is_asleep().all()
+    box.apply_dofs_external_force([0.0, 0.0, 500.0, 0.0, 0.0, 0.0], envs_idx=[1])
+    here.step()
+    assert box.is_asleep().tolist() == [True, False, True]
+    here.step(20)
+    assert box.get_vel()[1, 2] > 1.0
+    here.reset()
+    assert not here.running.memory.all("dof_force_applied").any()

@@ -213,23 +213,28 @@ def servo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_the_file_s_actuators_are_mujoco_s(servo: Path) -> None:
+@pytest.mark.parametrize("emission", ["unrolled", "rolled"])
+def test_the_file_s_actuators_and_what_the_user_adds_are_mujoco_s(servo: Path, emission: str) -> None:
     mujoco = pytest.importorskip("mujoco")
-    scene = km.Scene(precision="double", contacts=False)
+    scene = km.Scene(precision="double", contacts=False, emission=emission, quiet=True)
     arm = scene.add(servo)
-    scene.build(2)
+    scene.build(2, external_forces=True)
     arm.control([[0.5, 1.0], [-0.3, 0.2]])
+    arm.apply_dofs_external_force(0.4, "turn", envs_idx=[1])
     scene.step(100)
     model = mujoco.MjModel.from_xml_string(SERVO)
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-    for e, ctrl in enumerate(([0.5, 1.0], [-0.3, 0.2])):
+    for e, (ctrl, more) in enumerate((([0.5, 1.0], 0.0), ([-0.3, 0.2], 0.4))):
         data = mujoco.MjData(model)
-        data.ctrl[:] = ctrl
+        data.ctrl[:], data.qfrc_applied[0] = ctrl, more
         mujoco.mj_step(model, data, nstep=100)
         np.testing.assert_allclose(arm.get_qpos()[e], data.qpos, rtol=1e-9)
         np.testing.assert_allclose(arm.get_qvel()[e], data.qvel, rtol=1e-9)
         mujoco.mj_forward(model, data)
         np.testing.assert_allclose(arm.get_dofs_control_force()[e], data.qfrc_actuator, rtol=1e-8, atol=1e-12)
+        np.testing.assert_array_equal(scene.dofs.qf_applied.numpy()[:, e], data.qfrc_applied)
+    scene.reset()
+    assert not scene.dofs.qf_applied.numpy().any()
 
 
 # ----------------------------------------------------------------------------------- parameters of environments

@@ -20,6 +20,13 @@ from .diagnostics import (
 from .files import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder, keep as keep
 from .naming import clean_name as clean_name, unique_name as unique_name
 from .optional import require as require
+from .quaternions import (
+    conjugates as conjugates,
+    quaternion_products as quaternion_products,
+    quaternions_of as quaternions_of,
+    rotation_vectors as rotation_vectors,
+    turned as turned,
+)
 from .spatial import (
     Array as Array,
     ArrayLike as ArrayLike,

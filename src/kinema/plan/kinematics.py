@@ -17,6 +17,7 @@ from kinema.model import Model
 from kinema.sim import Answers, Solutions
 
 from .arguments import common_length, index, rows
+from .coordinates import difference, integrated
 from .operational import operational_forces
 from .solving import Solving
 
@@ -84,6 +85,20 @@ class Kinematics:
     def start(self) -> Array:
         """The coordinates that its file shows, (n_qs,)."""
         return np.array(self.model.qpos0)
+
+    # --------------------------------------------------------------------------------------- coordinates themselves
+
+    def integrate(self, qpos: Any, qvel: Any, dt: float = 1.0) -> Array:
+        """Coordinates after moving on at a velocity for some time [s], (n, n_qs): MuJoCo's `mj_integratePos`."""
+        given, speed = self._qpos(qpos), rows(qvel, self.n_dofs, "integrate: qvel")
+        common_length([given, speed], "integrate")
+        return integrated(self.model, given, dt * speed)
+
+    def difference(self, before: Any, after: Any, dt: float = 1.0) -> Array:
+        """The velocity that leads from coordinates to others in some time [s], (n, n_dofs): `mj_differentiatePos`."""
+        first, second = self._qpos(before), self._qpos(after)
+        common_length([first, second], "difference")
+        return difference(self.model, first, second) / dt
 
     # ------------------------------------------------------------------------------------------------- questions
 

@@ -13,16 +13,17 @@ from kinema.foundation import ArrayLike, Diagnostics, KinemaError, unique_name
 from kinema.shapes import MESH_SUFFIXES, Terrain as Ground
 
 from .arguments import flag, one_of_or_none, placed, three_scales
+from .batches import by_name
 from .entity import Entity
 from .mixing import mixed_parts
 from .morphs import Mesh, Morph
-from .running import HasRunning, Running
+from .running import Built
 from .stuff import Stuff, body_of, remade
 
 Addable = Robot | World | Morph | Ground | str | os.PathLike[str]
 
 
-class Adding(HasRunning):
+class Adding(Built):
     """The part of a scene that takes things in."""
 
     entities: list[Entity]
@@ -30,7 +31,6 @@ class Adding(HasRunning):
     nonconvex: str | None
     _parts: list[Part]
     _names: set[str]
-    _running: Running | None
 
     def add(  # noqa: PLR0913  one for each thing that can be said of it
         self,
@@ -97,6 +97,10 @@ class Adding(HasRunning):
         self._parts.append(part)
         self.entities.append(entity)
         return entity
+
+    def get_entity(self, name: str) -> Entity:
+        """The entity of that name."""
+        return self.entities[by_name(name, [entity.name for entity in self.entities], "get_entity", "entities")]
 
     def _described(self, robot: Any, stuff: Stuff, scale: ArrayLike, fixed: bool | None) -> Robot | World:
         """What is added, as a description."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from .content_key import content_key
 from .controls import Controls
 from .entity import Entity
 from .file_options import report_options
+from .gains import GAINS, DefaultGains, need_own_gains
 from .memory import Memory
 from .mixing import Which, combinations, share_numbers
 from .outputs import Outputs
@@ -56,6 +57,9 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
             report_options(part, diagnostics, dt=settings.dt, integrator=settings.integrator.value)
         adjustable = bool(settings.per_env & {"armature", "mass_shift"})
         inertia = refuse_impossible(model, descriptions, diagnostics, precision=plan.precision, adjustable=adjustable)
+    first, mixed = np.array(inertia.diagonal), _mixed_dofs(plan, model)
+    if len(models) > 1 and need_own_gains(models, first, given, mixed):
+        settings = replace(settings, per_env=settings.per_env | {*GAINS})
     with progress("allocating"):
         engine = Engine(
             model,
@@ -68,7 +72,7 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
             variants=Variants(models, which),
         )
         memory = Memory(engine)
-        controls = Controls(model, memory, np.array(inertia.diagonal), given, diagnostics)
+        controls = Controls(model, memory, DefaultGains(memory, first, given, mixed, diagnostics), diagnostics)
     for entity, info in zip(plan.entities, model.entities, strict=True):
         entity._info = info
     return Running(model, engine, memory, controls, Outputs(memory, plan.out), key)
@@ -98,6 +102,12 @@ def _models(
     return models, which, given
 
 
+def _mixed_dofs(plan: Plan, model: Model) -> np.ndarray:
+    """Degrees of freedom of entities that are not the same in all environments."""
+    own = [x for entity, x in zip(plan.entities, model.entities, strict=True) if entity._mixed is not None]
+    return np.concatenate([np.zeros(0, np.intp), *(np.arange(x.dof_start, x.dof_end) for x in own)])
+
+
 def _set_constants(model: Model, entities: Sequence[Entity]) -> np.ndarray:
     """What entities were given before building, into the model; whether kp and kv were among it, (2, n_dofs)."""
     given = np.zeros((2, model.n_dofs), dtype=np.bool_)
@@ -105,6 +115,6 @@ def _set_constants(model: Model, entities: Sequence[Entity]) -> np.ndarray:
         for name, values in entity._constants.items():
             for dof, value in values.items():
                 getattr(model.dofs, name)[info.dof_start + dof] = value
-                if name in ("kp", "kv"):
-                    given[("kp", "kv").index(name), info.dof_start + dof] = True
+                if name in GAINS:
+                    given[GAINS.index(name), info.dof_start + dof] = True
     return given

@@ -12,23 +12,15 @@ from kinema.sim import Engine
 
 from .arguments import whole
 from .running import Running
+from .watching import Watching
 
 
-class Capturing:
+class Capturing(Watching):
     """The part of a scene that lets its launches be recorded."""
 
     on_error: str
-    _running: Running | None
     _captures: bool = False
     """Whether a graph is being recorded, so that nothing may be asked of the GPU."""
-
-    @property
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-        raise NotImplementedError
-
-    def _listeners(self) -> list[Callable[[], None]]:
-        raise NotImplementedError
 
     def capture(self, once: Callable[[], Any], *, warm_up: int = 3) -> Callable[[], None]:
         """Record what a function has a GPU do, to be repeated without Python: a step takes less time than its call.

@@ -112,14 +112,14 @@ class Commands(ABC):
             )
         own, moved = self._pulled(actuators_idx)
         if running.outputs.is_there(ctrl):
-            running.controls.to_actuators(info.dof_start + moved)
+            running.controls.to_actuators(info.dof_start + moved, running.outputs.envs(envs_idx))
             rows = slice(info.actuator_start, info.actuator_end) if actuators_idx is None else info.actuator_start + own
             running.memory.on_device("ctrl", rows, ctrl, running.outputs.envs(envs_idx))
             return
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
         array = batched(ctrl, n_envs, (len(own),), running.memory.dtype, "control")
-        running.controls.to_actuators(info.dof_start + moved)
+        running.controls.to_actuators(info.dof_start + moved, envs)
         running.memory.write("ctrl", info.actuator_start + own, array, envs)
 
     def _pulled(self, actuators_idx: Any) -> tuple[Index, Index]:
@@ -207,7 +207,8 @@ class Commands(ABC):
             raise KinemaError(f'{what}: environments share this: scene.build(per_env=("{asked}",)) lets them differ')
         running.memory.write(name, rows, array[:1].reshape(1, -1))
         if name in ("kp", "kv"):
-            getattr(running.model.dofs, name)[rows] = array[0]
+            for model in running.engine.variants.models:
+                getattr(model.dofs, name)[rows] = array[0]
         running.controls.was_set(name, rows)
 
     def _built_links(self, name: str, envs: Index | None) -> np.ndarray:
@@ -257,17 +258,33 @@ class Commands(ABC):
         """Twist links about the world's axes [N m], (n_envs, n_links, 3); see `apply_links_external_force`."""
         self._apply("cfrc_applied_ang", torque, links_idx, envs_idx, "apply_links_external_torque")
 
+    def apply_dofs_external_force(self, force: Any, dofs_idx: Any = None, envs_idx: Any = None) -> None:
+        """Push degrees of freedom beside whatever moves them [N, N m], (n_envs, n), until told otherwise.
+
+        MuJoCo's `qfrc_applied`: actuators and control go on. Needs `scene.build(external_forces=True)`.
+        """
+        what = "apply_dofs_external_force"
+        dofs, running = self.info.dof_start + self._dofs(dofs_idx, what), self._pushable(what)
+        envs = environments(envs_idx, running.n_envs)
+        n_envs = running.n_envs if envs is None else len(envs)
+        array = batched(force, n_envs, (len(dofs),), running.memory.dtype, what)
+        running.memory.write("dof_force_applied", dofs, array, envs)
+
     def _apply(self, name: str, values: Any, links_idx: Any, envs_idx: Any, what: str) -> None:
         links = self.info.link_start + self._links(links_idx, what)
-        running = self._running
-        if not running.engine.settings.external_forces:
-            raise KinemaError(
-                f"{what}: the program has no place for forces on links; use scene.build(external_forces=True)"
-            )
+        running = self._pushable(what)
         envs = environments(envs_idx, running.n_envs)
         n_envs = running.n_envs if envs is None else len(envs)
         array = batched(values, n_envs, (len(links), 3), running.memory.dtype, what)
         running.memory.write(name, _triples(links), array.reshape(len(array), -1), envs)
+
+    def _pushable(self, what: str) -> Running:
+        """What runs, if it heeds forces of the user."""
+        if not self._running.engine.settings.external_forces:
+            raise KinemaError(
+                f"{what}: the program has no place for the user's forces; use scene.build(external_forces=True)"
+            )
+        return self._running
 
 
 def _triples(links: Index) -> Index:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ from kinema.model import Model
 from kinema.sim import Control
 
 from .batches import Index
+from .gains import GAINS, DefaultGains, Mask
 from .memory import Memory
 
-NATURAL_FREQUENCY = 2.0
-"""Of joints that nobody gave gains [Hz]."""
 Modes = npt.NDArray[np.int8]
 
 
@@ -33,15 +31,10 @@ def first_modes(model: Model) -> Modes:
 class Controls:
     """The mode of each degree of freedom, the same in all environments as long as that is so, and its command."""
 
-    def __init__(
-        self, model: Model, memory: Memory, inertia: Array, given: npt.NDArray[np.bool_], diagnostics: Diagnostics
-    ) -> None:
+    def __init__(self, model: Model, memory: Memory, gains: DefaultGains, diagnostics: Diagnostics) -> None:
         self.model = model
         self.memory = memory
-        self.inertia = inertia
-        """At the start configuration, along each degree of freedom."""
-        self.given = given
-        """Whether the user set kp, kv: (2, n_dofs)."""
+        self.gains = gains
         self.diagnostics = diagnostics
         self.start = first_modes(model)
         self._pulled = (model.actuators.moment != 0.0).any(axis=0)
@@ -86,15 +79,20 @@ class Controls:
 
     def tell(self, mode: Control, dofs: Index, values: Any, envs: Any) -> None:
         """Command some degrees of freedom, in all environments or some: values (environments, degrees of freedom)."""
-        if self.mixed is not None or not self._is(mode, dofs, None):
-            known = envs.cpu().numpy() if hasattr(envs, "cpu") else envs  # who moves what is known here, not on a GPU
-            if not self._is(mode, dofs, known):
-                every = known is None or len(np.unique(known)) == self.memory.n_envs
-                self._switch(mode, dofs, None if every else known)
+        self._become(mode, dofs, envs)
         if isinstance(values, np.ndarray):
             self.memory.write("command", dofs, values, envs)
         else:
             self.memory.on_device("command", dofs, values, envs)
+
+    def _become(self, mode: Control, dofs: Index, envs: Any) -> None:
+        """Have degrees of freedom controlled so, everywhere or in some environments, as far as they are not already."""
+        if self.mixed is None and self._is(mode, dofs, None):
+            return
+        known = envs.cpu().numpy() if hasattr(envs, "cpu") else envs  # who moves what is known here, not on a GPU
+        if not self._is(mode, dofs, known):
+            every = known is None or len(np.unique(known)) == self.memory.n_envs
+            self._switch(mode, dofs, None if every else known)
 
     def _is(self, mode: Control, dofs: Index, envs: Index | None) -> bool:
         number = int(mode)  # comparing with an enumeration is slow, and this is asked before every step
@@ -106,7 +104,7 @@ class Controls:
     def _switch(self, mode: Control, dofs: Index, envs: Index | None) -> None:
         if mode is Control.POSITION:
             self._refuse_quaternions(dofs)
-        self._ensure_gains(mode, dofs)
+        self.gains.ensure(mode, dofs)
         if envs is None:
             self.modes[dofs] = mode
             if self.mixed is not None:
@@ -120,26 +118,23 @@ class Controls:
 
     def _note_silenced(self, dofs: Index) -> None:
         """An actuator that pulls on several joints stops when one of them is taken over."""
-        moment = self.model.actuators.moment
-        left = self.modes == Control.ACTUATOR
-        for a in np.flatnonzero((moment[:, dofs] != 0.0).any(axis=1) & (moment[:, left] != 0.0).any(axis=1)):
+        pulls = self.model.actuators.moment != 0.0
+        left = (self.modes[:, None] if self.mixed is None else self.mixed) == Control.ACTUATOR
+        for a in np.flatnonzero(pulls[:, dofs].any(axis=1)):
+            own = left[pulls[a]]
             code, names = "scene.actuator-stopped", self.model.actuators.names
             message = f'actuator "{names[a]}" no longer pulls: one of the joints that it moves is controlled otherwise'
-            if not any(d.code == code and d.message == message for d in self.diagnostics):
+            stopped = bool((own.any(axis=0) & ~own.all(axis=0)).any())
+            if stopped and not any(d.code == code and d.message == message for d in self.diagnostics):
                 self.diagnostics.note(code, message)
 
     def _switch_some(self, mode: Control, dofs: Index, envs: Index) -> None:
         """From now on environments may differ, and the mode is read from an array."""
         if self.mixed is None:
-            for dof in np.flatnonzero(self.modes == Control.ACTUATOR):
-                raise KinemaError(
-                    f'"{self.model.dofs.names[dof]}" is moved by an actuator of its file, which environments cannot '
-                    "differ in: control all degrees of freedom in all environments first"
-                )
             self.mixed = np.repeat(self.modes[:, None], self.memory.n_envs, axis=1)
             for asked in (Control.POSITION, Control.VELOCITY):  # any may be asked for without another program
                 able = (self.model.dofs.q_idx >= 0) | (asked is Control.VELOCITY)
-                self._ensure_gains(asked, np.flatnonzero(able), silently=True)
+                self.gains.ensure(asked, np.flatnonzero(able), silently=True)
         self.mixed[dofs[:, None], envs] = mode
 
     def _refuse_quaternions(self, dofs: Index) -> None:
@@ -152,48 +147,18 @@ class Controls:
     def ensure_gains(self, mode: Control, dofs: Index) -> None:
         """Gains for control to come: where neither file nor user gave any, those that it would begin with."""
         able = dofs[self.model.dofs.q_idx[dofs] >= 0] if mode is Control.POSITION else dofs
-        self._ensure_gains(mode, able)
+        self.gains.ensure(mode, able)
         self._apply()
-
-    def _ensure_gains(self, mode: Control, dofs: Index, *, silently: bool = False) -> None:
-        """Where neither file nor user gave gains: those of a critically damped joint."""
-        info = self.model.dofs
-        if mode is Control.FORCE:
-            return
-        needed = info.kp if mode is Control.POSITION else info.kv
-        row = 0 if mode is Control.POSITION else 1
-        without = [int(d) for d in dofs if needed[d] == 0.0 and not self.given[row, d]]
-        if not without:
-            return
-        for dof in without:
-            inertia = 1.0 if info.acceleration_drive[dof] else float(self.inertia[dof])
-            stiffness = inertia * (2 * math.pi * NATURAL_FREQUENCY) ** 2
-            if info.kv[dof] == 0.0 and not self.given[1, dof]:
-                info.kv[dof] = 2 * math.sqrt(stiffness * inertia)
-            if mode is Control.POSITION:
-                info.kp[dof] = stiffness
-        for name in ("kp", "kv"):
-            values = getattr(info, name)[without]
-            self.memory.write(name, np.array(without), values[None])
-        if not silently:
-            names = ", ".join(f'"{info.names[d]}"' for d in without)
-            several = len(self.memory.engine.variants.models) > 1
-            self.diagnostics.note(
-                "scene.default-gains",
-                f"neither file nor user gives gains for {names}: a critically damped {NATURAL_FREQUENCY:g} Hz at the "
-                f"start configuration is assumed{', of the first variant for all' if several else ''}",
-                hint="set_dofs_kp and set_dofs_kv before build",
-            )
 
     def was_set(self, name: str, dofs: slice | Index) -> None:
         """Say that the user has set a parameter of degrees of freedom."""
-        if name in ("kp", "kv"):
-            self.given[("kp", "kv").index(name), dofs] = True
+        if name in GAINS:
+            self.gains.given[GAINS.index(name), dofs] = True
             self._apply()
 
-    def restore(self, modes: Modes, given: npt.NDArray[np.bool_]) -> None:
+    def restore(self, modes: Modes, given: Mask) -> None:
         """Control as it was: modes (n_dofs, 1), or (n_dofs, n_envs) where environments differ."""
-        self.given[:] = given
+        self.gains.given[:] = given
         self.modes = modes[:, 0].copy()
         self.mixed = None if modes.shape[1] == 1 else modes.copy()
         self._apply()
@@ -206,15 +171,8 @@ class Controls:
         engine.set_control([Control(int(m)) for m in self.modes] if self.mixed is None else self.mixed)
         self.changed = self.changed or engine.settings != before
 
-    def to_actuators(self, dofs: Index) -> None:
-        """Give degrees of freedom back to the actuators of their file, where these pull on them."""
+    def to_actuators(self, dofs: Index, envs: Any = None) -> None:
+        """Give degrees of freedom back to the actuators of their file that pull on them, everywhere or somewhere."""
         own = dofs[self._pulled[dofs]]
-        if not len(own) or (self.mixed is None and self._is(Control.ACTUATOR, own, None)):
-            return
-        if self.mixed is not None:
-            others = np.setdiff1d(np.arange(self.model.n_dofs), own)
-            if (self.mixed[others] != self.mixed[others, :1]).any():
-                raise KinemaError("actuators cannot pull while environments differ in how other joints are controlled")
-            self.modes, self.mixed = self.mixed[:, 0].copy(), None
-        self.modes[own] = Control.ACTUATOR
-        self._apply()
+        if len(own):
+            self._become(Control.ACTUATOR, own, envs)

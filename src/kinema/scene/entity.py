@@ -12,7 +12,7 @@ from kinema.description import Robot, World, qualified
 from kinema.model import EntityInfo, Model
 
 from .batches import Index, any_like, by_name, by_pattern, items
-from .measuring import Measuring
+from .marks import Marks
 from .mixing import Mixed
 from .parts import EntityJoint, EntityLink
 from .reaching import Reaching
@@ -21,7 +21,7 @@ from .sleeping import Resting
 from .views import not_built
 
 
-class Entity(Measuring, Resting, Reaching):
+class Entity(Marks, Resting, Reaching):
     """What was added to a scene in one go.
 
     Arrays have environments first, `(n_envs, n)`; a setter takes one row for all environments as well. `envs_idx`

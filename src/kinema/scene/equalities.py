@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,13 @@ from kinema.foundation import KinemaError
 
 from .arguments import sol_params
 from .batches import Index, batched, environments, items
-from .running import Running
+from .running import Built
 
 _ASK = 'use scene.build(per_env=("{}",))'
 
 
-class Equalities(ABC):
+class Equalities(Built):
     """The part of a scene that knows its equality constraints: ties between links first, then what follows what."""
-
-    @property
-    @abstractmethod
-    def running(self) -> Running:
-        """What there is once the scene is built."""
 
     @property
     def ties(self) -> Any:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Self
 
-from .running import Running
+from .running import Built
 
 
-class Giving:
+class Giving(Built):
     """The part of a scene that chooses what getters give."""
 
     out: str
-    _running: Running | None
-
-    @property
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-        raise NotImplementedError
 
     def torch(self) -> Self:
         """Let all getters give PyTorch tensors from now on: the scene's own memory, on a CPU as on a GPU.

@@ -10,8 +10,8 @@ import numpy as np
 from kinema.foundation import Diagnostics, KinemaError
 
 from .arguments import whole
+from .capturing import Capturing
 from .contacts import contacts_of
-from .running import Running
 
 ON_ERROR = ("flag", "freeze", "reset")
 """What may be done with an environment that is no longer made of numbers."""
@@ -24,25 +24,13 @@ LOOK_EVERY = 64
 policy on that GPU drives the scene, the time between two looks doubles after each."""
 
 
-class Health:
+class Health(Capturing):
     """The part of a scene that watches over its environments."""
 
     diagnostics: Diagnostics
-    on_error: str
     on_overflow: str
-    _running: Running | None
     _max_contacts: int
     _calls: int = 0
-    _captures: bool
-
-    @property
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-        raise NotImplementedError
-
-    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None, *, grow: bool = False) -> None:
-        """Back to the start."""
-        raise NotImplementedError
 
     @property
     def max_contacts(self) -> int:
@@ -111,13 +99,6 @@ class Health:
         """Room for all contacts that there ever were."""
         wanted = int(self.get_wanted_contacts().max(initial=0)) if self.running.engine.settings.contacts else 0
         self.max_contacts = max(self.max_contacts, wanted)
-
-    def _before_steps(self) -> None:
-        """Reset what broke in the steps before, where that is asked for."""
-        if self.on_error == "reset":
-            broken = self.get_error_envs_mask()
-            if broken.any():
-                self.reset(envs_idx=broken)
 
     def _after_steps(self) -> None:
         """Say that contacts were lost, once; on a GPU not at once."""

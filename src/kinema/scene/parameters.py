@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .batches import environments
+from .batches import Index, environments
 from .geoms import Geoms
 
 
@@ -55,10 +55,14 @@ class Parameters(Geoms):
         """Stiffness of the springs in joints [N/m, N m/rad]; before building only."""
         self._set_dofs("stiffness", stiffness, dofs_idx, None)
 
-    def _built(self, name: str) -> np.ndarray:
-        """A parameter of its degrees of freedom as all environments were given it, (n_dofs,)."""
+    def _built(self, name: str, envs: Index | None = None) -> np.ndarray:
+        """A parameter of its degrees of freedom as it was given: (n_dofs,), of variants (n_envs, n_dofs)."""
         if self._info is not None:
-            return getattr(self._running.model.dofs, name)[self._info.dof_start : self._info.dof_end].copy()
+            own, variants = slice(self._info.dof_start, self._info.dof_end), self._running.engine.variants
+            if self._mixed is None:
+                return getattr(self._running.model.dofs, name)[own].copy()
+            table = np.stack([getattr(model.dofs, name)[own] for model in variants.models])
+            return table[variants.which if envs is None else variants.which[envs]]
         values = getattr(self._alone.dofs, name).copy()
         for dof, value in self._constants.get(name, {}).items():
             values[dof] = value

@@ -31,6 +31,10 @@ class HasLinks(Protocol):
         """Angular velocities of links along the world's axes [rad/s], (n_envs, n_links, 3)."""
         ...
 
+    def get_links_inertial_mass(self, links_idx: Any = None, envs_idx: Any = None) -> Any:
+        """Masses of links [kg]."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityLink:
@@ -41,7 +45,7 @@ class EntityLink:
     idx: int
     """Its number in the entity."""
     mass: float
-    """[kg]"""
+    """As its file has it [kg]."""
 
     def get_pos(self, envs_idx: Any = None, ref: str = "link_origin") -> Any:
         """Position of its origin in the world, or of its centre of mass (`link_com`) [m], (n_envs, 3)."""
@@ -63,6 +67,15 @@ class EntityLink:
         """Acceleration of its origin along the world's axes [m/s2], (n_envs, 3)."""
         return self.entity.get_links_acc([self.idx], envs_idx)[:, 0]
 
+    def get_mass(self, envs_idx: Any = None) -> Any:
+        """Its mass as it is now [kg]: a number; where environments have their own, (n_envs,)."""
+        return self.entity.get_links_inertial_mass([self.idx], envs_idx)[..., 0]
+
+    @property
+    def idx_local(self) -> int:
+        """The same as `idx`, as Genesis calls it."""
+        return self.idx
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntityJoint:
@@ -83,6 +96,21 @@ class EntityJoint:
     def dof_idx(self) -> int:
         """Its first degree of freedom."""
         return self.dofs_idx[0]
+
+    @property
+    def dof_idx_local(self) -> int:
+        """The same, as Genesis calls it."""
+        return self.dofs_idx[0]
+
+    @property
+    def dofs_idx_local(self) -> tuple[int, ...]:
+        """The same as `dofs_idx`, as Genesis calls it."""
+        return self.dofs_idx
+
+    @property
+    def qs_idx_local(self) -> tuple[int, ...]:
+        """The same as `qs_idx`, as Genesis calls it."""
+        return self.qs_idx
 
     @property
     def n_dofs(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import KinemaError
+from kinema.foundation import KinemaError, quaternion_products, quaternions_of, rotation_vectors
 from kinema.model import Model, Motion
 
 from .arguments import flag
@@ -91,7 +91,7 @@ class Placing(Parameters):
             values, envs = self._batch(position, len(own), envs_idx, what)
             running.memory.write("qpos", self.info.q_start + coordinates[plain], values[:, plain], envs)
             for rows, columns in _balls(self._alone, own, what):
-                running.memory.write("qpos", self.info.q_start + rows, _quaternion(values[:, columns]), envs)
+                running.memory.write("qpos", self.info.q_start + rows, quaternions_of(values[:, columns]), envs)
         if flag(zero_velocity, "zero_velocity"):
             self.zero_all_dofs_velocity(envs_idx)
 
@@ -130,7 +130,7 @@ class Placing(Parameters):
         if flag(relative, "relative"):
             values, _ = self._batch(given, len(own), envs_idx, what)
             start = self._running.model.qpos0[self.info.q_start + own]
-            given = start + values if len(own) == 3 else _quaternion_product(values, start)
+            given = start + values if len(own) == 3 else quaternion_products(values, start)
         self.set_qpos(given, envs_idx, own, zero_velocity=rest)
 
     # ------------------------------------------------------------------------------------------- actuators' state
@@ -157,6 +157,11 @@ class Placing(Parameters):
         """What the file's actuators are told (`control`), (n_envs, n)."""
         own = self._actuators(actuators_idx, "get_control")
         return self._state("ctrl", self.info.actuator_start + own, envs_idx)
+
+    def get_control_range(self, actuators_idx: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """What the file's actuators can be told at least and at most, (n,) each; what is beyond is clamped."""
+        own, info = self._actuators(actuators_idx, "get_control_range"), self._alone.actuators
+        return info.ctrl_lower[own].copy(), info.ctrl_upper[own].copy()
 
     # ------------------------------------------------------------------------------------------- what others need
 
@@ -232,19 +237,6 @@ def _balls(model: Model, own: Index, what: str) -> list[tuple[Index, Index]]:
     return found
 
 
-def _quaternion(vector: np.ndarray) -> np.ndarray:
-    """The quaternions of rotation vectors, (n, 4)."""
-    angle = np.linalg.norm(vector, axis=1, keepdims=True)
-    half = 0.5 * angle
-    return np.concatenate([np.cos(half), 0.5 * np.sinc(half / np.pi) * vector], axis=1)
-
-
-def _quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    w, v, x, u = a[..., :1], a[..., 1:], b[..., :1], b[..., 1:]
-    scalar = w * x - (v * u).sum(axis=-1, keepdims=True)
-    return np.concatenate([np.broadcast_to(scalar, w.shape), w * u + x * v + np.cross(v, u)], axis=-1)
-
-
 @np.errstate(all="ignore")
 def positions_of(model: Model, qpos: np.ndarray) -> np.ndarray:
     """Coordinates by degree of freedom, quaternions as rotation vectors."""
@@ -254,9 +246,5 @@ def positions_of(model: Model, qpos: np.ndarray) -> np.ndarray:
     result[:, plain] = qpos[:, dofs.q_idx[plain]]
     for frame in np.flatnonzero(frames.motion == Motion.BALL):
         q, dof = int(frames.q_start[frame]), int(frames.dof_start[frame])
-        quaternion = qpos[:, q : q + 4] * np.where(qpos[:, q : q + 1] < 0, -1.0, 1.0)  # the shorter way round
-        sine = np.linalg.norm(quaternion[:, 1:], axis=1)
-        angle = 2.0 * np.arctan2(sine, quaternion[:, 0])
-        scale = np.where(sine > 1e-12, angle / np.where(sine > 1e-12, sine, 1.0), 2.0)
-        result[:, dof : dof + 3] = quaternion[:, 1:] * scale[:, None]
+        result[:, dof : dof + 3] = rotation_vectors(qpos[:, q : q + 4])
     return result

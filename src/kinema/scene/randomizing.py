@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -17,7 +17,7 @@ from .batches import Index, environments
 from .draws import Draw
 from .entity import Entity
 from .progress import Progress
-from .running import Running
+from .running import Built, Running
 from .states import state_of_scene, transfer
 from .summary import show
 
@@ -61,7 +61,7 @@ def _of_dofs(name: str) -> Setter:
             _ensure_gains(at, name, own)
         _note_zeros(at, name, own, draw)
         if name == "frictionloss":  # joints without any stay without
-            own = own[_built(at, name, own) > 0.0]
+            own = own[_in_all(_built(at, name, own) > 0.0)]
         if len(own):
             values = draw.applied(_built(at, name, own), drawn((len(own),)), "scale")
             getattr(at.entity, f"set_dofs_{name}")(values, own, at.envs)
@@ -85,7 +85,7 @@ def _note_zeros(at: Target, name: str, own: Index, draw: Draw) -> None:
     """Times nothing is nothing."""
     if (draw.how or "scale") != "scale":
         return
-    without = [at.entity.dof_names[i] for i in own[_built(at, name, own) == 0.0]]
+    without = [at.entity.dof_names[i] for i in own[_in_all(_built(at, name, own) == 0.0)]]
     if without and name not in GAINS and len(without) == len(own):
         text = f"{name}: {_listed(without)} had none when built, and no multiple of nothing is anything"
         _say(at, "scene.nothing-to-scale", text, 'how="add" or how="set" draws some')
@@ -106,7 +106,7 @@ def _say(at: Target, code: str, text: str, hint: str) -> None:
 def _limits(at: Target, draw: Draw, drawn: Any) -> None:
     """Scaled about their middle; moved together by what is added."""
     own = at.entity._dofs(at.dofs, "randomize")
-    own = own[np.isfinite(_built(at, "lower", own)) & np.isfinite(_built(at, "upper", own))]
+    own = own[_in_all(np.isfinite(_built(at, "lower", own)) & np.isfinite(_built(at, "upper", own)))]
     if not len(own):
         return
     lower, upper = _built(at, "lower", own), _built(at, "upper", own)
@@ -145,7 +145,12 @@ def _gravity(at: Target, draw: Draw, drawn: Any) -> None:
 
 def _built(at: Target, name: str, own: Index) -> np.ndarray:
     """As it was built, whatever was drawn since."""
-    return at.entity._built(name)[own]
+    return at.entity._built(name, at.envs)[..., own]
+
+
+def _in_all(holds: np.ndarray) -> np.ndarray:
+    """Of which items something holds, whichever variant an environment has."""
+    return np.asarray(holds.reshape(-1, holds.shape[-1]).all(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +173,16 @@ RANDOM_KINDS = {
 """What can be drawn."""
 
 
-class Randomizing:
+class Randomizing(Built, ABC):
     """The part of a scene that makes its environments differ."""
 
     entities: list[Entity]
     diagnostics: Diagnostics
     progress: Progress
 
-    @property
     @abstractmethod
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-
-    @abstractmethod
-    def _rebuild(self, per_env: frozenset[str]) -> Running: ...
+    def _rebuild(self, per_env: frozenset[str]) -> Running:
+        """The same scene, with parameters that differ between environments."""
 
     def randomize(
         self,

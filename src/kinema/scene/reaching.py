@@ -8,31 +8,18 @@ from typing import Any
 import numpy as np
 
 from kinema.backend import find_device
-from kinema.model import Model
 from kinema.plan import Solving, rows
 from kinema.sim import Answers
 
-from .batches import Index, environments
-from .running import HasRunning
+from .batches import environments
+from .placing import Placing
 
 
-class Reaching:
+class Reaching(Placing):
     """Forward and inverse kinematics of an entity, by programs of its own; nothing in the scene moves by them."""
 
-    scene: HasRunning
-    _alone: Model
     _solving: Solving | None = None
     _answers: Answers | None = None
-
-    def get_qpos(self, envs_idx: Any = None) -> np.ndarray:
-        """Coordinates [m, rad], (n_envs, n_qs)."""
-        raise NotImplementedError
-
-    def _dofs(self, dofs_idx: Any, what: str) -> Index:
-        raise NotImplementedError
-
-    def _links(self, links_idx: Any, what: str) -> Index:
-        raise NotImplementedError
 
     def inverse_kinematics(
         self, link: Any = None, pos: Any = None, quat: Any = None, *, return_error: bool = False, **how: Any
@@ -78,7 +65,7 @@ class Reaching:
         envs_idx: Any = None,
         **how: Any,
     ) -> Any:
-        running = self.scene.running
+        running = self._running
         start = self.get_qpos(envs_idx) if init_qpos is None else init_qpos
         dofs = None if dofs_idx is None else [int(d) for d in self._dofs(dofs_idx, "inverse_kinematics")]
         if self._solving is None:
@@ -95,10 +82,10 @@ class Reaching:
         Of coordinates for all environments, `envs_idx` takes some.
         """
         given = rows(qpos, self._alone.n_qs, "forward_kinematics: qpos")
-        envs = environments(envs_idx, self.scene.n_envs)
+        envs = environments(envs_idx, self._running.n_envs)
         given = given if envs is None or len(given) == 1 else given[envs]
         if self._answers is None:
-            engine = self.scene.running.engine
+            engine = self._running.engine
             self._answers = Answers(self._alone, find_device(engine.device.name), engine.precision, engine.threads)
         own = self._links(links_idx, "forward_kinematics")
         pos, quat = self._answers.poses(given)

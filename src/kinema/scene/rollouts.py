@@ -14,7 +14,7 @@ from .arguments import whole
 from .batches import as_array, items
 from .entity import Entity
 from .outputs import stacked
-from .running import Running
+from .stepping import Stepping
 
 COMMANDS = ("position", "velocity", "force", "ctrl")
 """What an entity can be told: its degrees of freedom, or the actuators of its file."""
@@ -29,32 +29,10 @@ class Rollout(NamedTuple):
     """Velocities [m/s, rad/s], (turns, n_envs, n_dofs)."""
 
 
-class Rolling:
+class Rolling(Stepping):
     """The part of a scene that takes many steps at once."""
 
-    entities: list[Entity]
-    substeps: int
-    on_error: str
     _in_turn: InTurn | None = None
-
-    @property
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-        raise NotImplementedError
-
-    def step(self, n: int = 1) -> None:
-        """Take steps."""
-        raise NotImplementedError
-
-    def prepare(self) -> None:
-        """Compile the step."""
-        raise NotImplementedError
-
-    def _listeners(self) -> list[Callable[[], None]]:
-        raise NotImplementedError
-
-    def _after_steps(self) -> None:
-        raise NotImplementedError
 
     def rollout(
         self,

@@ -13,6 +13,7 @@ from kinema.sim import Engine, may_lose_contacts
 from .controls import Controls
 from .memory import Memory
 from .outputs import Outputs
+from .views import not_built
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +45,29 @@ class Running:
         if room not in self._loses:
             self._loses[room] = self.engine.settings.contacts and may_lose_contacts(self.model)
         return self._loses[room]
+
+
+class Built:
+    """What all parts of a scene know of it: what there is once it is built."""
+
+    _running: Running | None = None
+
+    @property
+    def running(self) -> Running:
+        """What there is once the scene is built; an error before."""
+        if self._running is None:
+            raise not_built()
+        return self._running
+
+    @property
+    def is_built(self) -> bool:
+        """Whether `build` was called."""
+        return self._running is not None
+
+    @property
+    def n_envs(self) -> int:
+        """Environments."""
+        return self.running.n_envs
 
 
 class HasRunning(Protocol):

@@ -15,16 +15,13 @@ from .adding import Adding
 from .arguments import choice, device_name, duration, flag, numbers, offsets, one_of_or_none, whole
 from .batches import environments
 from .building import Plan, build
-from .capturing import Capturing
 from .entity import Entity
 from .equalities import Equalities
 from .giving import Giving
-from .health import ON_ERROR, ON_OVERFLOW, ROOM, Health
-from .keyframes import state_of
+from .health import ON_ERROR, ON_OVERFLOW, ROOM
 from .outputs import OUTPUTS
 from .progress import Progress
 from .randomizing import Randomizing
-from .resetting import reset_on_device
 from .rollouts import Rolling
 from .running import Running
 from .showing import Showing
@@ -34,14 +31,11 @@ from .states import SceneState, restore, state_of_scene
 from .summary import show, summary_of
 from .surroundings import Surroundings, medium_of
 from .views import Sim, not_built
-from .watching import Watching
 
 PRECISIONS = ("single", "double")
 
 
-class Scene(
-    Adding, Surroundings, Randomizing, Equalities, Showing, Watching, Giving, Sleeping, Health, Rolling, Capturing
-):
+class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Sleeping, Rolling):
     """Everything that is simulated together.
 
     Args:
@@ -187,7 +181,7 @@ class Scene(
             n_envs: how many copies of the scene there are.
             env_spacing: how far apart they are shown in x and y [m] (`env_offsets`): all are simulated at the origin.
             per_env: parameters that may differ between them: `kinema.sim.PARAMETERS`, gravity and wind among them.
-            external_forces: whether links can be pushed by `apply_links_external_force`.
+            external_forces: whether links and joints can be pushed by `apply_links_external_force` and its like.
         """
         if self._running is not None:
             raise KinemaError("the scene is built already")
@@ -243,22 +237,7 @@ class Scene(
         """What is in the scene and what it takes, in a few lines."""
         return summary_of(self.running, self.entities, self.diagnostics)
 
-    def prepare(self) -> None:
-        """Compile the step, so that the first one is as fast as the next."""
-        running = self.running
-        if running.model.n_dofs:
-            with self.progress.showing(2):
-                running.engine.prepare(ahead=True)
-        running.controls.changed = False
-
     # ----------------------------------------------------------------------------------------------- running
-
-    @property
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-        if self._running is None:
-            raise not_built()
-        return self._running
 
     @property
     def sim(self) -> Sim:
@@ -266,11 +245,6 @@ class Scene(
         if self._sim is None:
             raise not_built()
         return self._sim
-
-    @property
-    def n_envs(self) -> int:
-        """Environments."""
-        return self.running.n_envs
 
     @property
     def env_offsets(self) -> np.ndarray:
@@ -281,53 +255,6 @@ class Scene(
     def time(self) -> float:
         """Simulated time since the scene was built [s]."""
         return self.sim.time
-
-    def step(self, n: int = 1) -> None:
-        """Take steps of `dt`; all of them in one launch."""
-        running = self.running
-        n = whole(n, "step", "step")
-        if running.controls.changed:
-            self.prepare()
-        self._before_steps()
-        self._advance(n)
-        self._after_steps()
-
-    def reset(self, envs_idx: Any = None, keyframe: str | int | None = None, *, grow: bool = False) -> None:
-        """Back to the start, in all environments or some: state, commands, forces; flags of errors are taken back.
-
-        Args:
-            envs_idx: which environments; None for all.
-            keyframe: a state that a file names, by its name or number there: entities whose file has it go to its
-                coordinates, velocities, controls and activations (`Entity.keyframe_names`), all others to their start.
-            grow: whether to make room, from now on, for all contacts that there were (`max_contacts`).
-        """
-        running, grow = self.running, flag(grow, "grow")
-        state = None if keyframe is None else state_of(running.model, keyframe)
-        left_out = [] if state is None else state.left_out
-        self._note_once("scene.keyframe-part", [f"{text} are not simulated" for text in left_out])
-        there = running.outputs.on_device and running.outputs.is_there(envs_idx)
-        if there and not grow and not self._is_timed:
-            reset_on_device(running, envs_idx, state, keyframe)
-            return
-        self._note_overflow()
-        if grow:
-            self._grow()
-        envs = environments(envs_idx, running.n_envs)
-        count = running.n_envs if envs is None else len(envs)
-        if running.model.n_dofs:
-            running.engine.reset(envs)
-        if state is None:
-            running.controls.reset(envs)
-        else:
-            act = state.act if running.model.actuators.has_activation.any() else state.act[:0]
-            for name, row in (("qpos", state.qpos), ("vel", state.qvel), ("act", act)):
-                running.memory.write(name, slice(None), np.broadcast_to(row, (count, len(row))), envs)
-            running.controls.reset(envs, state.qpos, state.ctrl)
-        for name in ("cfrc_applied_ang", "cfrc_applied_vel"):
-            if running.engine.settings.external_forces:
-                rows = 3 * running.model.n_links
-                running.memory.write(name, slice(None), np.zeros((count, rows)), envs)
-        self._was_reset(envs)
 
     def get_state(self, envs_idx: Any = None) -> SceneState:
         """Everything that the scene, or some environments, go on from, bit for bit; `save` writes it to a file."""
@@ -343,8 +270,3 @@ class Scene(
         self._was_reset(environments(envs_idx, self.n_envs))
         if self.running.engine.dt != self._dt / self.substeps:
             self._dt = self.running.engine.dt * self.substeps
-
-    def _note_once(self, code: str, messages: Sequence[str]) -> None:
-        said = {d.message for d in self.diagnostics if d.code == code}
-        for message in (m for m in messages if m not in said):
-            self.diagnostics.note(code, message)

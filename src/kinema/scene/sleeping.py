@@ -7,20 +7,15 @@ from typing import Any
 import numpy as np
 
 from kinema.foundation import KinemaError
-from kinema.model import EntityInfo
 from kinema.sim import trees_of_frames
 
 from .batches import environments
-from .running import Running
+from .commands import Commands
+from .running import Built, Running
 
 
-class Sleeping:
+class Sleeping(Built):
     """The part of a scene that knows who sleeps."""
-
-    @property
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-        raise NotImplementedError
 
     def get_links_asleep(self, envs_idx: Any = None) -> np.ndarray:
         """Which links of the scene sleep, (n_envs, n_links); none does without `Scene(sleep=...)`."""
@@ -65,26 +60,19 @@ def _trees(running: Running) -> np.ndarray:
     return trees[frames]
 
 
-class Resting:
+class Resting(Commands):
     """The part of an entity that may sleep."""
-
-    scene: Any
-
-    @property
-    def info(self) -> EntityInfo:
-        """Where its parts are in the model."""
-        raise NotImplementedError
 
     def get_links_asleep(self, envs_idx: Any = None) -> np.ndarray:
         """Which links sleep, (n_envs, n_links); none does without `Scene(sleep=...)`."""
-        return links_asleep(self.scene.running, slice(self.info.link_start, self.info.link_end), envs_idx)
+        return links_asleep(self._running, slice(self.info.link_start, self.info.link_end), envs_idx)
 
     def is_asleep(self, envs_idx: Any = None) -> np.ndarray:
         """Where all of it that can move sleeps, (n_envs,)."""
-        moving = ~self.scene.running.model.links.is_fixed[self.info.link_start : self.info.link_end]
+        moving = ~self._running.model.links.is_fixed[self.info.link_start : self.info.link_end]
         found = self.get_links_asleep(envs_idx)[:, moving]
         return np.logical_and(found.all(axis=1), moving.any())
 
     def wake(self, envs_idx: Any = None) -> None:
         """Wake it, and what fell asleep with it, in all environments or some."""
-        wake_trees(self.scene.running, slice(self.info.link_start, self.info.link_end), envs_idx)
+        wake_trees(self._running, slice(self.info.link_start, self.info.link_end), envs_idx)

@@ -15,16 +15,16 @@ import numpy as np
 
 from kinema.foundation import KinemaError
 
-from .batches import environments
+from .batches import Index, environments
 from .running import Running
 
-FORMAT = "kinema state 1"
+FORMAT = "kinema state 2"
 SHARED = "shared "
 """Before the names of arrays that all environments have in common."""
 CONTROL = "control "
 """Before those that say who moves what."""
 OF_MODEL = ("kp", "kv", "lower", "upper")
-"""What setters change in the model as well, because others start from there."""
+"""What setters change in the models as well, because others start from there: (variants, n_dofs)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,11 +89,10 @@ def state_of_scene(running: Running, envs_idx: Any = None) -> SceneState:
     arrays: dict[str, np.ndarray] = {}
     for name, array, shared in _arrays(running):
         arrays[f"{SHARED}{name}" if shared else name] = np.array(array if shared or envs is None else array[:, envs])
-    mixed = controls.modes[:, None] if controls.mixed is None else controls.mixed
-    arrays[f"{CONTROL}modes"] = np.array(mixed if envs is None or mixed.shape[1] == 1 else mixed[:, envs])
-    arrays[f"{CONTROL}given"] = controls.given.copy()
+    arrays[f"{CONTROL}modes"] = np.array(_modes(running, envs))
+    arrays[f"{CONTROL}given"] = controls.gains.given.copy()
     for name in OF_MODEL:
-        arrays[f"{CONTROL}{name}"] = getattr(running.model.dofs, name).copy()
+        arrays[f"{CONTROL}{name}"] = np.stack([getattr(model.dofs, name) for model in engine.variants.models])
     count = running.n_envs if envs is None else len(envs)
     return SceneState(running.key, count, engine.time, engine.seconds, engine.dt, arrays)
 
@@ -107,7 +106,7 @@ def restore(running: Running, state: SceneState, envs_idx: Any = None) -> None:
     _refuse_foreign(running, state, running.n_envs if envs is None else len(envs))
     if whole:
         _restore_controls(running, state)
-    elif not np.array_equal(_modes(running), state.arrays[f"{CONTROL}modes"][:, :1]):
+    elif (_modes(running, envs) != state.arrays[f"{CONTROL}modes"]).any():
         raise KinemaError("set_state: joints were controlled in another way in that state: restore all environments")
     running.engine.masses_changed = False  # what follows from them is in the state as well
     for name, array, shared in _arrays(running):
@@ -151,13 +150,18 @@ def _set_clock(running: Running, state: SceneState) -> None:
     engine.dt, engine.time, engine.seconds = state.dt, state.time, state.seconds
 
 
-def _modes(running: Running) -> np.ndarray:
-    return running.controls.modes[:, None]
+def _modes(running: Running, envs: Index | None = None) -> np.ndarray:
+    """Who moves what: (n_dofs, 1), or (n_dofs, environments) where these differ."""
+    controls = running.controls
+    if controls.mixed is None:
+        return controls.modes[:, None]
+    return controls.mixed if envs is None else controls.mixed[:, envs]
 
 
 def _restore_controls(running: Running, state: SceneState) -> None:
     for name in OF_MODEL:
-        getattr(running.model.dofs, name)[:] = state.arrays[f"{CONTROL}{name}"]
+        for model, own in zip(running.engine.variants.models, state.arrays[f"{CONTROL}{name}"], strict=True):
+            getattr(model.dofs, name)[:] = own
     running.controls.restore(state.arrays[f"{CONTROL}modes"], state.arrays[f"{CONTROL}given"])
 
 

@@ -129,6 +129,13 @@ def _report_joints(description: Robot | World, diagnostics: Diagnostics) -> None
                     f'the drive of joint "{joint.name}" wants a position and a velocity: the velocity is left out',
                     origin=joint.origin,
                 )
+    for link in (x for x in description.links if x.kinematic):
+        diagnostics.note(
+            "sim.kinematic",
+            f'link "{link.name}" is moved by the user in its file (a mocap body): here it stays where it is',
+            hint="a free body that touches nothing can be put anywhere by set_pos and set_quat",
+            origin=link.origin,
+        )
     for link in description.links:
         if link.linear_velocity.any() or link.angular_velocity.any():
             diagnostics.warning(

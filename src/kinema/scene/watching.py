@@ -16,11 +16,11 @@ from .entity import Entity
 from .record_frames import Source
 from .recording import Recording
 from .replaying import Replay
-from .running import Running
+from .running import Built
 from .sensing import Sensors
 
 
-class Watching:
+class Watching(Built):
     """The part of a scene that is looked at after each step, where somebody asks for it."""
 
     substeps: int
@@ -28,11 +28,6 @@ class Watching:
     _parts: list[Part]
     _watched: Sensors | None = None
     _recordings: tuple[Recording, ...] | list[Recording] = ()
-
-    @property
-    def running(self) -> Running:
-        """What there is once the scene is built."""
-        raise NotImplementedError
 
     @property
     def sensors(self) -> Sensors:

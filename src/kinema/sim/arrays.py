@@ -260,6 +260,7 @@ ARRAYS = [
     ArrayInfo("command", Owner.DOF, Use.TOLD),
     ArrayInfo("ctrl", Owner.ACTUATOR, Use.TOLD),
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),
+    ArrayInfo("actuator_on", Owner.ACTUATOR, Use.TOLD, start=lambda *_: 1.0),
     ArrayInfo("shape_numbers", Owner.SHAPES, Use.INPUT, start=lambda model, _: model.geoms.numbers, when=_touching),
     ArrayInfo("dt", Owner.ENVIRONMENT, Use.INPUT, start=lambda _, settings: settings.dt),
     ArrayInfo("gravity", Owner.ENVIRONMENT, Use.INPUT, 3, start=lambda model, _: model.gravity),
@@ -274,7 +275,6 @@ ARRAYS = [
         ArrayInfo(name, Owner.DOF, Use.INPUT, start=_of_dofs(name), when=_limited, asked_as=("limit",))
         for name in ("lower", "upper")
     ),
-    ArrayInfo("actuator_on", Owner.ACTUATOR, Use.INPUT, start=lambda *_: 1.0),
     *(ArrayInfo(name, Owner.DOF, Use.CONSTANT, start=_of_dofs(name)) for name in ("armature", "damping")),
     ArrayInfo("frictionloss", Owner.DOF, Use.CONSTANT, start=_of_dofs("frictionloss"), when=_constrained),
     *(
@@ -301,6 +301,7 @@ ARRAYS = [
     ArrayInfo("mass_shift", Owner.LINK, Use.CONSTANT),
     ArrayInfo("com_shift", Owner.LINK, Use.CONSTANT, 3),
     *(ArrayInfo(f"cfrc_applied_{x}", Owner.LINK, Use.STATE, 3, when=_pushed) for x in ("ang", "vel")),
+    ArrayInfo("dof_force_applied", Owner.DOF, Use.STATE, when=_pushed),
     ArrayInfo("touch_weights", Owner.SENSED, Use.INPUT, start=lambda model, _: touch_weights(model), when=_touching),
     ArrayInfo("ray_numbers", Owner.RAYS, Use.INPUT, start=lambda model, _: model.sensors.rays.numbers),
     ArrayInfo("clock", Owner.ENVIRONMENT, Use.INPUT, needed=lambda model: "clock" in model.sensors.readings.kinds),

@@ -57,7 +57,7 @@ class Drive(enum.Enum):
     COMMANDS = "commands"
     """To commands as well; what they mean is in the gains, which can change at any time."""
     MIXED = "mixed"
-    """Likewise, and environments differ in what commands mean; no actuators."""
+    """Likewise, and environments differ in what commands mean, and in which actuators pull."""
 
 
 PARAMETERS = (
@@ -112,7 +112,7 @@ class Settings:
     freezes: bool = False
     """Whether an environment stays in its last state that was made of numbers, once the next one would not be."""
     external_forces: bool = False
-    """Whether forces on links are inputs."""
+    """Whether forces of the user, on links and joints, are inputs."""
     own: bool = False
     """Whether numbers that the model keeps apart (`Model.own`) are inputs."""
     roles: int = 1

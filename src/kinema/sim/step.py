@@ -196,7 +196,7 @@ class Step:
 
     @cached_property
     def forces(self) -> Quantity[list[list[Pull]]]:
-        """What acts on each degree of freedom: passive, tendons, control, actuators."""
+        """What acts on each degree of freedom: passive, tendons, control, actuators, and what the user adds."""
         tendons, actuators, weight = self.tendons, self.actuators, self.borne_weight
         needs_inertia = bool(self.s.model.dofs.acceleration_drive.any())
         return forces_on_joints(self.s, tendons, actuators, weight, self.mass if needs_inertia else None)

@@ -119,7 +119,7 @@ def parallel(file: str) -> Any:
     robot = scene.add(file)
     scene.build(n_envs=3, env_spacing=(1.0, 1.0))
     robot.control_dofs_force(np.array([[0.5], [0.0], [-0.5]]), [1])
-    robot.control_dofs_force([[0.0], [0.0], [1.0]], [0])
+    robot.control_dofs_force(np.array([[1.0]]), [0], envs_idx=np.array([2]))
     scene.step(20)
     return (robot.get_dofs_position()[2],)
 

@@ -27,6 +27,7 @@ from ..sweeps.maths import (
     rotation_vector,
     scale,
     sub,
+    sum_of,
 )
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
@@ -143,7 +144,7 @@ def forces(now: Situation) -> None:
     acceleration, force, bias, parts, held = now.acceleration, now.force, now.bias, now.forces, now.constraint_force
 
     def body(node: Node) -> None:
-        passive, tendons, control_, actuators = parts[node.here]
+        passive, tendons, control_, actuators, *told = parts[node.here]
         s.write("acc", node, acceleration[node.here])
         constraint = [0.0] * len(node.dofs) if held is None else held[node.here]
         s.write("force", node, [a + b for a, b in zip(force[node.here], constraint, strict=True)])
@@ -151,7 +152,8 @@ def forces(now: Situation) -> None:
         s.write("qf_bias", node, bias[node.here])
         s.write("qf_passive", node, _sums(passive, tendons, lifted[node.here]))
         s.write("qf_actuator", node, _sums(control_, actuators, pushed[node.here]))
-        s.write("qf_applied", node, moved[node.here])
+        more = [sum_of([own[k].force for own in told]) for k in range(len(node.dofs))]
+        s.write("qf_applied", node, [a + b for a, b in zip(moved[node.here], more, strict=True)])
         s.write("qf_control", node, _sums(control_, actuators, [0.0] * len(node.dofs)))
 
     s.each_frame("forces of joints", body)

@@ -38,7 +38,7 @@ def advance_activations(s: Sweeps, actuators: Cords) -> None:
     def body(cord: Cord) -> None:
         (act,) = cord.of("act")
         rate = _rate(cord, act, control_of(s, cord))
-        if s.settings.drive is Drive.COMMANDS:
+        if s.settings.drive is not Drive.ACTUATORS:
             rate = cord.of("actuator_on")[0] * rate
         s.code.write("act", [_stage(s, cord, act, rate) if stages else _advanced(s, cord, act, rate)])
 

@@ -140,7 +140,7 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
         pull = ACTUATORS[cord.kind](_nearest(cord, drive) if cord.turns else cord, drive)
         (lower,), (upper,) = cord.of("force_lower"), cord.of("force_upper")
         pull = bounded(pull, lower, upper)
-        if s.settings.drive is Drive.COMMANDS:
+        if s.settings.drive is not Drive.ACTUATORS:
             (on,) = cord.of("actuator_on")
             pull = Pull(on * pull.force, on * pull.slope)
         if cord.frame is not None and wrenches is not None:
@@ -148,13 +148,8 @@ def actuators(step: HasFrames, wrenches: Quantity[Wrench] | None) -> Cords:
             wrenches.add(cord.frame, Wrench(scale(pull.force, torque), scale(pull.force, force)))
         return pull
 
-    info = s.model.actuators
-    which = range(s.model.n_actuators)
-    if s.settings.drive is Drive.MIXED:  # environments cannot differ in what actuators pull on
-        which = [a for a in which if not info.moment[a].any()]
-
     def together(cords: Cords) -> None:
         turn_together(s, cords)
         bound_together(cords)
 
-    return s.cords("actuators", which, body, lengths_of(step), together=together)
+    return s.cords("actuators", range(s.model.n_actuators), body, lengths_of(step), together=together)

@@ -99,7 +99,7 @@ def _by_gains(s: Sweeps, node: Node) -> list[Pull]:
 
 
 def _mixed(s: Sweeps, node: Node) -> list[Pull]:
-    """The mode is a number: one of force, velocity and position."""
+    """The mode is a number: one of force, velocity and position; or beyond, where actuators pull."""
     names = ("ctrl_mode", "command", "vel", "kp", "kv")
     result = []
     for mode, command, v, kp, kv in zip(*(s.of(name, node) for name in names), strict=True):
@@ -108,12 +108,17 @@ def _mixed(s: Sweeps, node: Node) -> list[Pull]:
             kp = 0.0
         else:
             position = s.of("qpos", node)[0]
-        kp = trace.select(1.5, mode, kp, 0.0)
-        kv = trace.select(0.5, mode, kv, 0.0)
+        kp = trace.select(1.5, mode, trace.select(mode, 2.5, kp, 0.0), 0.0)
+        kv = trace.select(0.5, mode, trace.select(mode, 2.5, kv, 0.0), 0.0)
         speed = trace.select(0.5, mode, trace.select(1.5, mode, 0.0, command), 0.0)
         force = trace.select(0.5, mode, 0.0, command)
         result.append(Pull(kp * (command - position) + kv * (speed - v) + force, -kv))
     return result
+
+
+def applied(s: Sweeps, node: Node) -> list[Pull]:
+    """What the user adds to whatever else acts on each degree of freedom."""
+    return [Pull(force, 0.0) for force in s.of("dof_force_applied", node)]
 
 
 def plus(pulls: Sequence[Pull], forces: Sequence[Value]) -> list[Pull]:

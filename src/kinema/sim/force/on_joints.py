@@ -15,7 +15,7 @@ from . import joints
 def forces_on_joints(
     s: Sweeps, tendons: Cords, actuators: Cords, weight: Quantity[list[Value]] | None, mass: TreeMatrix | None
 ) -> Quantity[list[list[Pull]]]:
-    """Passive, tendons, control, actuators; `weight` is what those bear that links are spared."""
+    """Passive, tendons, control, actuators, the user's; `weight` is what those bear that links are spared."""
     forces: Quantity[list[list[Pull]]] = s.quantity("forces")
 
     def body(node: Node) -> None:
@@ -27,7 +27,8 @@ def forces_on_joints(
             passive = joints.plus(passive, weight[node.here])
         bounds = zip(s.of("effort_lower", node), s.of("effort_upper", node), strict=True)
         driven = [joints.bounded(p, *b) for p, b in zip(driven, bounds, strict=True)]
-        forces.put(node.here, [passive, tendons.on(node), joints.control(s, node, inertia), driven])
+        own = [passive, tendons.on(node), joints.control(s, node, inertia), driven]
+        forces.put(node.here, own if not s.settings.external_forces else [*own, joints.applied(s, node)])
 
     s.each_frame("forces on joints", body)
     return forces

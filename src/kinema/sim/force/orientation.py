@@ -68,7 +68,7 @@ def _row(s: Sweeps, actuators: Cords, own: Sequence[int]) -> Row:
     first, is_quaternion = own[0], len(own) > len(AXES)
     if is_quaternion:
         places |= _first(s, first)
-    heeds = s.settings.drive is Drive.COMMANDS
+    heeds = s.settings.drive is not Drive.ACTUATORS
     if heeds:
         places["on"] = s.arrays_of(Owner.ACTUATOR, axes[0])["actuator_on"]
     numbers = {

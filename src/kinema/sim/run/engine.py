@@ -26,6 +26,7 @@ from ..rigid.integrate import RUNS
 from ..settings import Control, Drive, Integrator, Settings
 from ..sweeps.own import ARRAY
 from ..sweeps.tree import grow
+from .modes import left_to_actuators, meant_gains
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with what is being done: entered before anything that takes its time, left after it."""
@@ -192,6 +193,7 @@ class Engine:
         self.touch()
         if n:
             self.field("ctrl_mode").assign(told)
+            self.field("actuator_on").assign(left_to_actuators(self.model, told))
         alike = told.shape[1] == 1
         drive = Drive.COMMANDS if alike or BY_NAME[GAINS[0]].differs(self.settings) else Drive.MIXED
         if alike and (told == Control.ACTUATOR).all() and self.model.n_actuators:
@@ -202,17 +204,8 @@ class Engine:
 
     def _set_gains(self, modes: np.ndarray) -> None:
         kp, kv = (np.asarray(self.field(name).numpy(), np.float64) for name in ("kp", "kv"))
-        kp = np.where(self.model.dofs.q_idx[:, None] >= 0, kp, 0.0)  # part of a quaternion cannot be sent anywhere
-        position, velocity = modes == Control.POSITION, modes == Control.VELOCITY
-        by_command = np.where(position, kp, np.where(velocity, kv, np.where(modes == Control.FORCE, 1.0, 0.0)))
-        gains = (by_command, np.where(position, kp, 0.0), np.where(position | velocity, kv, 0.0))
-        for name, values in zip(GAINS, gains, strict=True):
+        for name, values in zip(GAINS, meant_gains(self.model, modes, kp, kv), strict=True):
             self.field(name).assign(values)
-        free = modes[:, 0] == Control.ACTUATOR
-        pulls = self.model.actuators.moment != 0.0
-        on = ~(pulls & ~free).any(axis=1)
-        if self.model.n_actuators:
-            self.field("actuator_on").assign(on.astype(np.float64)[:, None])
 
     def prepare(self, *, ahead: bool = False) -> None:
         """Trace and compile the step, so that the first one is as fast as the next.
@@ -298,10 +291,18 @@ class Engine:
         self.field("dt").assign(np.array([[dt]]))
 
     def sequence(self, steps: int) -> Arena:
-        """Room for the commands of several steps: arrays `command 0`, `ctrl 0`, ..., `command 1`, ..."""
+        """Room for the commands of several steps: arrays `command 0`, `ctrl 0`, ..., `command 1`, ...
+
+        Who moves what is as it is now.
+        """
         own = arrays_of("told", self.model, self.settings)
         arrays = [(f"{name} {t}", n) for t in range(steps) for name, n in own]
-        return Arena(Layout.of("told", arrays), self.n_envs, self.device, self.precision)
+        arena = Arena(Layout.of("told", arrays), self.n_envs, self.device, self.precision)
+        for name in ("ctrl_mode", "actuator_on"):
+            now = self.told.field(name).numpy()
+            for t in range(steps if len(now) else 0):
+                arena.field(f"{name} {t}").assign(now)
+        return arena
 
     def rollout(self, sequence: Arena, *, one_launch: bool = True) -> Callable[[], None]:
         """A call that takes a step with each of the commands: in one launch, or in one each (captured on a GPU)."""

@@ -60,7 +60,7 @@ def driven_forces(now: Situation) -> Quantity[list[Value]]:
     result: Quantity[list[Value]] = s.quantity("driven")
 
     def body(node: Node) -> None:
-        _, _, control, actuators = parts[node.here]
+        _, _, control, actuators, *_ = parts[node.here]
         pushed = thrust[node.here]
         result.put(node.here, [a.force + b.force + c for a, b, c in zip(control, actuators, pushed, strict=True)])
 

@@ -65,7 +65,7 @@ class Sleepers:
         self._wake()
 
     def _compared(self) -> Iterator[Row]:
-        """What must not change: coordinates, commands, gravity; and what must be nothing: speeds, forces on links."""
+        """What must not change: coordinates, commands, gravity; and what must be nothing: speeds, the user's forces."""
         s, trees = self.s, trees_of_frames(self.s.model)
 
         def row(tree: int, now: Place, before: Place | None = None) -> Row:
@@ -83,6 +83,8 @@ class Sleepers:
                 own = s.arrays_of(Owner.DOF, dof)
                 yield row(tree, own["vel"])
                 yield row(tree, own["command"], own["slept_command"])
+                if s.settings.external_forces:
+                    yield row(tree, own["dof_force_applied"])
         for actuator, moment in enumerate(s.model.actuators.moment):
             own = s.arrays_of(Owner.ACTUATOR, actuator)
             for tree in {trees[int(s.model.dofs.frame_idx[d])] for d in moment.nonzero()[0]}:
