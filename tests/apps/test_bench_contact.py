@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from kinema.apps.bench.contact import Place, load_touching
+from kinema.apps.bench.contact import Place, figures as measuring, load_touching
 from kinema.apps.bench.contact.accuracy import accuracy
 from kinema.apps.bench.contact.scenes import compiled, scene_file
 from kinema.apps.cli import app
@@ -67,6 +67,25 @@ def test_a_soak_finds_nothing_wrong_with_a_leg_and_would_say_so(leg: Path) -> No
     bad = Soaked("bad", broken=1, growth=100.0)
     bad.ours.beyond_limits, bad.ours.depth = 0.2, 0.1
     assert len(bad.faults) == 4
+
+
+def test_memory_of_simulators_that_are_gone_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody holds, but itself: what it gives back later would make the next one's negative."""
+    in_use = [0]
+
+    class Simulator:
+        def __init__(self, n_bytes: int) -> None:
+            self.myself, self.n_bytes = self, n_bytes
+            in_use[0] += n_bytes
+
+        def __del__(self) -> None:
+            in_use[0] -= self.n_bytes
+
+    monkeypatch.setattr(measuring, "_bytes_in_use", lambda _: float(in_use[0]))
+    Simulator(5000)
+    before = measuring.device_bytes("cuda:0")
+    kept = Simulator(300)
+    assert measuring.device_bytes("cuda:0") - before == kept.n_bytes
 
 
 def test_error_and_residual_see_what_is_wrong(leg: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,24 @@ def test_which_meshes_keep_their_hollows() -> None:
     scene.add(km.Mesh(vertices=block.vertices, faces=block.faces, approximation="none"))
     scene.build()
     assert scene.running.model.geoms.kinds[1:] == ["mesh"]
+
+
+def test_a_shape_without_a_name_is_told_apart(tmp_path: Path) -> None:
+    """By its number on its link, or in the world."""
+    vertices, faces = cup(sides=8)
+    numbers = {name: " ".join(map(str, x.ravel())) for name, x in (("vertex", vertices), ("face", faces))}
+    file = tmp_path / "cups.xml"
+    file.write_text(
+        f"""<mujoco><asset><mesh name="cup" vertex="{numbers["vertex"]}" face="{numbers["face"]}"/></asset><worldbody>
+        <geom type="plane" size="1 1 1"/><geom type="mesh" mesh="cup"/><body name="hand" pos="0 0 1"><freejoint/>
+        <geom size=".01"/><geom size=".02"/><geom type="mesh" mesh="cup"/></body></worldbody></mujoco>""",
+        encoding="utf-8",
+    )
+    scene = km.Scene(quiet=True)
+    scene.add(file)
+    scene.build()
+    said = [d.message.split(" is not")[0] for d in scene.diagnostics if d.code == "sim.hull"]
+    assert sorted(said) == ['the mesh of shape 2 of the world', 'the mesh of shape 3 of link "hand"']
 
 
 def test_words_that_mean_nothing_are_refused() -> None:

@@ -13,6 +13,7 @@ from kinema.model import FluidInfo, no_fluid
 from kinema.words import mjcf
 
 from .draft import Body, Draft
+from .labels import shape_label
 from .options import all_options, switches_of
 
 LEAST_MASS = SMALLEST = 1e-15
@@ -116,7 +117,7 @@ def _of_body(draft: Draft, body: Body) -> list[_Felt]:
             continue
         draft.diagnostics.warning(
             "sim.fluid",
-            f'the medium does not act on shape "{shape.name}": only primitives have an ellipsoid',
+            f"the medium does not act on {shape_label(draft, shape, body)}: only primitives have an ellipsoid",
             origin=shape.origin,
         )
     return rows

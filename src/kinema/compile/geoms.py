@@ -11,6 +11,7 @@ from kinema.foundation import Array, KinemaError, Pose
 from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_field, pack_hulls
 
 from .draft import Body, Draft
+from .labels import shape_label
 from .options import switches_of
 from .solids import Piece, pieces_of
 from .surfaces import Surface, mixed, of_pairs, of_shape, share_of, who_decides
@@ -56,14 +57,15 @@ class _Gathering:
             shape = collider.shape
             self.made[key] = [
                 Geom(shape.name, piece, body, base @ shape.pose @ piece.pose, of_shape(shape), entity)
-                for piece in self._pieces(shape, self.draft.parts[entity].nonconvex)
+                for piece in self._pieces(entity, shape, body)
             ]
         return self.made[key]
 
-    def _pieces(self, shape: Shape, nonconvex: str | None) -> list[Piece]:
+    def _pieces(self, entity: int, shape: Shape, body: Body | None) -> list[Piece]:
+        nonconvex = self.draft.parts[entity].nonconvex
         known, key = self.draft.solids, (id(shape), nonconvex)
         if key not in known:
-            known[key] = pieces_of(shape, self.draft.diagnostics, nonconvex)
+            known[key] = pieces_of(shape, shape_label(self.draft, shape, body), self.draft.diagnostics, nonconvex)
         return known[key]
 
     def _body(self, entity: int, collider: Collider) -> Body | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kinema import shapes
-from kinema.description import Approximation, Mesh, Shape
-from kinema.foundation import Diagnostics
+from kinema.description import Approximation, Mesh
 from kinema.model import SampledField
 
 NONCONVEX = {
@@ -15,14 +14,14 @@ NONCONVEX = {
 """What a user may have meshes touch as that are clearly not convex."""
 ITS_OWN_SHAPE = (Approximation.NONE, Approximation.MESH_SIMPLIFICATION)
 """What asks for triangles as they are: where they make hollows, a distance field stands for them."""
+KEEPS_HOLLOWS = 'Scene(nonconvex="sdf") or scene.add(..., nonconvex="decompose") keeps hollows'
+"""What to do where they are missed."""
 CLEARLY = 1.3
 """A mesh is clearly not convex if its hull has this many times its volume."""
 
 
-def touches_as(
-    shape: Shape, mesh: Mesh, data: shapes.MeshData, nonconvex: str | None, diagnostics: Diagnostics
-) -> tuple[shapes.MeshData, str]:
-    """Its triangles, perhaps fewer of them, and what stands for them: a word of `shapes.APPROXIMATIONS`.
+def touches_as(mesh: Mesh, data: shapes.MeshData, nonconvex: str | None) -> tuple[shapes.MeshData, str, str]:
+    """Its triangles, perhaps fewer of them, what stands for them, a word of `shapes.APPROXIMATIONS`, and what to say.
 
     A user's word counts for meshes that are clearly not convex, and whose file asks for their hull or for nothing.
     Where nobody says anything the hull is taken, as MuJoCo does, and that is said.
@@ -33,20 +32,16 @@ def touches_as(
         assert isinstance(simpler, shapes.MeshData)
         data = simpler
     if how not in (None, Approximation.CONVEX_HULL, *ITS_OWN_SHAPE):
-        return data, how.value
+        return data, how.value, ""
     larger = _times_larger(data)
     if how in ITS_OWN_SHAPE:
-        return data, (NONCONVEX[nonconvex or "sdf"] if larger > CLEARLY else Approximation.CONVEX_HULL).value
+        return data, (NONCONVEX[nonconvex or "sdf"] if larger > CLEARLY else Approximation.CONVEX_HULL).value, ""
     if larger > CLEARLY:
         if nonconvex is not None:
-            return data, NONCONVEX[nonconvex].value
-        message = (
-            f'the mesh of shape "{shape.name}" is not convex: it touches as its hull, which has {larger:.2g} times its '
-            "volume"
-        )
-        hint = 'Scene(nonconvex="sdf") or scene.add(..., nonconvex="decompose") keeps hollows'
-        diagnostics.note("sim.hull", message, hint=hint, origin=shape.origin)
-    return data, Approximation.CONVEX_HULL.value
+            return data, NONCONVEX[nonconvex].value, ""
+        note = f"is not convex: it touches as its hull, which has {larger:.2g} times its volume"
+        return data, Approximation.CONVEX_HULL.value, note
+    return data, Approximation.CONVEX_HULL.value, ""
 
 
 def _times_larger(data: shapes.MeshData) -> float:

@@ -12,6 +12,7 @@ from kinema.foundation import Array, Pose
 from kinema.model import RayShapes, no_ray_shapes
 
 from .draft import Body, Draft
+from .labels import shape_label
 from .ray_tree import pack_tree
 from .solids import Piece, pieces_of
 
@@ -98,7 +99,7 @@ def _hit(draft: Draft, shape: Shape, body: Body | None, pose: Pose, numbers: _Nu
     form = shape.geometry
     if isinstance(form, Mesh):
         return _mesh(draft, shape, form, body, pose, numbers)
-    (piece,) = pieces_of(shape, draft.diagnostics)
+    (piece,) = pieces_of(shape, shape_label(draft, shape, body), draft.diagnostics)
     hit = _Hit(shape, piece, body, pose)
     if isinstance(form, Plane):
         half = (np.inf, np.inf) if form.size is None else (form.size[0] / 2 or np.inf, form.size[1] / 2 or np.inf)
@@ -115,7 +116,7 @@ def _mesh(draft: Draft, shape: Shape, mesh: Mesh, body: Body | None, pose: Pose,
         if data is None:
             raise shapes.MeshError("Its file was not found.")
     except shapes.ShapeError as problem:
-        message = f'rays pass through the mesh of shape "{shape.name}": {problem}'
+        message = f"rays pass through the mesh of {shape_label(draft, shape, body)}: {problem}"
         draft.diagnostics.warning("sim.no-rays", message, origin=shape.origin)
         return None
     corners = np.asarray(data.triangles(), np.float64)
@@ -126,7 +127,7 @@ def _mesh(draft: Draft, shape: Shape, mesh: Mesh, body: Body | None, pose: Pose,
     packed, n_boxes = pack_tree(corners)
     key = (mesh.path, mesh.submesh, mesh.center_submesh, tuple(mesh.scale)) if mesh.path else id(mesh)
     if key not in numbers.known and numbers.length + len(packed) > MOST_NUMBERS:
-        message = f'rays pass through the mesh of shape "{shape.name}": there are too many triangles in the scene'
+        message = f"rays pass through the mesh of {shape_label(draft, shape, body)}: there are too many triangles in the scene"
         draft.diagnostics.warning("sim.no-rays", message, origin=shape.origin)
         return None
     hit = _Hit(shape, Piece("mesh", (0.0, 0.0, 0.0), radius, center), body, pose)

@@ -23,7 +23,7 @@ from kinema.description import (
 from kinema.foundation import Array, Diagnostics, Pose
 from kinema.model import Polyhedron, SampledField
 
-from .hollow import sampled, touches_as
+from .hollow import KEEPS_HOLLOWS, sampled, touches_as
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +43,10 @@ class Piece:
     distances: SampledField | None = None
 
 
-def pieces_of(shape: Shape, diagnostics: Diagnostics, nonconvex: str | None = None) -> list[Piece]:
+def pieces_of(shape: Shape, label: str, diagnostics: Diagnostics, nonconvex: str | None = None) -> list[Piece]:
     """What stands for a shape; nothing where its mesh cannot be used, which is said.
 
-    `nonconvex` is what the user says of meshes with hollows (`Part.nonconvex`).
+    `label` is what messages call it, `nonconvex` what the user says of meshes with hollows (`Part.nonconvex`).
     """
     form = shape.geometry
     match form:
@@ -67,7 +67,7 @@ def pieces_of(shape: Shape, diagnostics: Diagnostics, nonconvex: str | None = No
         case HeightField():
             return [_terrain(form)]
         case Mesh():
-            return _of_mesh(shape, form, diagnostics, nonconvex)
+            return _of_mesh(shape, label, form, diagnostics, nonconvex)
 
 
 def _three(values: Array) -> tuple[float, float, float]:
@@ -84,22 +84,26 @@ def _terrain(field_: HeightField) -> Piece:
     return Piece("height field", size, radius, center, heights=np.asarray(field_.heights, np.float64))
 
 
-def _of_mesh(shape: Shape, mesh: Mesh, diagnostics: Diagnostics, nonconvex: str | None) -> list[Piece]:
+def _of_mesh(
+    shape: Shape, label: str, mesh: Mesh, diagnostics: Diagnostics, nonconvex: str | None
+) -> list[Piece]:
     try:
         data = mesh_data(mesh)
         if data is None:
             raise shapes.MeshError("Its file was not found.")
-        data, how = touches_as(shape, mesh, shapes.check_mesh(data), nonconvex, diagnostics)
+        data, how, note = touches_as(mesh, shapes.check_mesh(data), nonconvex)
+        if note:
+            diagnostics.note("sim.hull", f"the mesh of {label} {note}", hint=KEEPS_HOLLOWS, origin=shape.origin)
         options = shapes.ApproximationOptions(max_hull_vertices=mesh.max_hull_vertices)
         if mesh.field_resolution is not None:
             options = replace(options, field_resolution=mesh.field_resolution)
         found = shapes.approximate(data, how, options)
     except shapes.ShapeError as problem:
-        message = f'the mesh of shape "{shape.name}" touches nothing: {problem}'
+        message = f"the mesh of {label} touches nothing: {problem}"
         diagnostics.warning("sim.no-contact", message, origin=shape.origin)
         return []
     for note in found.notes:
-        diagnostics.note("sim.hull", f'shape "{shape.name}": {note}', origin=shape.origin)
+        diagnostics.note("sim.hull", f"{label}: {note}", origin=shape.origin)
     return [_piece(x, data) for x in found.pieces]
 
 
