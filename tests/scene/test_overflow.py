@@ -10,6 +10,7 @@ import pytest
 
 import kinema as km
 from kinema.foundation import KinemaError
+from kinema.sim import may_lose_contacts
 
 FEET = "".join(f'<geom size=".1" pos="{x} {y} 0"/>' for x in (0, 0.3, 0.6, 0.9) for y in (0, 0.3))
 SLEDGE = f"""<mujoco><worldbody><geom type="plane" size="5 5 .1"/>
@@ -48,10 +49,21 @@ def test_the_deepest_stay_and_it_is_said(tmp_path: Path) -> None:
 
 
 def test_room_grows_at_a_reset(tmp_path: Path) -> None:
-    """After `reset(grow=True)` there is room, the marks start anew, and a step is that of a scene with room."""
+    """After `reset(grow=True)` there is room, the marks start anew, and a step is that of a scene with room.
+
+    There is room, and half as much again, after a trial, of which nothing else is left.
+    """
     scene, sledge = scene_of(tmp_path, max_contacts=3)
-    roomy, other = scene_of(tmp_path, max_contacts=8)
-    sledge.set_qpos(LYING)
+    roomy, other = scene_of(tmp_path, max_contacts=3)
+    for entity in (sledge, other):
+        entity.set_qpos(LYING)
+    before = roomy.get_state().arrays
+    assert roomy.try_contacts(steps=2) == 12
+    assert any(d.code == "scene.room" and "had 8 contacts" in d.message for d in roomy.diagnostics)
+    after = roomy.get_state().arrays
+    for name, own in before.items():
+        np.testing.assert_array_equal(own, after[name])
+    assert roomy.try_contacts(steps=10**9) == 12  # nothing is run: there is room for all that feet can touch
     with pytest.warns(RuntimeWarning, match="max_contacts=8"):
         scene.step()
     scene.reset(grow=True)
@@ -122,3 +134,15 @@ def test_what_diverges_is_reset_alone(tmp_path: Path) -> None:
     assert not scene.get_error_envs_mask().any()
     np.testing.assert_allclose(arm.get_qpos()[1], 0.0, atol=1e-12)
     assert (arm.get_qpos()[[0, 2], 0] > 0.4).all()
+
+
+def test_room_of_a_team(tmp_path: Path) -> None:
+    """A team of threads has room for all contacts together: many bodies of few may be more than that."""
+    balls = "".join(f'<body pos="{i} 0 1"><joint/><geom size=".1"/></body>' for i in range(15))
+    scene, _ = scene_of(tmp_path, f"<mujoco><worldbody>{balls}</worldbody></mujoco>")
+    model = scene.running.model
+    assert len(model.pairs.geom_a) == 105
+    assert may_lose_contacts(model, team=True)
+    assert not may_lose_contacts(model)
+    model.pairs.room = 105
+    assert not may_lose_contacts(model, team=True)

@@ -12,6 +12,7 @@ from kinema.foundation import Diagnostics, KinemaError
 from .arguments import whole
 from .capturing import Capturing
 from .contacts import contacts_of
+from .states import restore, state_of_scene
 
 ON_ERROR = ("flag", "freeze", "reset")
 """What may be done with an environment that is no longer made of numbers."""
@@ -19,6 +20,8 @@ ON_OVERFLOW = ("keep", "grow")
 """What may be done once there were more contacts than there is room for."""
 ROOM = 64
 """Contacts between any two bodies, where nobody asks for more or fewer."""
+SPARE = 1.5
+"""How many times as much room there is after a trial as two bodies took in it."""
 LOOK_EVERY = 64
 """How many calls of `step` go by on a GPU before it is asked whether contacts were lost: looking makes it wait. Where a
 policy on that GPU drives the scene, the time between two looks doubles after each."""
@@ -46,6 +49,35 @@ class Health(Capturing):
         self._max_contacts = whole(count, "max_contacts", "contact")
         if self._running is not None and self._running.model.pairs.room != self._max_contacts:
             self._running.engine.make_room(self._max_contacts)
+
+    def try_contacts(self, steps: int = 200, seed: int = 0) -> int:
+        """Find out by a trial how much room contacts need, and make it; the answer is `max_contacts` from now on.
+
+        All environments take some steps from where they are, all but the first with random speeds (1 m/s, 1 rad/s) on
+        top of their own, and then are where they were, to the last bit. Where two bodies had more contacts than there
+        is room for, there is half as much again as they had. Nothing is run, or compiled, where there is room for every
+        point that shapes can make. The same seed gives the same answer.
+
+        Args:
+            steps: how many are taken [steps of `dt`, or of its parts where there are substeps].
+            seed: of the random speeds.
+        """
+        self._marks("most_wanted")
+        steps, running = whole(steps, "try_contacts", "step"), self.running
+        if not running.may_lose_contacts:
+            return self.max_contacts
+        before, engine = state_of_scene(running), running.engine
+        own = np.array(engine.field("vel").numpy())
+        own[:, 1:] += np.random.default_rng(seed).normal(size=own[:, 1:].shape)
+        engine.field("vel").assign(own)
+        engine.step(steps)
+        wanted = int(self.get_wanted_contacts().max(initial=0))
+        restore(running, before)
+        if wanted > self.max_contacts:
+            self.max_contacts = int(np.ceil(SPARE * wanted))
+            message = f"two bodies had {wanted} contacts in a trial of {steps} steps: there is room for"
+            self.diagnostics.note("scene.room", f"{message} {self.max_contacts} from now on")
+        return self.max_contacts
 
     def get_error_envs_mask(self) -> Any:
         """Which environments have come to contain something that is no finite number, (n_envs,); `reset` heals them."""
@@ -122,9 +154,9 @@ class Health(Capturing):
         if most <= self.max_contacts or (not grows and any(d.code == "scene.overflow" for d in self.diagnostics)):
             return
         count = int(np.count_nonzero(wanted))
+        whose = "" if self.running.engine.settings.team else f" between two bodies ({self.max_contacts})"
         message = (
-            f"{count} of {len(wanted)} environments had more contacts between two bodies than there is room for "
-            f"({self.max_contacts}): the deepest are kept"
+            f"{count} of {len(wanted)} environments had more contacts than there is room for{whose}: the deepest are kept"
         )
         if grows:
             self.max_contacts = max(2 * self.max_contacts, most)

@@ -41,9 +41,9 @@ class Running:
     @property
     def may_lose_contacts(self) -> bool:
         """Whether there can be more contacts than there is room for."""
-        room = self.model.pairs.room
+        room, settings = self.model.pairs.room, self.engine.settings
         if room not in self._loses:
-            self._loses[room] = self.engine.settings.contacts and may_lose_contacts(self.model)
+            self._loses[room] = settings.contacts and may_lose_contacts(self.model, team=settings.team)
         return self._loses[room]
 
 

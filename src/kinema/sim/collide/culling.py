@@ -13,17 +13,22 @@ from ..sweeps.own import with_own
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
+from .broad import wants_list
 from .numbers import set_numbers
 from .touches import Touches, TouchSet, set_name
 
 
 def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
-    """Which frames are near each other, by spheres around all of their shapes."""
+    """Which frames are near each other, by spheres around all of their shapes.
+
+    All of them where a list is made of pairs whose boxes overlap: it says more, and pays for each pair already.
+    """
     rows = []
+    is_listed = wants_list(s.model, s.settings, sum(len(touch.plan.pairs) for touch in touches.sets))
     for touch in touches.sets:
         with s.everybody():
             row = touches.row(touch, _ends(s, touch))
-        numbers = {} if "geom_size" in s.settings.per_env else set_numbers(s.model, touch.plan)
+        numbers = {} if is_listed or "geom_size" in s.settings.per_env else set_numbers(s.model, touch.plan)
         numbers = with_own(s, "set", set_name(touch.plan), numbers)
         rows.append(
             PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)

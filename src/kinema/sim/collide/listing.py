@@ -10,11 +10,8 @@ from kinema.trace import SCRATCH, Place, Value
 
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD
-from .touches import Layout, PlannedSet, SetKind, planned_sets
+from .touches import Layout, PlannedSet, SetKind, planned_sets, room_for_all
 
-MOST, MOST_OF_DOF = 48, 3
-"""Contacts of one law that an environment has room for, at least and for each degree of freedom; more where the user
-asks for more between two bodies."""
 SPARE = 2
 """How many times as many are listed, for the deepest to be chosen from."""
 
@@ -57,8 +54,7 @@ class Lists:
 
     def __init__(self, s: Sweeps) -> None:
         self.order = preorder(s)
-        n_dofs = sum(len(node.dofs) for node in s.nodes)
-        self.most = max(MOST, MOST_OF_DOF * n_dofs, s.model.pairs.room)
+        self.most = room_for_all(s.model, sum(len(node.dofs) for node in s.nodes))
         self.plans = planned_sets(s.model, [node.index for node in s.nodes])
         rooms: dict[tuple[int, bool], int] = {}
         for plan in self.plans:

@@ -24,6 +24,9 @@ from ..sweeps.trees import Places, places_in
 from .branches import where
 from .pairs import PAIRS
 
+MOST, MOST_OF_DOF = 48, 3
+"""Contacts of one law that a team has room for in an environment, at least and for each degree of freedom; more where
+the user asks for more between two bodies."""
 N_LIVELY = 4
 """Numbers that surfaces leave which bounce or stick, where the residual goes later: see `constrain/surfaces.py`."""
 
@@ -91,9 +94,19 @@ def set_name(plan: PlannedSet) -> str:
     return f"{plan.frames} {plan.kind.dimension}"
 
 
-def may_lose_contacts(model: Model) -> bool:
-    """Whether the pairs can make more points between two frames than there is room for."""
-    return any(plan.capacity < plan.n_points for plan in planned_sets(model))
+def may_lose_contacts(model: Model, *, team: bool = False) -> bool:
+    """Whether the pairs can make more points between two frames, for a team at all, than there is room for."""
+    plans = planned_sets(model)
+    if team:
+        moved = {frame for plan in plans for frame in plan.frames} - {WORLD}
+        n_dofs = sum(len(model.dofs_of_frame(frame)) for frame in moved)
+        return sum(plan.n_points for plan in plans) > room_for_all(model, n_dofs)
+    return any(plan.capacity < plan.n_points for plan in plans)
+
+
+def room_for_all(model: Model, n_dofs: int) -> int:
+    """Contacts of one law that a team of threads has room for in an environment of some degrees of freedom."""
+    return max(MOST, MOST_OF_DOF * n_dofs, model.pairs.room)
 
 
 def kinds_of(model: Model, pair: int) -> tuple[str, str]:
@@ -154,10 +167,14 @@ class Touches:
         self.wanted = s.take(1)
         """How many a set would have had of which some were lost, the most of all; 0 where none were."""
         self.sets: list[TouchSet] = []
-        for plan in planned_sets(s.model, [node.index for node in s.nodes]):
+        plans = planned_sets(s.model, [node.index for node in s.nodes])
+        # Numbers that loops go through for all sets, one behind the other: each beside its contacts would be on a page
+        # of memory of its own.
+        counts, nears, losts = ([s.take(1) for _ in plans] for _ in range(3))
+        for plan, count, near, lost in zip(plans, counts, nears, losts, strict=True):
             room = plan.capacity * Layout(plan.kind.dimension).width
             held = s.take(plan.capacity * n_held(plan.kind)) if s.settings.noslip_iterations else None
-            self.sets.append(TouchSet(plan, s.take(room), s.take(1), s.take(1), s.take(1), held))
+            self.sets.append(TouchSet(plan, s.take(room), count, near, lost, held))
         self._trees = trees_of_frames(s.model)
         self._lists: dict[Among, Place] = {}
 
