@@ -15,6 +15,8 @@ from .devices import Device, numpy_type, torch_module, warp
 BLOCK = 32
 """Environments are allocated in multiples of this, so that vectors of any width, and warps, stay inside an array."""
 PAGE = 1024
+WIDEST = 16
+"""Environments in a vector, at most."""
 
 
 def padded(n_envs: int, device: Device) -> int:
@@ -140,11 +142,21 @@ class Field:
     def _shared(self) -> Any:
         return self.numpy() if self._on_host else self.warp
 
+    def fill_up(self) -> None:
+        """Let what fills up the last vector be as the last environment is, on a CPU: it stays as it is put.
+
+        Else it would be all zeros: everything in one place, where all pairs are near, and the vector looks at them.
+        """
+        if self._on_host and self._data.shape[1] > self._n_envs:
+            self._data[:, self._n_envs : self._n_envs + WIDEST] = self._data[:, self._n_envs - 1 : self._n_envs]
+
     def assign(self, values: np.ndarray | float, envs: Any = None) -> None:
         """Write all environments, or some, from NumPy: (items, environments)."""
         chosen = slice(None) if envs is None else envs
         if self._on_host:
             self.numpy()[:, chosen] = values
+            if envs is None:
+                self.fill_up()
             return
         host = self._data.numpy()
         host[:, : self._n_envs][:, chosen] = values

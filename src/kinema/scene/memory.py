@@ -83,6 +83,8 @@ class Memory:
         self.engine.masses_changed |= name in WEIGHING
         if self.engine.device.is_cpu:
             self._put(self.all(name), items, values, envs)
+            if envs is None:
+                self.engine.field(name).fill_up()
             return
         array = self.all(name).copy()
         self._put(array, items, values, envs)

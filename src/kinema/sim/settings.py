@@ -71,7 +71,7 @@ PARAMETERS = (
 
 COARSE_FROM = 1e-7
 """A solver of a larger tolerance is one of single precision."""
-TRIALS_SINGLE, TRIALS_DOUBLE = 12, 40
+TRIALS_SINGLE, TRIALS_DOUBLE = 20, 40
 """Along a step of the solver. Hard cones bend so sharply that halving has to go far; what is rounded ends it sooner."""
 
 

@@ -62,8 +62,11 @@ class LookKind:
     """Whether contacts go into a list, and others are found at the same time."""
 
 
-def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
-    """Fill the sets with what touches; `frames` are about the origin of all contacts."""
+def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> Place | None:
+    """Fill the sets with what touches; the list of pairs that were looked at (`list_near`), or None for all.
+
+    `frames` are about the origin of all contacts.
+    """
     for total in (touches.lost, touches.wanted):
         s.recorder.write(SCRATCH, [0.0], total.row)
     with s.staying():
@@ -76,15 +79,14 @@ def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
             own |= {"lost": touches.lost, "wanted": touches.wanted}
             rows += _rows(s, touch.plan, places, own, {"capacity": [float(touch.plan.capacity)]})
         s.loop("pairs of shapes", rows, _look, near)
+    return near
 
 
 def list_contacts(s: Sweeps, lists: Lists, frames: Quantity[Pose]) -> None:
     """Fill lists with what touches, in any order."""
     with s.staying():
         places = _place_geoms(s, frames)
-    rows = []
-    for plan in lists.plans:
-        rows += _rows(s, plan, places, lists.places(plan), lists.numbers(plan), listed=True)
+    rows = [x for p in lists.plans for x in _rows(s, p, places, lists.places(p), lists.numbers(p), listed=True)]
     s.spread("pairs of shapes", rows, _is_near, lambda code: _touch(code, _kind(code)))
 
 

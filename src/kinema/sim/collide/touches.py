@@ -182,29 +182,30 @@ class Touches:
         """Some of the sets, in order."""
         return [x for x in self.sets if which is Among.ALL or x.kind.on_world is (which is Among.WORLD)]
 
-    def list_touching(self) -> None:
-        """List the sets that have contacts in any environment: loops need not look at the others."""
+    def list_touching(self, near: Place | None = None) -> None:
+        """List the sets that have contacts in any environment: loops need not look at the others.
+
+        Args:
+            near: a list of the pairs that may touch, numbered as they come in the sets; None to look at all sets.
+        """
         s = self.s
-        for which in Among:
-            own = self.among(which)
-            if len(own) < MANY or s.settings.team:
-                continue
-            rows = []
-            self._lists[which] = found = s.take(len(own) + 1)
-            for i, touch in enumerate(own):
-                rows.append(Row("set", {"count": touch.count, "list": found}, {"row": [float(i)]}))
-
-            def note(code: RowCode) -> None:
-                def append() -> None:
-                    number = code.read("list") + 1.0
-                    code.recorder.write("list", [code.number("row")], 0, number)
-                    code.write("list", [number])
-
-                where(code.recorder, "touching", 0.5, trace.any_of(code.read("count")), append)
-
-            with s.staying():
-                s.loop(f"no list {which.value}", [Row("list", {"list": found})], lambda c: c.write("list", [0.0]))
-                s.loop(f"sets {which.value} that touch", rows, note)
+        numbers = {which: {id(x): float(i) for i, x in enumerate(self.among(which))} for which in Among}
+        chosen = [which for which in Among if len(numbers[which]) >= MANY and not s.settings.team]
+        if not chosen:
+            return
+        self._lists = {which: s.take(len(numbers[which]) + 1) for which in chosen}
+        rows = []
+        for touch in self.sets:
+            own = tuple(which for which in chosen if id(touch) in numbers[which])
+            often = 1 if near is None else len(touch.plan.pairs)
+            for _ in range(often):
+                places = {"count": touch.count, **{which.value: self._lists[which] for which in own}}
+                known = {f"row {which.value}": [numbers[which][id(touch)]] for which in own}
+                rows.append(Row((own, often > 1), places, known))
+        with s.staying():
+            none = [Row("list", {"list": place}) for place in self._lists.values()]
+            s.loop("no sets that touch", none, lambda code: code.write("list", [0.0]))
+            s.loop("sets that touch", rows, _note_set, near)
 
     def taken_along(self) -> Touches:
         """The same contacts in memory of a team's own."""
@@ -268,6 +269,27 @@ class Touches:
         with self.s.staying():
             own = [self.row(x) for x in self.among(which)] if rows is None else rows
             self.s.loop(name, own, run, self._lists.get(which))
+
+
+def _note_set(code: RowCode) -> None:
+    """A set onto its lists, if it has contacts; once, though there may be a row for each of its pairs."""
+    own, several = code.kind  # type: ignore[misc]
+    if not own:
+        return
+    recorder, first = code.recorder, own[0].value
+    touching = trace.any_of(code.read("count"))
+    if several:
+        number = code.read(first)
+        known = trace.absolute(recorder.read(first, 0, number) - code.number(f"row {first}"))
+        touching = trace.select(trace.select(number, 0.5, 1.0, known), 0.5, 0.0, touching)
+
+    def append() -> None:
+        for which in own:
+            number = code.read(which.value) + 1.0
+            recorder.write(which.value, [code.number(f"row {which.value}")], 0, number)
+            code.write(which.value, [number])
+
+    where(recorder, "touching", 0.5, touching, append)
 
 
 class Contact:

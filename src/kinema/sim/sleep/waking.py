@@ -162,9 +162,9 @@ def find_and_wake(s: Sweeps, touches: Touches, frames: Quantity[Pose], sleepers:
         return 0.5, sleepers.wake_touched(touches)
 
     if sleepers is None:
-        find_contacts(s, touches, frames)
-    else:
-        s.repeat("what touches", look, len(s.trees) + 1)
+        touches.list_touching(find_contacts(s, touches, frames))
+        return
+    s.repeat("what touches", look, len(s.trees) + 1)
     touches.list_touching()
 
 
