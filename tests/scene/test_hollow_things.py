@@ -139,7 +139,7 @@ def test_a_shape_without_a_name_is_told_apart(tmp_path: Path) -> None:
     scene.add(file)
     scene.build()
     said = [d.message.split(" is not")[0] for d in scene.diagnostics if d.code == "sim.hull"]
-    assert sorted(said) == ['the mesh of shape 2 of the world', 'the mesh of shape 3 of link "hand"']
+    assert sorted(said) == ["the mesh of shape 2 of the world", 'the mesh of shape 3 of link "hand"']
 
 
 def test_words_that_mean_nothing_are_refused() -> None:

@@ -127,7 +127,7 @@ def _mesh(draft: Draft, shape: Shape, mesh: Mesh, body: Body | None, pose: Pose,
     packed, n_boxes = pack_tree(corners)
     key = (mesh.path, mesh.submesh, mesh.center_submesh, tuple(mesh.scale)) if mesh.path else id(mesh)
     if key not in numbers.known and numbers.length + len(packed) > MOST_NUMBERS:
-        message = f"rays pass through the mesh of {shape_label(draft, shape, body)}: there are too many triangles in the scene"
+        message = f"rays pass through the mesh of {shape_label(draft, shape, body)}: the scene has too many triangles"
         draft.diagnostics.warning("sim.no-rays", message, origin=shape.origin)
         return None
     hit = _Hit(shape, Piece("mesh", (0.0, 0.0, 0.0), radius, center), body, pose)

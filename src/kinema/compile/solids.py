@@ -84,9 +84,7 @@ def _terrain(field_: HeightField) -> Piece:
     return Piece("height field", size, radius, center, heights=np.asarray(field_.heights, np.float64))
 
 
-def _of_mesh(
-    shape: Shape, label: str, mesh: Mesh, diagnostics: Diagnostics, nonconvex: str | None
-) -> list[Piece]:
+def _of_mesh(shape: Shape, label: str, mesh: Mesh, diagnostics: Diagnostics, nonconvex: str | None) -> list[Piece]:
     try:
         data = mesh_data(mesh)
         if data is None:

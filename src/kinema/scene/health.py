@@ -155,9 +155,8 @@ class Health(Capturing):
             return
         count = int(np.count_nonzero(wanted))
         whose = "" if self.running.engine.settings.team else f" between two bodies ({self.max_contacts})"
-        message = (
-            f"{count} of {len(wanted)} environments had more contacts than there is room for{whose}: the deepest are kept"
-        )
+        who = f"{count} of {len(wanted)} environments"
+        message = f"{who} had more contacts than there is room for{whose}: the deepest are kept"
         if grows:
             self.max_contacts = max(2 * self.max_contacts, most)
             hint = (
