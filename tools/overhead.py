@@ -3,9 +3,9 @@
     python tools/scale.py --overhead
 
 Both have all cores of this machine: the loop by the threads of its scene, the node by a worker per core, as it is by
-default, and, to compare, by one worker with as many threads. What counts is a group of episodes while workers are at work, without their
-start. Rounds alternate, so that whatever else the machine does meets both; seconds of processor time are told beside
-those of the clock, of all processes together: of the driver, the workers and Ray's own.
+default, and, to compare, by one worker with as many threads. What counts is a group of episodes while workers are at
+work, without their start. Rounds alternate, so that whatever else the machine does meets both; seconds of processor
+time are told beside those of the clock, of all processes together: of the driver, the workers and Ray's own.
 """
 
 from __future__ import annotations
