@@ -152,6 +152,10 @@ def test_selection_goes_both_ways(viewer: Viewer, page: Any) -> None:
     assert viewer.selected is not None
     number = viewer.tree.parts.index(viewer.selected)
     assert f"kinema-part-{number}" in viewer.tree._style.content
+    page.mouse.click(*place)
+    until(lambda: viewer.selected is not None and viewer.selected.kind == "shape", "its shape is selected")
+    assert viewer.selected is not None
+    page.locator(f"#kinema-part-{viewer.tree.parts.index(viewer.selected)}").wait_for()  # it was folded away
     page.locator("[id^=kinema-part]").filter(has_text="stand").first.click()
     until(lambda: viewer.selected is not None and viewer.selected.name == "stand", "the stand is selected")
 

@@ -11,6 +11,7 @@ import pytest
 import kinema as km
 from kinema.apps.viewer import Part, Viewer, view
 from kinema.apps.viewer.commands import NOTHING, RANDOM, SLIDERS, WAYS
+from kinema.apps.viewer.grounding import BOLTED, FREE, is_unsaid
 from kinema.apps.viewer.pulling import Pull
 from kinema.foundation import KinemaError
 from kit.shown import LEVER, needs_viser
@@ -165,5 +166,34 @@ def test_sites_sensors_tendons_and_contacts_are_marked(tmp_path: Path) -> None:
         np.testing.assert_allclose(lengths[1] / lengths[0], 0.75, rtol=1e-6)
         viewer.layers.draw_contacts(np.zeros((0, 3)), np.zeros((0, 3)))
         assert "Contacts" not in viewer.layers._handles
+    finally:
+        viewer.close()
+
+
+BALL = """<robot name="ball"><link name="ball"><inertial><mass value="1"/>
+  <inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><geometry><sphere radius="0.05"/></geometry></collision></link></robot>"""
+
+
+def test_a_base_is_let_free_and_falls_on_the_floor_that_is_drawn(tmp_path: Path) -> None:
+    """URDF does not say what holds a robot: bolted down, it stays; free, it stands on the floor and falls no further."""
+    needs_viser()
+    file = tmp_path / "ball.urdf"
+    file.write_text(BALL)
+    viewer = view(file, port=0, watch=False)
+    try:
+        assert is_unsaid(viewer.exhibits)
+        np.testing.assert_allclose(viewer.stage.floor.position, [0.0, 0.0, -0.05])
+        viewer.player.commands.way = RANDOM
+        viewer.player.choose_base(FREE)
+        viewer.player.step(200)
+        assert viewer.player.commands.way == RANDOM, "what was chosen before it was built holds"
+        viewer.refresh()
+        np.testing.assert_allclose(viewer.stage.nodes[0, "ball"].position, 0.0, atol=1e-3)
+        viewer.player.choose_base(BOLTED)
+        assert viewer.player.scene is None
+        assert viewer.player.ready()
+        assert viewer.exhibits[0].entity is not None
+        assert viewer.exhibits[0].entity.n_dofs == 0
     finally:
         viewer.close()

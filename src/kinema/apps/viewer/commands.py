@@ -34,11 +34,11 @@ class Command:
 class Commands:
     """All commands of some entities."""
 
-    def __init__(self, entities: list[Entity], seed: int = 0) -> None:
+    def __init__(self, entities: list[Entity], way: str = SLIDERS, seed: int = 0) -> None:
         self.entities = entities
         self.rng = np.random.default_rng(seed)
         self.commands = [c for entity in entities for c in (_actuators(entity) or _targets(entity))]
-        self.way = SLIDERS
+        self.way = way
         self._next_draw = -math.inf
 
     def tell(self, time: float, *, changed: bool) -> None:

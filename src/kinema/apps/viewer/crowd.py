@@ -12,7 +12,7 @@ from kinema.foundation import Array
 from .exhibit import Exhibit
 from .glb import glb
 from .painted import coarser, joined, painted
-from .stage import Stage
+from .stage import VIEWS, Stage
 
 MOST = 64
 _SEGMENTS = 8
@@ -66,10 +66,11 @@ class Crowd:
                 node.batched_positions = np.nan_to_num(positions + self.places).astype(np.float32)
                 node.batched_wxyzs = np.nan_to_num(quaternions).astype(np.float32)
 
-    def frame(self, client: Any) -> None:
+    def frame(self, client: Any, view: str) -> None:
         """Look at all of them."""
         middle = (self.stage.low + self.stage.high) / 2
-        client.camera.position = middle + np.array([0.9, -0.75, 0.6]) * self.reach
+        direction = np.array(VIEWS[view])
+        client.camera.position = middle + direction * (1.3 * self.reach / np.linalg.norm(direction))
         client.camera.look_at = middle
 
     def remove(self) -> None:

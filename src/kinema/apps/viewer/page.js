@@ -1,4 +1,5 @@
-// Runs in the browser before the page's own code: draws cheaply where there is no GPU, and tells how fast it draws.
+// Runs in the browser before the page's own code: draws cheaply where there is no GPU, tells how fast it draws, and
+// shows in the tree what is selected.
 (() => {
   const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
   const WARNING_STAYS = 6000; // ms
@@ -29,6 +30,18 @@
       }
     }, 1000);
   }
+
+  // what was selected in the picture is brought to sight in the tree
+  let revealed = "";
+  setInterval(() => {
+    const wanted = document.getElementById("kinema-selected")?.dataset.part ?? "";
+    const part = document.getElementById(wanted);
+    if (wanted === revealed || (wanted && !part)) return;
+    revealed = wanted;
+    for (let above = part?.parentElement; above; above = above.parentElement)
+      if (above.tagName === "DETAILS") above.open = true;
+    part?.scrollIntoView({ block: "nearest" });
+  }, 250);
 
   let frames = 0, last = null, began = performance.now();
   const clear = WebGL2RenderingContext.prototype.clear;

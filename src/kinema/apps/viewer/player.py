@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from kinema.foundation import KinemaError
+from kinema.foundation import KinemaError, Pose
 from kinema.scene import Scene
 
 from .commands import Commands
 from .exhibit import Exhibit
+from .grounding import FIXED, SAID, add_floor_below
 from .pulling import Pull
 
 FRAME = 1 / 40
@@ -24,8 +25,14 @@ _PULL_EVERY = 0.004
 class Player:
     """The simulation of all exhibits."""
 
-    def __init__(self, exhibits: Sequence[Exhibit], n_envs: int = 1, scene: Scene | None = None) -> None:
+    def __init__(
+        self, exhibits: Sequence[Exhibit], n_envs: int = 1, scene: Scene | None = None, floor: Pose | None = None
+    ) -> None:
         self.exhibits = list(exhibits)
+        self.floor = floor or Pose()
+        """Where a floor is drawn; it is one for robots that are free, where their files have none."""
+        self.base = SAID
+        """What holds the robots: one of `BASES`."""
         self.n_envs = n_envs if scene is None else scene.n_envs
         self.scene = scene
         self.lock = threading.RLock()
@@ -67,17 +74,36 @@ class Player:
         dt = next((float(x) for x in steps if x and 1e-5 <= float(x) <= 0.02), 0.002)
         scene = Scene(dt=dt, quiet=True)
         entities = [
-            scene.add(e.description, pos=e.offset.position, quat=e.offset.quaternion, name=e.title)
+            scene.add(
+                e.description, fixed=FIXED[self.base], pos=e.offset.position, quat=e.offset.quaternion, name=e.title
+            )
             for e in self.exhibits
         ]
+        add_floor_below(scene, self.exhibits, entities, self.floor)
         scene.build(self.n_envs, external_forces=True)
         for exhibit, entity in zip(self.exhibits, entities, strict=True):
             exhibit.entity = entity
         for exhibit in self.exhibits:
             exhibit.give_to(None)
-        self.commands = Commands(entities)
+        self.commands = Commands(entities, self.commands.way)
         self.scene = scene
         self._changed = True
+
+    def choose_base(self, base: str) -> None:
+        """Let robots be held otherwise, one of `BASES`: from the start again, and compiled anew when it plays."""
+        with self.lock:
+            self.base, self.fault, self.scene, self.pull = base, "", None, None
+            self._compiled = False
+            self.commands = Commands([], self.commands.way)
+            for exhibit in self.exhibits:
+                exhibit.entity = None
+                exhibit.reset()
+        self.on_frame()
+        self._wake.set()
+
+    def be_like(self, other: Player) -> None:
+        """Speed, commands and what holds the base, as another had them."""
+        self.speed, self.base, self.commands.way = other.speed, other.base, other.commands.way
 
     # --------------------------------------------------------------------------------------------------- playing
 
@@ -97,12 +123,12 @@ class Player:
 
     def step(self, count: int = 1) -> None:
         """Take some steps now; a first one compiles, which takes a while."""
-        if not self.ready():
-            return
+        if not self._compiled and not self.fault:
+            self.on_state("compiling")  # before it is built, which takes a while as well
         with self.lock:
+            if not self.ready():
+                return
             assert self.scene is not None
-            if not self._compiled:
-                self.on_state("compiling")
             try:
                 self._steps(self.scene, count)
             except KinemaError as error:
@@ -165,10 +191,10 @@ class Player:
             if not self._compiled:
                 self.step()
                 last, owed = time.perf_counter(), 0.0
-            elif self.scene is not None and owed >= self.scene.dt:
-                count = min(int(owed / self.scene.dt), max(1, int(_BUSY * self.frame / cost)))
+            elif (scene := self.scene) is not None and owed >= scene.dt:
+                count = min(int(owed / scene.dt), max(1, int(_BUSY * self.frame / cost)))
                 self.step(count)
-                owed = min(owed - count * self.scene.dt, self.frame)  # what cannot be made up for is forgotten
+                owed = min(owed - count * scene.dt, self.frame)  # what cannot be made up for is forgotten
                 cost = 0.8 * cost + 0.2 * (time.perf_counter() - began) / count
             if self.fault:
                 self.playing = False

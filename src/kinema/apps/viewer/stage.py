@@ -19,8 +19,14 @@ from .painted import is_endless, painted, triangles
 
 CHOSEN = (255, 140, 0)
 """The colour of what is selected."""
-_VIEW = np.array([1.0, -0.85, 0.55])
-"""The direction from which one looks first."""
+ALL = "All"
+VIEWS = {
+    ALL: (1.0, -0.85, 0.55),
+    "Front": (1.0, 0.0, 0.0),
+    "Side": (0.0, -1.0, 0.0),
+    "Top": (1e-3, 0.0, 1.0),  # one that looks straight down would not know what is up
+}
+"""Directions from which one looks."""
 _FIELD = math.radians(40.0)
 
 
@@ -38,6 +44,7 @@ class Stage:
         self.on_visual: list[Callable[[Any, Part], None]] = []
         """Called with every node that can be seen and grabbed, when it is made."""
         self.nodes: dict[tuple[int, str], Any] = {}
+        self._starts: dict[tuple[int, str], Array] = {}
         self.visuals: list[Any] = []
         self._highlight: list[Any] = []
         self._around: list[Any] = []
@@ -74,7 +81,7 @@ class Stage:
 
     def _surround(self) -> None:
         """Light and floor."""
-        self._around = [*self._light(), self._add_floor()]
+        self._around = [*self._light(), add_floor(self.scene, self.floor, self.size, plain=self.plain)]
 
     def _light(self) -> list[Any]:
         self.scene.configure_default_lights(enabled=not self.plain)
@@ -87,7 +94,8 @@ class Stage:
             self.scene.add_light_directional("/light/sun", intensity=3.0, position=(-0.2, 0.2, 1.0)),
         ]
 
-    def _add_floor(self) -> Any:
+    @property
+    def floor(self) -> Pose:
         """Where the first endless plane of the files is, else under everything."""
         planes = [
             exhibit.offset @ shape.pose
@@ -96,8 +104,7 @@ class Stage:
             if is_endless(shape) and shape.visual
         ]
         low = min(0.0, float(self.low[2])) if self.low[2] < -1e-3 * self.size else 0.0
-        pose = planes[0] if planes else Pose.translation((0.0, 0.0, low))
-        return add_floor(self.scene, pose, self.size, plain=self.plain)
+        return planes[0] if planes else Pose.translation((0.0, 0.0, low))
 
     def _add(self, exhibit: Exhibit) -> None:
         poses = exhibit.poses()
@@ -106,6 +113,7 @@ class Stage:
             name = f"/{exhibit.number}/{i}"
             node = self.scene.add_frame(name, show_axes=False, position=pose.position, wxyz=pose.quaternion)
             self.nodes[exhibit.number, link] = node
+            self._starts[exhibit.number, link] = pose.position
             for j, shape in shapes:
                 self._add_visual(Part(exhibit.number, "shape", link, j), f"{name}/visual/{j}", shape)
 
@@ -136,17 +144,29 @@ class Stage:
             if node is not None and np.isfinite(position).all() and np.isfinite(quaternion).all():
                 node.position, node.wxyz = position, quaternion
 
-    def frame(self, client: Any = None) -> None:
-        """Look at everything: new visitors from the start, or one who is here now."""
-        middle = (self.low + self.high) / 2
-        radius = max(float(np.linalg.norm(self.high - self.low)) / 2, 1e-3)
-        place = middle + _VIEW / np.linalg.norm(_VIEW) * radius * 1.12 / math.sin(_FIELD / 2)
-        right = np.cross(_VIEW, (0.0, 0.0, -1.0)) / np.linalg.norm(_VIEW[:2])
+    def frame(self, client: Any = None, view: str = ALL) -> None:
+        """Look at everything: new visitors from the start, or one who is here now, at where it has come to."""
+        low, high = (self.low, self.high) if client is None else self._box_now()
+        middle, radius = (low + high) / 2, max(float(np.linalg.norm(high - low)) / 2, 1e-3)
+        direction = np.array(VIEWS[view])
+        place = middle + direction / np.linalg.norm(direction) * radius * 1.12 / math.sin(_FIELD / 2)
+        right = np.cross(direction, (0.0, 0.0, -1.0)) / np.linalg.norm(direction[:2])
         place, middle = place + 0.3 * radius * right, middle + 0.3 * radius * right  # where the panel is
         camera = self.viser.initial_camera if client is None else client.camera
         if client is None:
             camera.near, camera.far, camera.fov = radius / 200, radius * 500, _FIELD
         camera.position, camera.look_at = place, middle
+
+    def _box_now(self) -> tuple[Array, Array]:
+        """Around all links, with as much beside their frames as at the start; and around the start, if it is near."""
+        links = [key for key in self.nodes if key[1] != WORLD]
+        if not links:
+            return self.low, self.high
+        now, then = np.array([(self.nodes[key].position, self._starts[key]) for key in links]).swapaxes(0, 1)
+        low = now.min(axis=0) - then.min(axis=0) + self.low
+        high = now.max(axis=0) - then.max(axis=0) + self.high
+        near = (low <= self.high).all() and (high >= self.low).all()
+        return (np.minimum(low, self.low), np.maximum(high, self.high)) if near else (low, high)
 
     # ----------------------------------------------------------------------------------------------- highlighting
 

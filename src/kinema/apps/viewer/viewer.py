@@ -20,7 +20,6 @@ from .dragging import Dragging
 from .exhibit import Exhibit, Part
 from .layers import Layers
 from .panels import (
-    CommandPanel,
     DrawingPanel,
     JointPanel,
     PlayingPanel,
@@ -89,13 +88,15 @@ class Viewer:
 
     # --------------------------------------------------------------------------------------------------- building
 
-    def _open(self, exhibits: Sequence[Exhibit], scene: Scene | None = None) -> None:
+    def _open(self, exhibits: Sequence[Exhibit], scene: Scene | None = None, like: Player | None = None) -> None:
         self.exhibits = list(exhibits)
-        self.player = Player(exhibits, self.n_envs, scene)
+        self.stage = Stage(self.viser, exhibits, plain=self.quality.fast)
+        self.player = Player(exhibits, self.n_envs, scene, self.stage.floor)
+        if like is not None:
+            self.player.be_like(like)
         self.n_envs = self.player.n_envs
         self.player.on_frame = self.refresh
         self.player.on_state = self._say
-        self.stage = Stage(self.viser, exhibits, plain=self.quality.fast)
         self.stage.on_pick = self._picked
         self._dragging = Dragging(self)
         self.stage.on_visual.append(self._dragging.listen)
@@ -120,7 +121,8 @@ class Viewer:
             with tabs.add_tab("Commands"):
                 keyframes = [k.name for e in self.exhibits for r in (*e.robots, e.description) for k in r.keyframes]
                 keyframes = list(dict.fromkeys(filter(None, keyframes)))
-                self.commands = CommandPanel(gui, self.player, keyframes)
+                self.commands = self.playing.commands
+                self.commands.add_sliders(keyframes)
             with tabs.add_tab("Layers"):
                 self.drawing = DrawingPanel(gui, self.quality)
                 add_layers(gui, self.layers, self.switch)
@@ -160,7 +162,7 @@ class Viewer:
             for exhibit in exhibits:
                 known = exhibit.values()
                 exhibit.move({n: v for n, v in values.items() if n in known and len(v) == len(known[n])})
-            self._open(exhibits)
+            self._open(exhibits, like=self.player)
             for name in layers:
                 self.layers.switch(name, True)
             self.refresh()
@@ -296,9 +298,9 @@ class Viewer:
                 handle.visible = self._crowd is None and "Visual" in self.layers.on
             self.refresh()
 
-    def frame(self, client: Any) -> None:
-        """Let a visitor look at everything."""
-        (self.stage if self._crowd is None else self._crowd).frame(client)
+    def frame(self, client: Any, view: str) -> None:
+        """Let a visitor look at everything, from one of the stage's `VIEWS`."""
+        (self.stage if self._crowd is None else self._crowd).frame(client, view)
 
     def screenshot(self, path: str | Path, size: tuple[int, int] = SIZE) -> None:
         """Write what the first visitor sees as a PNG; somebody has to look at the page.

@@ -1,7 +1,6 @@
 """The panels of the page: each is a function that adds its elements and says what they do."""
 
 from .checks import add_checks as add_checks
-from .commands import CommandPanel as CommandPanel
 from .drawing import DrawingPanel as DrawingPanel
 from .joints import JointPanel as JointPanel
 from .layers import add_layers as add_layers

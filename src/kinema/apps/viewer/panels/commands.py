@@ -8,19 +8,27 @@ from ..commands import SLIDERS, WAYS, Command
 from ..player import Player
 
 
-class CommandPanel:
-    """Sliders for actuators, or for targets of joints; random commands; keyframes."""
+_UNKNOWN = "<div style='padding:.3em .8em;opacity:.7'>Play or Step first: what it can be told is known then.</div>"
+_HINT = "random: other targets every half second; let go: nothing holds the joints"
 
-    def __init__(self, gui: Any, player: Player, keyframes: list[str]) -> None:
+
+class CommandPanel:
+    """How the robot is told something, which is always seen; below it sliders and keyframes, under a tab."""
+
+    def __init__(self, gui: Any, player: Player) -> None:
         self.player = player
         self._gui = gui
-        self._way = gui.add_dropdown("Commands", WAYS, initial_value=player.commands.way)
+        self._way = gui.add_dropdown("Commands", WAYS, initial_value=player.commands.way, hint=_HINT)
         self._way.on_update(lambda _: self._choose())
+        self._folder: Any = None
+        self._shown: list[Command] | None = None
+        self._handles: list[Any] = []
+
+    def add_sliders(self, keyframes: list[str]) -> None:
+        """Sliders for actuators, or for targets of joints; and keyframes of these names."""
         if keyframes:
             self._add_keyframes(keyframes)
-        self._folder = gui.add_folder("Sliders")
-        self._shown: list[Command] = []
-        self._handles: list[Any] = []
+        self._folder = self._gui.add_folder("Sliders")
         self.refresh()
 
     def _choose(self) -> None:
@@ -46,6 +54,8 @@ class CommandPanel:
             handle.remove()
         with self._folder:
             self._handles = [self._slider(command) for command in commands]
+            if not self.player.commands.entities:
+                self._handles = [self._gui.add_html(_UNKNOWN)]
 
     def _slider(self, command: Command) -> Any:
         span = command.upper - command.lower

@@ -43,7 +43,11 @@ class TreePanel:
             self._style.content = ""
             return
         number = self.parts.index(part)
-        self._style.content = f"<style>#kinema-part-{number}{{background:#ffd9a0;border-radius:3px}}</style>"
+        name = f"kinema-part-{number}"
+        self._style.content = (
+            f"<style>#{name}{{background:#ffd9a0;border-radius:3px}}</style>"
+            f"<i id='kinema-selected' data-part='{name}' hidden></i>"  # page.js brings it to sight
+        )
         found = details(self.exhibits[part.exhibit], part)
         self._details.content = f"<div style='padding:.3em .8em'>{found}</div>"
 
