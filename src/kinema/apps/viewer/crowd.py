@@ -31,7 +31,7 @@ class Crowd:
         self.count = min(count, MOST)
         span = stage.high - stage.low
         columns = math.ceil(math.sqrt(self.count))
-        step = 1.15 * max(float(span[0]), float(span[1]), 0.4 * float(span[2]))
+        step = 1.15 * max(float(span[0]), float(span[1]), 0.7 * float(span[2]))  # an arm that stands upright reaches out
         numbers = np.arange(self.count)
         self.places = np.zeros((self.count, 3))
         self.places[:, 0] = (numbers // columns - (columns - 1) / 2) * step
@@ -70,8 +70,9 @@ class Crowd:
         """Look at all of them."""
         middle = (self.stage.low + self.stage.high) / 2
         direction = np.array(VIEWS[view])
-        client.camera.position = middle + direction * (1.3 * self.reach / np.linalg.norm(direction))
-        client.camera.look_at = middle
+        beside = np.cross(direction, (0.0, 0.0, -1.0)) * (0.2 * self.reach / np.linalg.norm(direction[:2]))  # the panel
+        client.camera.position = middle + beside + direction * (1.5 * self.reach / np.linalg.norm(direction))
+        client.camera.look_at = middle + beside
 
     def remove(self) -> None:
         """Take them away."""

@@ -130,7 +130,7 @@ class Viewer:
                 self._add_differences(gui)
                 add_checks(gui, self.exhibits, gate, self._show_diagnostic)
             with tabs.add_tab("Plots"):
-                self.plots = PlotPanel(gui, self.player)
+                self.plots = PlotPanel(gui, self.player, self._say_compiling)
             with tabs.add_tab("Pictures"):
                 add_pictures(gui, self.notify)
 
@@ -234,6 +234,12 @@ class Viewer:
         if state == "failed":
             self.notify(self.player.fault)
 
+    def _say_compiling(self) -> None:
+        """Before something that keeps everybody waiting; it is sent now, not when that is over."""
+        if self.player.scene is not None:
+            self.playing.say("compiling")
+            self.viser.flush()
+
     def notify(self, text: str) -> None:
         """Tell everybody who looks."""
         for client in self.viser.get_clients().values():
@@ -277,7 +283,7 @@ class Viewer:
         """Show a layer, or hide it."""
         with self.lock:
             if layer == "Contacts" and on and self.player.ready():
-                self.playing.say("compiling")  # what tells of contacts, when it is asked for the first time
+                self._say_compiling()  # what tells of contacts, when it is asked for the first time
             self.layers.switch(layer, on and not (layer == "Visual" and self._crowd is not None))
             if not on and layer == "Contacts":
                 self.layers.draw_contacts(np.zeros((0, 3)), np.zeros((0, 3)))

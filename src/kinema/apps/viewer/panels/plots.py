@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,10 +24,19 @@ _COLORS = ("#2662a0", "#e8590c", "#2b8a3e", "#c2255c", "#5f3dc4", "#0b7285", "#8
 class PlotPanel:
     """One plot: of the selected joint, or of the first joints there are."""
 
-    def __init__(self, gui: Any, player: Player) -> None:
+    def __init__(self, gui: Any, player: Player, compiling: Callable[[], None]) -> None:
         self._gui, self._player = gui, player
-        self._what = gui.add_dropdown("Plot", QUANTITIES)
-        self._what.on_update(lambda _: self._begin())
+        self._lock = threading.Lock()
+        """Held by whoever draws the plot or takes it away: visitors choose while it plays."""
+        self._what = QUANTITIES[0]
+        choice = gui.add_dropdown("Plot", QUANTITIES)
+
+        def chosen(_: Any) -> None:
+            if choice.value.endswith("forces"):
+                compiling()  # what tells of forces, when it is asked for the first time
+            self._begin(choice.value, self._joint)
+
+        choice.on_update(chosen)
         self._joint = ""
         self._plot: Any = None
         self._rows: deque[list[float]] = deque(maxlen=_KEPT)
@@ -36,20 +47,24 @@ class PlotPanel:
         """Plot this joint alone; all again for anything else."""
         joint = part.name if part is not None and part.kind == "joint" else ""
         if joint != self._joint:
-            self._joint = joint
-            self._begin()
+            self._begin(self._what, joint)
 
-    def _begin(self) -> None:
+    def _begin(self, what: str, joint: str) -> None:
         """An empty plot."""
-        self._rows.clear()
-        self._labels = []
-        if self._plot is not None:
-            self._plot.remove()
-            self._plot = None
+        with self._lock:
+            self._what, self._joint = what, joint
+            self._rows.clear()
+            self._labels = []
+            if self._plot is not None:
+                self._plot.remove()
+                self._plot = None
 
     def sample(self, env: int) -> None:
         """Take one point, and draw."""
-        what = self._what.value
+        with self._lock:
+            self._sample(self._what, env)
+
+    def _sample(self, what: str, env: int) -> None:
         if what == "off" or self._player.scene is None:
             return
         labels, values = self._energy(env) if what == "energy" else self._joints(what, env)
