@@ -5,11 +5,12 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup-done
 WORKERS ?= 2
 STEPS   ?= 10000000
+ROBOT   ?=
 ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser frames cluster fuzz reach walk train breaks soak pairs scenes parity fuzz-scenes docs wheel clean
+.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser frames light cluster fuzz reach walk train breaks soak pairs scenes parity fuzz-scenes docs wheel workflows clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-11s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +110,9 @@ browser: setup  ## look at the viewer with Chromium (apt install chromium; pip i
 frames: setup  ## measure how fast the viewer moves in Chromium, and fail below the mark (on an idle machine)
 	$(BIN)/python tools/frames.py
 
+light: setup  ## compare the path tracer with Mitsuba (pip install mitsuba; ROBOT=a textured one), and fail beyond the mark
+	$(BIN)/python tools/light.py --mitsuba $(BIN)/python $(if $(ROBOT),--robot $(ROBOT))
+
 cluster: setup  ## convert, play and sweep on Ray nodes of this machine, and kill some (pip install 'kinema[cluster]')
 	$(BIN)/pytest tests/apps/cluster -m cluster
 
@@ -152,6 +156,9 @@ $(BIN)/mkdocs: $(STAMP)
 
 wheel: setup  ## build a wheel (dist/), install it into an empty environment and try it there
 	$(BIN)/python tools/try_wheel.py
+
+workflows: setup  ## run what the workflows and the container run, in a fresh clone
+	$(BIN)/pytest tests/test_workflows.py -m workflows
 
 clean:  ## remove caches and builds (not .venv)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis

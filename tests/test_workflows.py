@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
+import sys
 import tomllib
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +93,51 @@ def test_the_development_container_calls_a_target() -> None:
 def test_installing_has_a_row_for_every_extra() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "installing.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(PROJECT["optional-dependencies"])
+
+
+def _run(command: str, folder: Path, **environment: str) -> None:
+    """Run a command as a workflow would, with this Python as `python`; what it said is told where it fails."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    outcome = subprocess.run(
+        shlex.split(command),
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 0, f"{command}\n{outcome.stdout[-2000:]}\n{outcome.stderr[-2000:]}"
+
+
+@pytest.mark.workflows
+def test_commands_of_workflows_run_in_a_fresh_clone(tmp_path: Path) -> None:
+    """All of them, each once; of the tests, which take long, those of one file."""
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    commands = [*(c for file in WORKFLOWS for c in _commands(file)), container["postCreateCommand"]]
+    for command in sorted(dict.fromkeys(commands), key=lambda c: "setup" not in c):
+        _run(command, clone, PYTEST_ADDOPTS="tests/test_words.py")
+    assert (clone / "build" / "site" / "index.html").exists()
+    assert {file.suffix for file in (clone / "dist").iterdir()} >= {".whl", ".gz"}
+
+
+@pytest.mark.workflows
+def test_the_container_is_built_and_answers(tmp_path: Path) -> None:
+    """Its lines one by one, in an empty environment instead of an image: what is copied suffices."""
+    text = (ROOT / "Dockerfile").read_text()
+    image, python = tmp_path / "image", tmp_path / "python"
+    for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE):
+        *sources, target = line.split()
+        for source in (ROOT / name for name in sources):
+            (image / target).mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, image / target, dirs_exist_ok=True)
+            else:
+                shutil.copy(source, image / target)
+    venv.create(python, with_pip=True)
+    (install,) = re.findall(r"^RUN (pip install .*)$", text, re.MULTILINE)
+    _run(install.replace("pip", str(python / "bin" / "pip"), 1).replace("--no-cache-dir", ""), image)
+    (entry,), (arguments,) = (json.loads(x) for x in re.findall(r"^(?:ENTRYPOINT|CMD) (.*)$", text, re.MULTILINE))
+    _run(f"{python / 'bin' / entry} {arguments}", image)
+    _run(f"{python / 'bin' / entry} info examples/robots/arm/arm.urdf", image)

@@ -176,7 +176,7 @@ BALL = """<robot name="ball"><link name="ball"><inertial><mass value="1"/>
 
 
 def test_a_base_is_let_free_and_falls_on_the_floor_that_is_drawn(tmp_path: Path) -> None:
-    """URDF does not say what holds a robot: bolted down, it stays; free, it stands on the floor and falls no further."""
+    """URDF does not say what holds a robot: it is bolted down, or free and stands on the floor."""
     needs_viser()
     file = tmp_path / "ball.urdf"
     file.write_text(BALL)

@@ -31,7 +31,8 @@ class Crowd:
         self.count = min(count, MOST)
         span = stage.high - stage.low
         columns = math.ceil(math.sqrt(self.count))
-        step = 1.15 * max(float(span[0]), float(span[1]), 0.7 * float(span[2]))  # an arm that stands upright reaches out
+        reach = max(float(span[0]), float(span[1]), 0.7 * float(span[2]))  # an arm that stands reaches out
+        step = 1.15 * reach
         numbers = np.arange(self.count)
         self.places = np.zeros((self.count, 3))
         self.places[:, 0] = (numbers // columns - (columns - 1) / 2) * step

@@ -7,7 +7,6 @@ from typing import Any
 from ..commands import SLIDERS, WAYS, Command
 from ..player import Player
 
-
 _UNKNOWN = "<div style='padding:.3em .8em;opacity:.7'>Play or Step first: what it can be told is known then.</div>"
 _HINT = "random: other targets every half second; let go: nothing holds the joints"
 

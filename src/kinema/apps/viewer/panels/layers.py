@@ -7,7 +7,6 @@ from typing import Any
 
 from ..layers import Layers
 
-
 _HINTS = {"Contacts": "while it plays; arrows are forces, and may be inside of links: switch Visual off to see them"}
 
 
