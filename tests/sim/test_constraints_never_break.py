@@ -26,8 +26,9 @@ from kit.robots.each_joint import model_of
 
 N_SEEDS = 200
 ONCE_BROKE = (42, 51, 62, 179)
-"""Two balls in a row at a fifth of a radian in a step; flying bodies whose ties pumped each other up; three hinges in a gimbal's lock, and coordinates that followed speeds
-which were held back; and the damper of a loop along a fine thread, that limits held against."""
+"""Two balls in a row at a fifth of a radian in a step; flying bodies whose ties pumped each other up; three hinges in a
+gimbal's lock, and coordinates that followed speeds which were held back; and the damper of a loop along a fine thread,
+that limits held against."""
 QUICK = (3, *ONCE_BROKE)
 SEEDS = [pytest.param(seed, marks=() if seed in QUICK else pytest.mark.benchmark) for seed in range(N_SEEDS)]
 

@@ -237,6 +237,8 @@ def _without_armature(draft: Draft, loop: Loop, number: int) -> str:
     """Why an axis cannot have inertia of its own; nothing where it can."""
     if (_kind(loop, number) or "").partition(" ")[0] not in ("hinge", "slide"):
         return "turns about several axes"
+    if loop.joint.kind is JointKind.SCREW and loop.joint.pitch:
+        return "is a screw, along whose travel it would weigh too much"
     if (loop.entity, loop.joint.name) in draft.breakable:
         return "may break"
     ends = [spot_of(end, pose) for end, pose in zip(loop.ends, loop.poses, strict=True)]

@@ -1,4 +1,4 @@
-"""Inertia of tendons, and of loops' axes: what turns with a length adds to the mass matrix, and to what motions take."""
+"""Inertia of tendons and of loops' axes: what turns with a length adds to the mass matrix, and to what motions take."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def _drift(code: RowCode, motions: tuple[Quantity[Pose], Quantity[Twist], Quanti
 
 def _drift_between(a: _End, b: _End) -> Value:
     """Of the distance between two points."""
-    gap, speed, change = sub(b.point, a.point), sub(b.speed.linear, a.speed.linear), sub(b.change.linear, a.change.linear)
+    gap, speed = sub(b.point, a.point), sub(b.speed.linear, a.speed.linear)
+    change = sub(b.change.linear, a.change.linear)
     square = dot(gap, gap)
     inverse = 1.0 / trace.sqrt(trace.maximum(square, SMALLEST * SMALLEST))
     along = dot(gap, speed) * inverse

@@ -36,8 +36,7 @@ NEAR = 5e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
 LARGE, SMALLEST = 1e30, 1e-30
 LONGEST = 1e6
-"""No search goes farther, in steps: rows that let go along it leave a share of its curvature, and what is less is
-rounding, which says nothing of how far to go."""
+"""No search goes so many steps: rows that let go along it leave a share of its curvature; what is less is rounding."""
 OfDofs = Quantity[list[Value]]
 
 
