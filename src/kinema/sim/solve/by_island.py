@@ -173,7 +173,7 @@ class ByIsland(Newton):
             slope, curve = slope + linear + length * square, curve + square
             lowest = trace.select(slope, 0.0, length, before)
             highest = trace.select(slope, 0.0, after, length)
-            middle = trace.select(highest, LONGEST, 0.5 * (lowest + highest), 2.0 * length)
+            middle = trace.select(highest, LONGEST, 0.5 * (lowest + highest), trace.minimum(2.0 * length, LONGEST))
             better = length - slope / trace.maximum(curve, SMALLEST)
             inside = trace.select(lowest, better, trace.select(better, highest, better, middle), middle)
             missing, near = trace.absolute(slope), NEAR * trace.absolute(start)
