@@ -6,16 +6,30 @@ import numpy as np
 import pytest
 
 from kinema.backend import find_device
-from kinema.description import Base, Inertial, Joint, JointKind, Link, Robot, rotation, translation
+from kinema.description import (
+    Base,
+    Constraint,
+    ConstraintKind,
+    Inertial,
+    Joint,
+    JointKind,
+    Link,
+    Robot,
+    SolverParameters,
+    rotation,
+    translation,
+)
+from kinema.foundation import Pose
 from kinema.sim import Engine, Settings
 from kit.never_breaks import kinetic, outcome_of
 from kit.robots.each_joint import model_of
 
 N_SEEDS = 200
-ONCE_BROKE = (51, 62, 179)
-"""Flying bodies whose ties pumped each other up; three hinges in a gimbal's lock, and coordinates that followed speeds
-which were held back; and the damper of a loop along a fine thread, that limits held against."""
-QUICK = (2, 3, *ONCE_BROKE)
+ONCE_BROKE = (42, 51, 62, 179)
+"""Two balls in a row at a fifth of a radian in a step; flying bodies whose ties pumped each other up; three hinges in a
+gimbal's lock, and coordinates that followed speeds which were held back; and the damper of a loop along a fine thread,
+that limits held against."""
+QUICK = (3, *ONCE_BROKE)
 SEEDS = [pytest.param(seed, marks=() if seed in QUICK else pytest.mark.benchmark) for seed in range(N_SEEDS)]
 
 
@@ -47,18 +61,28 @@ def _gimbal() -> Robot:
     ]
     axes = [translation(e, friction=0.1) for e in np.eye(3)] + [rotation(e) for e in np.eye(3)]
     joint = Joint(name="gimbal", kind=JointKind.SIX_AXIS, parent="base", child="arm", axes=axes)
-    return Robot(name="gimbal", links=links, joints=[joint], base=Base.FIXED)
+    solver = SolverParameters(solref=(-1e3, -50.0))
+    place = Pose.translation((0.3, 0.1, 0.2))
+    weld = Constraint(name="weld", kind=ConstraintKind.WELD, a="arm", b=None, pose_a=place, solver=solver)
+    return Robot(name="gimbal", links=links, joints=[joint], constraints=[weld], base=Base.FIXED)
 
 
 def test_a_gimbals_lock() -> None:
-    """Where two hinges of three are about one axis, to any number of digits, a step leaves energy about as it is."""
+    """Where two hinges of three are about one axis, to any number of digits, a step leaves energy about as it is.
+
+    Half of them are pulled by a weld that is far open, about an axis that nothing turns about: forces stay numbers.
+    """
     model, rng, n = model_of(_gimbal(), gravity=(0.0, 0.0, 0.0)), np.random.default_rng(0), 512
-    engine = Engine(model, Settings(dt=0.002, constraints=True), n, find_device("cpu"), emission="rolled")
+    settings = Settings(dt=0.002, constraints=True, per_env=frozenset({"equality"}))
+    engine = Engine(model, settings, n, find_device("cpu"), emission="rolled")
+    welded = np.arange(n) % 2 == 1
+    engine.field("tie_on").assign(welded[None].astype(float))
     q = 0.5 * rng.normal(size=(model.n_dofs, n))
     q[4] = np.pi / 2 + 10.0 ** rng.uniform(-6.0, -1.5, n)
     engine.field("qpos").assign(q)
     engine.field("vel").assign(rng.normal(size=(model.n_dofs, n)))
     before = kinetic(engine)
+    assert (np.abs(engine.fields.constraints.qfrc_constraint.numpy()) < 1e6).all()
     engine.step()
     assert not engine.field("error").numpy().any()
-    assert (kinetic(engine) < 1.5 * before).all()
+    assert (kinetic(engine) < 1.5 * before)[~welded].all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from kinema.description import (
     ConeLimit,
     Drive,
     DriveType,
+    Inertial,
     Joint,
     JointKind,
     Link,
@@ -281,3 +283,47 @@ def test_what_acts_along_loops() -> None:
     assert speeds[names.index("follower"), 0, 2] == pytest.approx(0.35, abs=1e-3)
     swing = math.acos(float(poses["bob"].rotation[:, 0] @ DOWN.rotation[:, 0]))
     assert swing == pytest.approx(0.4, abs=0.01)
+
+
+# ------------------------------------------------------------------------------------------------- what turns with them
+
+TURNED = ("cylindrical", "backwards")
+
+
+def with_rotors(on_loops: bool) -> Robot:
+    """A base that turns, arms on it, and beside each joint one like it that closes a loop; rotors on these or those."""
+    robot = in_tree(TURNED)
+    robot.links[0].inertial = Inertial(2.0, np.array((0.1, 0.0, 0.05)), np.diag((0.03, 0.04, 0.05)))
+    twins = [joint_of(name, i, name=f"{name} twin", closes_loop=True) for i, name in enumerate(TURNED)]
+    for joint in twins if on_loops else robot.joints:
+        joint.axes = [replace(axis, armature=0.7 + 0.4 * i) for i, axis in enumerate(joint.axes)]
+    axes = [rotation((0, 0, 1)), rotation((0.6, 0.8, 0))]
+    turns = Joint(name="turns", kind=JointKind.UNIVERSAL, parent=None, child="base", axes=axes)
+    robot.joints = [turns, *robot.joints, *twins]
+    return robot
+
+
+def test_rotors_of_loops() -> None:
+    """A rotor on a joint that closes a loop is felt as on the same joint in the tree, however what carries it turns."""
+    found = []
+    for on_loops in (False, True):
+        engine = constrained_engine(model_of(with_rotors(on_loops), gravity=(0.0, 0.0, 0.0)), emission="rolled")
+        rng = np.random.default_rng(4)
+        engine.field("vel").assign(3.0 * rng.normal(size=(engine.model.n_dofs, 1)))
+        energy = np.array(engine.fields.system.kinetic_energy.numpy()).ravel()
+        found.append(np.concatenate([np.array(engine.fields.constraints.qacc.numpy())[:, 0], energy]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-7, atol=1e-7)
+
+
+def test_rotors_that_have_no_place() -> None:
+    """Between two branches, about one of several axes, and on threads: they are left out, and that is said."""
+    robot, diagnostics = in_loops(("revolute", "universal", "screw")), Diagnostics()
+    robot.links[0].inertial = Inertial(2.0, np.zeros(3), np.eye(3))
+    flies = Joint(name="flies", kind=JointKind.FREE, parent=None, child="base", axes=free_axes())
+    robot.joints = [flies, *robot.joints]
+    for joint in robot.joints:
+        joint.axes = [replace(axis, armature=0.5 * joint.closes_loop) for axis in joint.axes]
+    model = compile_model([Part(name="it", description=robot)], diagnostics=diagnostics)
+    assert not model.tendons.armature.any()
+    reasons = ("two branches", "several axes", "several axes", "screw")
+    assert all(reason in str(said) for reason, said in zip(reasons, diagnostics, strict=True))

@@ -16,7 +16,7 @@ from kinema.foundation import Array, Pose
 
 from .breaking import simulated_tree
 from .draft import Body, Draft, Spot
-from .paths import new_path
+from .paths import is_in_branch, new_path
 from .soft_limits import limit_softness, limit_spring, range_of
 
 LETTERS = "xyz"
@@ -178,7 +178,8 @@ def _along_axis(draft: Draft, loop: Loop, number: int, axis: Axis) -> Iterator[L
     limits = (-math.inf, math.inf) if turns else range_of(joint, axis, draft.diagnostics)
     limited = any(map(math.isfinite, limits))
     driven = drive is not None and bool(drive.stiffness or drive.damping)
-    if not (limited or driven or axis.stiffness or axis.damping or axis.friction):
+    acts = limited or axis.stiffness or axis.damping or axis.friction or axis.armature
+    if not (acts or driven):
         return
     path = axis_path(draft, loop, number)
     if path is None:
@@ -198,12 +199,13 @@ def _along_axis(draft: Draft, loop: Loop, number: int, axis: Axis) -> Iterator[L
         stiffness=axis.stiffness,
         damping=axis.damping,
         friction=axis.friction,
+        armature=_armature(draft, loop, number),
         spring_length=(axis.spring_reference, axis.spring_reference),
         limit_solver=limit_softness(joint, axis),
         friction_solver=axis.friction_solver,
         origin=joint.origin,
     )
-    if limited or axis.stiffness or axis.damping or axis.friction:
+    if acts:
         yield LoopLength(tendon, path, spring=limit_spring(joint, axis))
     if drive is not None and driven:
         most = min(drive.max_force, axis.effort)
@@ -216,6 +218,31 @@ def _along_axis(draft: Draft, loop: Loop, number: int, axis: Axis) -> Iterator[L
             origin=joint.origin,
         )
         yield LoopLength(made, path, speed=drive.target_velocity, per_inertia=drive.type is DriveType.ACCELERATION)
+
+
+def _armature(draft: Draft, loop: Loop, number: int) -> float:
+    """What turns with an axis, where the inertia of the tree has a place for it."""
+    armature, why = loop.joint.axes[number].armature, _without_armature(draft, loop, number)
+    if not armature or not why:
+        return armature
+    draft.diagnostics.warning(
+        "sim.loop-axis",
+        f'the armature of joint "{loop.joint.name}" is left out: it closes a loop, and {why}',
+        origin=loop.joint.origin,
+    )
+    return 0.0
+
+
+def _without_armature(draft: Draft, loop: Loop, number: int) -> str:
+    """Why an axis cannot have inertia of its own; nothing where it can."""
+    if (_kind(loop, number) or "").partition(" ")[0] not in ("hinge", "slide"):
+        return "turns about several axes"
+    if loop.joint.kind is JointKind.SCREW and loop.joint.pitch:
+        return "is a screw, along whose travel it would weigh too much"
+    if (loop.entity, loop.joint.name) in draft.breakable:
+        return "may break"
+    ends = [spot_of(end, pose) for end, pose in zip(loop.ends, loop.poses, strict=True)]
+    return "" if is_in_branch(draft, ends) else "is between two branches"
 
 
 def axis_path(draft: Draft, loop: Loop, number: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,12 @@ def path_pattern(draft: Draft, path: int) -> Array:
     """Ones for the degrees of freedom that change a path's length."""
     moved = [_moves(draft, piece) for piece in draft.pieces if piece.path == path]
     return np.any(moved, axis=0).astype(np.float64) if moved else np.zeros(draft.n_dofs)
+
+
+def is_in_branch(draft: Draft, ends: Sequence[Spot]) -> bool:
+    """Whether whatever moves one of two ends moves the other as well: nothing in between is in two branches."""
+    first, second = (set(_movers(draft, spot.frame)) for spot in ends)
+    return first <= second or second <= first
 
 
 def _moves(draft: Draft, piece: Piece) -> npt.NDArray[np.bool_]:

@@ -138,7 +138,7 @@ def _of_loops(draft: Draft, entity: int, switches: Switches) -> Iterator[_Row]:
                 stiffness_poly=LINEAR,
                 damping=tendon.damping * switches.damper,
                 damping_poly=LINEAR,
-                armature=0.0,
+                armature=tendon.armature,
                 friction=tendon.friction * switches.frictionloss,
                 limits=(tendon.lower, tendon.upper) if switches.limit else (-np.inf, np.inf),
                 holder=length.holder,

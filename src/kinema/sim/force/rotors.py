@@ -1,11 +1,15 @@
-"""Inertia of tendons (MJCF `armature`): what turns with a length adds to the mass matrix, and to what motions take."""
+"""Inertia of tendons and of loops' axes: what turns with a length adds to the mass matrix, and to what motions take."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
 from kinema import trace
+from kinema.model import PathsInfo
 from kinema.trace import Place, Row, RowCode, Value
 
 from ..rigid.crba import mass_matrix
@@ -13,14 +17,26 @@ from ..rigid.kinematics import Moving, Pose, Twist, twist_at
 from ..rigid.links import acceleration_at
 from ..rigid.rnea import bias_forces
 from ..sweeps.cords import Cord, Lengths, Pull
-from ..sweeps.maths import add, dot, rotate, sub
+from ..sweeps.maths import Vector, add, cross, dot, rotate, sub
 from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import Quantity
 from ..sweeps.tree import Node, frame_ref
+from .loop_axes import LETTERS
 from .paths import HasFrames, lengths_of
 
 SMALLEST = 1e-15
 NAME = "rotors of tendons"
+AXES = ("hinge", "slide")
+"""Coordinates of joints that close loops which may have rotors."""
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """An end of a piece, in the world: where it is, how it moves, and how that changes while no coordinate does."""
+
+    point: Vector
+    speed: Twist
+    change: Twist
 
 
 class HasMotion(HasFrames, Protocol):
@@ -95,7 +111,7 @@ def rotor_energy(step: HasFrames) -> Value:
 
 
 def _drifts(step: HasMotion, paths: set[int]) -> dict[int, Place]:
-    """How the speed of each path's length changes while no coordinate accelerates: of straight pieces alone."""
+    """How the speed of each path's length changes while no coordinate accelerates: of straight pieces, and of axes."""
     s, info = step.s, step.s.model.paths
     motions = (step.frames, step.velocity, step.motion)
     drifts = {path: s.take(1) for path in paths}
@@ -105,10 +121,19 @@ def _drifts(step: HasMotion, paths: set[int]) -> dict[int, Place]:
         if path in drifts and info.moves[i].any():
             targets = {word: frame_ref(int(info.frame_idx[i, k])) for k, word in enumerate(("a ", "b "))}
             numbers = {f"pos {k}": info.pos[i, k].tolist() for k in range(2)}
-            numbers["factor"] = [float(info.factor[i])]
-            table.append(s.row("piece", targets, {"to": drifts[path]}, numbers))
+            numbers |= {"factor": [float(info.factor[i])], "axis": _axis_in_parent(info, i)}
+            table.append(s.row(info.kinds[i].partition(" ")[0], targets, {"to": drifts[path]}, numbers))
     s.loop("drift of paths", table, lambda code: _drift(code, motions))
     return drifts
+
+
+def _axis_in_parent(info: PathsInfo, piece: int) -> list[float]:
+    """That a coordinate of a joint that closes a loop is along or about; zeros for other pieces."""
+    word, _, letter = info.kinds[piece].partition(" ")
+    if word not in AXES:
+        return [0.0] * 3
+    own = info.numbers[piece, :3] if word == "slide" else np.eye(3)[LETTERS.index(letter)]
+    return (info.rot[piece, 1] @ own).tolist()
 
 
 def _drift(code: RowCode, motions: tuple[Quantity[Pose], Quantity[Twist], Quantity[Moving]]) -> None:
@@ -117,11 +142,38 @@ def _drift(code: RowCode, motions: tuple[Quantity[Pose], Quantity[Twist], Quanti
     for k, word in enumerate(("a ", "b ")):
         at = frames[frame_ref(word)]
         point = add(at.position, rotate(at.rotation, code.numbers(f"pos {k}")))
-        speed = twist_at(at, velocities[frame_ref(word)], point).linear
-        ends.append((point, speed, acceleration_at(at, accelerations[frame_ref(word)], point).linear))
-    gap, speed, change = (sub(b, a) for a, b in zip(*ends, strict=True))
+        speed = twist_at(at, velocities[frame_ref(word)], point)
+        ends.append(_End(point, speed, acceleration_at(at, accelerations[frame_ref(word)], point)))
+    if code.kind in AXES:
+        axis = rotate(frames[frame_ref("b ")].rotation, code.numbers("axis"))
+        drift = _drift_about(axis, *ends) if code.kind == "hinge" else _drift_along(axis, *ends)
+    else:
+        drift = _drift_between(*ends)
+    code.write("to", [code.read("to") + code.number("factor") * drift])
+
+
+def _drift_between(a: _End, b: _End) -> Value:
+    """Of the distance between two points."""
+    gap, speed = sub(b.point, a.point), sub(b.speed.linear, a.speed.linear)
+    change = sub(b.change.linear, a.change.linear)
     square = dot(gap, gap)
     inverse = 1.0 / trace.sqrt(trace.maximum(square, SMALLEST * SMALLEST))
     along = dot(gap, speed) * inverse
-    drift = inverse * (dot(gap, change) + dot(speed, speed) - along * along)
-    code.write("to", [code.read("to") + code.number("factor") * drift])
+    return inverse * (dot(gap, change) + dot(speed, speed) - along * along)
+
+
+def _drift_about(axis: Vector, child: _End, parent: _End) -> Value:
+    """Of the turn of a child about an axis of its parent, which is one of its own as well."""
+    turned = cross(parent.speed.angular, axis)
+    change = sub(child.change.angular, parent.change.angular)
+    return dot(axis, change) + dot(turned, sub(child.speed.angular, parent.speed.angular))
+
+
+def _drift_along(axis: Vector, child: _End, parent: _End) -> Value:
+    """Of how far a child is along an axis that its parent turns."""
+    gap = sub(child.point, parent.point)
+    speed, change = sub(child.speed.linear, parent.speed.linear), sub(child.change.linear, parent.change.linear)
+    spin = parent.speed.angular
+    turned = cross(spin, axis)
+    bent = add(cross(parent.change.angular, axis), cross(spin, turned))
+    return dot(axis, change) + 2.0 * dot(turned, speed) + dot(bent, gap)

@@ -6,9 +6,9 @@ nearly vanishes, is past all that it knew. Such a change of velocities is taken 
 Forces of motion are those at the start of a step. Where a joint turns so far in one step that the inertia is another at
 its end, they are not what they should be, and constraints that pull things back from where they never should have got
 to make it worse: kinetic energy comes from nowhere, and more of it every step. There, and only there, energy is held to
-what it was and what forces from outside may have added: all velocities of the environment are scaled down to that.
-So it is where something that constraints push on goes so far in one step: what their springs had stored they may give
-back only where they can see what they do.
+what it was and what forces may have added: all velocities of the environment are scaled down to that. So it is where
+something that constraints push on goes farther still in one step: what their springs had stored they may give back only
+where they can see what they do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from .kinematics import MOTIONS, RESTING, Pose, Twist, carried_twist, joint_twis
 from .rnea import momentum
 
 TOO_FAR = 0.3
-"""What may be too fast: so many radians, or metres where constraints push, in a step."""
+"""Constraints push blindly on what moves by so many radians or metres in a step."""
+QUICK = 0.1
+"""Forces of motion may be wrong where a joint turns by so many radians in a step: by about the square of that."""
 ANOTHER = 0.01
 """The inertia is another when the kinetic energy at the same speeds differs by such a share of it."""
 WHOLE = 0.999
@@ -87,35 +89,45 @@ def hold_energy(s: Sweeps, factors: Place | None, qacc: OfDofs, force: Speeds, h
         part = in_part(s, factors, qacc[node.here])
         v = [v + s.dt * a for v, a in zip(s.of("vel", node), part, strict=True)]
         ahead.put(node.here, v)
+        quick = [trace.select(QUICK, trace.absolute(s.dt * x), 1.0, 0.0) for x in v]
         far = [trace.select(TOO_FAR, trace.absolute(s.dt * x), 1.0, 0.0) for x in v]
         pushed = [trace.select(0.0, trace.absolute(f), x, 0.0) for f, x in zip(held[node.here], far, strict=True)]
-        return 0.0 if node.motion == Motion.SLIDE else sum_of(far), sum_of(pushed)
+        return 0.0 if node.motion == Motion.SLIDE else sum_of(quick), sum_of(pushed)
 
     turning, pushed = s.total("what goes far", Forest.FRAMES, (0.0, 0.0), moves)
     pushed = pushed + trace.select(s.recorder.read(SCRATCH, factors.row), WHOLE, 1.0, 0.0)
     blind = s.take_fixed(1)
     s.recorder.write(SCRATCH, [pushed], blind.row)
     with s.staying(s.is_whole):  # what hardly ever runs is not worth a straight line
-        s.where("too fast", turning + pushed, lambda: _hold(s, factors, lambda node: ahead[node.here], force, blind))
+        s.where("too fast", turning + pushed, lambda: _hold(s, factors, ahead, force, held, blind))
 
 
-def _hold(s: Sweeps, factors: Place, after: Speeds, force: Speeds, blind: Place) -> None:
-    """Energy is held where the inertia is another at the end of the step, or constraints push blindly."""
+def _hold(s: Sweeps, factors: Place, ahead: OfDofs, force: Speeds, held: OfDofs, blind: Place) -> None:
+    """Energy is held where the inertia is another at the end of the step, or constraints push blindly.
 
-    def work(node: Node) -> tuple[Value, Value]:
-        pushes = force(node)
-        return dot(pushes, s.of("vel", node)), dot(pushes, after(node))
+    Where they do not, they give back what they have stored: the change of kinetic energy by a force, while the inertia
+    is as it was, is its power at the middle of old and new speeds.
+    """
+
+    def after(node: Node) -> list[Value]:
+        return ahead[node.here]
+
+    def work(node: Node) -> tuple[Value, Value, Value]:
+        pushes, pulls, v, then = force(node), held[node.here], s.of("vel", node), after(node)
+        return dot(pushes, v), dot(pushes, then), 0.5 * (dot(pulls, v) + dot(pulls, then))
 
     here, there = poses_in_parents(s), _poses_after(s, after)
     before, _ = _energy(s, "energy before", here, lambda node: s.of("vel", node))
     frozen, pull = _energy(s, "energy of the next velocities", here, after)
     then, _ = _energy(s, "energy then", there, after)
-    powers = s.total("work from outside", Forest.FRAMES, (0.0, 0.0), work)
+    *powers, given = s.total("work", Forest.FRAMES, (0.0, 0.0, 0.0), work)
+    is_blind = s.recorder.read(SCRATCH, blind.row)
     taken = trace.maximum(trace.minimum(*powers), 0.0)  # of all: a damper in a loop takes here and gives there
-    most = before + s.dt * (taken + trace.sqrt(dot(s.gravity, s.gravity)) * pull)
+    given = trace.select(0.5, is_blind, 0.0, trace.maximum(given, 0.0))
+    most = before + s.dt * (taken + given + trace.sqrt(dot(s.gravity, s.gravity)) * pull)
     less = trace.select(most, then, trace.sqrt(most / trace.maximum(then, SMALLEST)), 1.0)
     factor = trace.select(ANOTHER * frozen, trace.absolute(then - frozen), less, 1.0)
-    factor = trace.select(0.5, s.recorder.read(SCRATCH, blind.row), less, factor)
+    factor = trace.select(0.5, is_blind, less, factor)
     s.recorder.write(SCRATCH, [trace.select(then, LARGEST, factor, 0.0)], factors.row + 1)
 
 

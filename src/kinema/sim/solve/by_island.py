@@ -13,7 +13,7 @@ from kinema.trace import SCRATCH, RowCode, Value
 from ..sweeps.maths import dot
 from ..sweeps.trees import PerTree, each_busy_tree, each_tree, tree_totals
 from .by_tree import ROUGH
-from .newton import LARGE, NEAR, SMALLEST, Newton, OfDofs
+from .newton import LONGEST, NEAR, SMALLEST, Newton, OfDofs
 from .of_rows import along_direction, changed_rows, costs_of_rows
 
 
@@ -160,7 +160,7 @@ class ByIsland(Newton):
         self._gather(known)
 
         def begin(code: RowCode) -> None:
-            for name, value in (("length", 1.0), ("low", 0.0), ("high", LARGE)):
+            for name, value in (("length", 1.0), ("low", 0.0), ("high", LONGEST)):
                 code.write(name, [value])
 
         places = {"length": self._length, "low": low, "high": high}
@@ -173,7 +173,7 @@ class ByIsland(Newton):
             slope, curve = slope + linear + length * square, curve + square
             lowest = trace.select(slope, 0.0, length, before)
             highest = trace.select(slope, 0.0, after, length)
-            middle = trace.select(highest, LARGE, 0.5 * (lowest + highest), 2.0 * length)
+            middle = trace.select(highest, LONGEST, 0.5 * (lowest + highest), trace.minimum(2.0 * length, LONGEST))
             better = length - slope / trace.maximum(curve, SMALLEST)
             inside = trace.select(lowest, better, trace.select(better, highest, better, middle), middle)
             missing, near = trace.absolute(slope), NEAR * trace.absolute(start)

@@ -35,6 +35,8 @@ from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows,
 NEAR = 5e-2
 """A search along a step is good enough when the slope of the cost is this small against that at its start."""
 LARGE, SMALLEST = 1e30, 1e-30
+LONGEST = 1e3
+"""No search goes so many steps: rows that let go along it leave a share of its curvature; what is less is rounding."""
 OfDofs = Quantity[list[Value]]
 
 
@@ -267,14 +269,14 @@ class Newton:
             slope, curve = self._slopes(along)
             slope, curve = slope + linear + length * square, curve + square
             low, high = trace.select(slope, 0.0, length, low), trace.select(slope, 0.0, high, length)
-            middle = trace.select(high, LARGE, 0.5 * (low + high), 2.0 * length)
+            middle = trace.select(high, LONGEST, 0.5 * (low + high), trace.minimum(2.0 * length, LONGEST))
             better = length - slope / trace.maximum(curve, SMALLEST)
             inside = trace.select(low, better, trace.select(better, high, better, middle), middle)
             missing = trace.absolute(slope)
             return [trace.select(near, missing, inside, length), low, high], near, missing
 
         most = max(s.settings.trials, TRIALS) if self.rows.held else s.settings.trials
-        length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LARGE], most)
+        length, _, _ = s.recorder.repeat("search", trial, [1.0, 0.0, LONGEST], most)
         self._set_length(length)
 
     def _set_length(self, length: Value) -> None:

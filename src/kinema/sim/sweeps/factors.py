@@ -44,9 +44,9 @@ class Factors:
         if self.divided and least is None:
             own = [self._inversion(dof, "least", share=self._least_share()) for dof in matrix.paths]
             self.loops.loop(f"{matrix.name}, least", own, _note_least)
-        locked = gimbals(self.loops) if self.divided and least is None else {}
+        self._locked = gimbals(self.loops) if self.divided else {}
         for dof in reversed(list(matrix.paths)):
-            rows += [self._inversion(d, "lock", share=LOCKED * self._least_share()) for d in locked.get(dof, ())]
+            rows += [self._lock(d) for d in self._locked.get(dof, ())]
             rows += [self._inversion(dof)] if self.divided else []
             for mover in reversed(matrix.paths[dof][:-1]):
                 rows += self._elimination(dof, mover)
@@ -54,9 +54,21 @@ class Factors:
         self.loops.loop(f"{matrix.name}, factorised", rows, _eliminate)
 
     def _inversion(self, dof: int, kind: str = "invert", share: float = 0.0) -> Row:
-        bound = {} if self.least is None else {"most": self.least.inverses[dof]}
-        places = {"diagonal": self.matrix.entry(dof, dof), "inverse": self.inverses[dof], **bound, **self.marks[dof]}
-        return Row("invert and bound" if bound else kind, places, {"share": [share]} if share else {})
+        places, bound = self._own(dof), {} if self.least is None else {"most": self.least.inverses[dof]}
+        if bound:
+            kind = "invert a locked one and bound" if self._is_locked(dof) else "invert and bound"
+        return Row(kind, places | bound, {"share": [share]} if share else {})
+
+    def _lock(self, dof: int) -> Row:
+        """Where the inverse of a hinge in a gimbal will be, what is to be left of it at least: of what there is now."""
+        kind = "lock" if self.least is None else "lock and bound"
+        return Row(kind, self._own(dof), {"share": [LOCKED * self._least_share()]})
+
+    def _is_locked(self, dof: int) -> bool:
+        return any(dof in before for before in self._locked.values())
+
+    def _own(self, dof: int) -> dict[str, Place]:
+        return {"diagonal": self.matrix.entry(dof, dof), "inverse": self.inverses[dof], **self.marks[dof]}
 
     def _least_share(self) -> float:
         return LEAST_SINGLE if self.loops.settings.is_coarse else LEAST_DOUBLE
@@ -140,8 +152,15 @@ def _eliminate(code: RowCode) -> None:
     if code.kind == "lock":
         code.write("inverse", [trace.maximum(code.read("inverse"), code.number("share") * code.read("diagonal"))])
         return
+    if code.kind == "lock and bound":
+        _note_least(code)
+        return
     if code.kind in ("plain", "invert and bound"):
         code.write("inverse", [_inverse(code, bound=code.kind != "plain")])
+        return
+    if code.kind == "invert a locked one and bound":
+        left = trace.maximum(code.read("diagonal"), code.read("inverse"))
+        code.write("inverse", [trace.minimum(1.0 / left, code.read("most"))])
         return
     if code.kind in ("one entry, divided", "one entry, bound"):
         factor = code.read("entry") * _inverse(code, bound=code.kind != "one entry, divided")
