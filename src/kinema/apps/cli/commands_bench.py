@@ -43,8 +43,8 @@ def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
         PlaceName | None,
         typer.Option(
             metavar="PLACE",
-            help="With contact. floor, terrain: robots on that. cube: hands with one. tower, clutter: without files, 20 "
-            "boxes on each other, or 50 objects.",
+            help="With contact. floor, terrain: robots on that. cube: hands with one. tower, clutter: without files, "
+            "20 boxes on each other, or 50 objects.",
             show_default=False,
         ),
     ] = None,

@@ -180,7 +180,7 @@ def _in_plain_words(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def _nothing(ctx: Any) -> None:  # noqa: ARG001  Typer hands it over
+def _nothing(ctx: Any) -> None:
     """What the help says of an argument's type."""
 
 
