@@ -30,6 +30,8 @@ MOST = 1.2
 """How many times as long a conversion may take."""
 LONG = 0.03
 """Shorter conversions [s] are not judged one by one: the clock is too coarse, and nobody waits for them."""
+ENOUGH = 0.3
+"""Measuring one thing for so long [s] is enough, once it was measured twice."""
 WORKER = r"""
 import json, resource, sys, tempfile
 from pathlib import Path
@@ -39,6 +41,13 @@ from kinema.write import write
 
 SUFFIXES = {"usd": ".usda", "mjcf": ".xml", "urdf": ".urdf", "sdf": ".sdf"}
 described = None
+
+def shapes():
+    links = [link for robot in getattr(described, "robots", [described]) for link in robot.links]
+    return [*getattr(described, "shapes", ()), *(shape for link in links for shape in link.shapes)]
+
+def has_images(look):
+    return look is not None and bool(look.texture or getattr(look, "maps", None) or getattr(look, "image_color", None))
 
 def now():
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -57,6 +66,7 @@ for line in sys.stdin:
                 write(described, target)
             says["seconds"] = now() - begin
             if to == "":
+                says["images"] = any(has_images(shape.material) for shape in shapes())
                 says["format"] = detect_format(Path(file).read_bytes(), Path(file))
             elif to == "usd":
                 says["images"] = "UsdUVTexture" in target.read_text(encoding="utf-8")
@@ -109,26 +119,32 @@ class Version:
 
 def measure(versions: Sequence[Version], file: str, repeats: int) -> Figure | None:
     """One robot in both versions, alternately; None where it has images or cannot be read by both."""
-    reads = _best(versions, file, "", repeats)
+    said: dict[str, object] = {}
+    reads = _best(versions, file, "", repeats, said)
     if reads is None:
         return None
     written: dict[str, tuple[float, float]] = {}
     for target in FORMATS:
-        if target == "usd" and versions[1].ask(file, "usd").get("images"):
+        wrote = _best(versions, file, target, repeats, said)
+        if said.get("images"):
             return None
-        wrote = _best(versions, file, target, repeats)
         if wrote is not None:
             written[target] = wrote
-    return Figure(file, str(versions[1].ask(file, "").get("format", "")), reads, written)
+    return Figure(file, str(said["format"]), reads, written)
 
 
-def _best(versions: Sequence[Version], file: str, to: str, repeats: int) -> tuple[float, float] | None:
-    """The least time of each version; fewer repeats of what takes long."""
+def _best(
+    versions: Sequence[Version], file: str, to: str, repeats: int, said: dict[str, object]
+) -> tuple[float, float] | None:
+    """The least time of each version; fewer repeats of what takes long. What the newer says goes into `said`."""
     times: tuple[list[float], list[float]] = ([], [])
-    while len(times[0]) < 2 or (len(times[0]) < repeats and sum(times[0]) < 1.0):
-        for version, column in zip(versions, times, strict=True):
-            seconds = version.ask(file, to).get("seconds")
-            if not isinstance(seconds, float):
+    while len(times[0]) < 2 or (len(times[0]) < repeats and sum(times[0]) < ENOUGH):
+        for version, column in zip(reversed(versions), reversed(times), strict=True):
+            answer = version.ask(file, to)
+            if version is versions[1]:
+                said |= answer
+            seconds = answer.get("seconds")
+            if not isinstance(seconds, float) or said.get("images"):
                 return None
             column.append(seconds)
     return min(times[0]), min(times[1])
