@@ -183,7 +183,7 @@ def table(figures: Sequence[Figure], before: str) -> str:
     ]
     lines += [_part(f"reading {x}", [f.read for f in figures if f.source == x]) for x in FORMATS]
     lines += [_part(f"writing {x}", [f.written[x] for f in figures if x in f.written]) for x in FORMATS]
-    lines += ["", f"## More than {MOST} times as long", ""]
+    lines += ["", f"## More than {MOST} times as long, of those above {LONG * 1e3:.0f} ms", ""]
     lines += [
         f"- `{f.file}` to {t}: {p[1] * 1e3:.0f} ms instead of {p[0] * 1e3:.0f} ({p[1] / p[0]:.2f})" for f, t, p in slow
     ] or ["None."]
