@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import math
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,45 @@ def test_colors_of_a_ply(tmp_path: Path, encoding: str) -> None:
     np.testing.assert_allclose(found.colors.expanded(), mesh.visual.vertex_colors[mesh.faces] / 255.0, atol=1e-9)
     np.testing.assert_allclose(found.normals.expanded(), mesh.vertex_normals[mesh.faces], atol=1e-5)
     assert loaded.mesh.n_faces == 12
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "binary"])
+def test_colors_of_faces_of_a_ply(tmp_path: Path, encoding: str) -> None:
+    """As trimesh writes them."""
+    mesh = trimesh.creation.box((1, 2, 3))
+    mesh.visual.face_colors = np.random.default_rng(5).integers(0, 255, (12, 4), dtype=np.uint8)
+    path = tmp_path / "f.ply"
+    path.write_bytes(trimesh.exchange.ply.export_ply(mesh, encoding=encoding))
+    loaded, found = looks_of(path)
+    assert found.colors is not None
+    wanted = np.repeat(mesh.visual.face_colors[:, None], 3, axis=1) / 255.0
+    np.testing.assert_allclose(found.colors.expanded(), wanted, atol=1e-9)
+    assert not loaded.unseen
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "binary_big_endian"])
+def test_colors_of_polygons_of_a_ply(tmp_path: Path, encoding: str) -> None:
+    """A square and a triangle: rows of several lengths; a comment that names an image is reported."""
+    kinds = "".join(f"property {kind}\n" for kind in ("uchar red", "list uchar int vertex_indices", "uchar green"))
+    head = (
+        f"ply\nformat {encoding} 1.0\ncomment TextureFile a b.png\nelement vertex 4\n"
+        f"property float x\nproperty float y\nproperty float z\n"
+        f"element face 2\n{kinds}property uchar blue\nend_header\n"
+    )
+    corners = ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 1))
+    faces = ((255, (0, 1, 2, 3), 51, 0), (0, (0, 1, 3), 102, 255))
+    if encoding == "ascii":
+        rows = [*corners, *((red, len(at), *at, *rest) for red, at, *rest in faces)]
+        body = "\n".join(" ".join(map(str, row)) for row in rows).encode()
+    else:
+        body = b"".join(struct.pack(">3f", *corner) for corner in corners)
+        body += b"".join(struct.pack(f">BB{len(at)}i2B", red, len(at), *at, *rest) for red, at, *rest in faces)
+    (tmp_path / "p.ply").write_bytes(head.encode() + body)
+    loaded, found = looks_of(tmp_path / "p.ply")
+    assert found.colors is not None
+    wanted = np.array([(1, 0.2, 0, 1), (1, 0.2, 0, 1), (0, 0.4, 1, 1)])
+    np.testing.assert_allclose(found.colors.expanded(), np.repeat(wanted[:, None], 3, axis=1))
+    assert loaded.unseen == ("The image 'a b.png' was skipped.",)
 
 
 def test_colors_of_an_stl(tmp_path: Path) -> None:

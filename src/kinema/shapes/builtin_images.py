@@ -5,6 +5,8 @@ One is called `builtin[kind width height rgb1 rgb2 mark markrgb]`, colours as th
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from kinema.shapes.images import png_bytes
@@ -30,6 +32,7 @@ def builtin_reference(
     return f"{BUILTIN}[{kind} {width} {height} {colors[0]} {colors[1]} {mark} {colors[2]}]"
 
 
+@lru_cache(maxsize=8)  # one that is shown and kept is asked for twice
 def draw_builtin(words: str) -> bytes:
     """The image as a PNG."""
     parts = words.split()

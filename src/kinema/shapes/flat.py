@@ -10,12 +10,18 @@ THICKNESS = 1e-3
 """Given to a flat mesh that is to collide, against its size."""
 _FLAT = 1e-5
 """Spread across a plane below which a mesh counts as flat, against its spread along it."""
+_THICK = 1e-3
+"""Spread across a plane above which a mesh is clearly not flat."""
 _THIN = 1e-6
 """Spread across a line below which there is not even a plane."""
 
 
 def is_flat(mesh: MeshData) -> bool:
     """Whether all points lie in a plane, or nearly."""
+    points = _centred(mesh)
+    least, _, most = np.linalg.eigvalsh(points.T @ points)
+    if least > _THICK**2 * most:
+        return False  # squares are exact enough to say so, and quick
     spread, _ = _spread(mesh)
     return float(spread[2]) <= _FLAT * float(spread[0])
 
@@ -33,8 +39,16 @@ def thickened(mesh: MeshData) -> MeshData | None:
 
 def _spread(mesh: MeshData) -> tuple[FloatArray, FloatArray]:
     """How far what the faces use spreads along its principal axes, most first, and these axes in rows."""
-    points = mesh.vertices[np.unique(mesh.faces)]
+    points = _centred(mesh)
     if len(points) < 3:
         return np.zeros(3), np.eye(3)
-    _, spread, axes = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    _, spread, axes = np.linalg.svd(points, full_matrices=False)
     return spread, axes
+
+
+def _centred(mesh: MeshData) -> FloatArray:
+    """The points that faces use, about their mean."""
+    used = np.zeros(mesh.n_vertices, dtype=bool)
+    used[mesh.faces] = True
+    points = mesh.vertices[used]
+    return points - points.mean(axis=0) if len(points) else points

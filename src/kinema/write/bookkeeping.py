@@ -11,7 +11,7 @@ from kinema.words import mjcf, sdf, urdf, usd
 
 _OF_NODES = frozenset(
     {
-        *map(mjcf.key, (mjcf.ASSETS, mjcf.ASSET_NAME, mjcf.FILES)),
+        *map(mjcf.key, (mjcf.ASSETS, mjcf.ASSET_NAME, mjcf.FILES, mjcf.MESH_PLUGIN)),
         *map(mjcf.key, (mjcf.CLASS, mjcf.CHILDCLASS)),  # what they stand for is written in full
         *map(mjcf.key, (mjcf.UNUSED_RANGE, mjcf.UNUSED_SURFACE, mjcf.SLIDES_ALONE)),
         *map(sdf.key, (sdf.VERSION, sdf.CANONICAL_LINK, sdf.TYPE)),

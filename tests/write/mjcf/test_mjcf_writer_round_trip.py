@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -100,3 +101,29 @@ def test_a_difference_is_found(name: str, field: str, tmp_path: Path) -> None:
 def _place(model: object, field: str) -> int:
     """A number in a table that matters: one that is not zero."""
     return int(np.flatnonzero(getattr(model, field))[0])
+
+
+FIELDS = """<mujoco><extension><plugin plugin="mujoco.sdf.torus"><instance name="t">
+<config key="radius1" value="0.35"/><config key="radius2" value="0.15"/></instance></plugin></extension>
+<asset><mesh name="ring"><plugin instance="t"/></mesh>
+<mesh name="wedge" vertex="0 0 0  1 0 0  0 1 0  0 0 1  .3 .3 .3"
+face="0 2 1  0 1 3  0 3 2  1 2 4  2 3 4  3 1 4"/></asset>
+<worldbody><geom type="sdf" mesh="ring"><plugin instance="t"/></geom><geom type="sdf" mesh="wedge" pos="2 0 0"/>
+<body pos=".1 .2 .15"><freejoint/><geom size=".2"/></body><body pos="2.55 .45 .5"><freejoint/><geom size=".2"/></body>
+</worldbody></mujoco>"""
+
+
+def test_fields_of_distances_stay(tmp_path: Path) -> None:
+    """Meshes that plugins compute, and meshes that collide as they are: the same contacts, though hulls would touch."""
+    file = tmp_path / "fields.xml"
+    file.write_text(FIELDS)
+    written = write(read(file, policy=collect), tmp_path / "out")
+    assert not [loss for loss in written.report if loss.kind == "shape"]
+    found = []
+    for model in (load(file), written.model):
+        data = mujoco.MjData(model)
+        mujoco.mj_forward(model, data)
+        found.append((model.geom_type.tolist(), data.ncon, data.qacc))
+    assert found[0][:2] == found[1][:2]
+    assert found[0][1] > 0
+    np.testing.assert_allclose(found[1][2], found[0][2], atol=1e-9)

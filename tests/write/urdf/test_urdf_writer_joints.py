@@ -6,6 +6,7 @@ import math
 from functools import partial
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -242,11 +243,15 @@ def test_a_free_base_is_the_root_unless_asked(tmp_path: Path, with_joint: bool) 
 
 
 def test_several_roots_hang_on_one_world(tmp_path: Path) -> None:
-    """URDF has one root; a link that is called `world` already keeps its name."""
-    robot = Robot(name="r", links=[Link(name="world"), Link(name="b", pose=Pose.translation((1, 0, 0)))])
+    """URDF has one root; of a link that is called `world`, and is not, MuJoCo would take the joint for a mistake."""
+    robot = Robot(name="r", links=[body("world"), body("b")], base=Base.FREE)
     written = Written.make(robot, tmp_path)
-    assert [link.name for link in _read(written).links] == ["world_1", "world", "b"]
+    assert [link.name for link in _read(written).links] == ["world", "world_1", "b"]
+    assert any("its name" in loss for loss in written.losses("world"))
     check_urdf(written.file)
+    assert mujoco.MjModel.from_xml_path(str(written.file)).nbody == 3
+    again = Written.make(Robot(name="r", links=[Link(name="world")]), tmp_path / "alone")
+    assert [link.name for link in _read(again).links] == ["world"]
 
 
 def test_frames_become_links_when_asked(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ app.add_typer(cluster, name="cluster", no_args_is_help=True)
 Address = Annotated[
     str,
     typer.Argument(
-        metavar="[ADDRESS]", help="host:port, ray://host:port, or auto for the one that runs here.", show_default=False
+        metavar="ADDRESS", help="host:port, ray://host:port, or auto for the one that runs here.", show_default=False
     ),
 ]
 

@@ -24,7 +24,7 @@ def _some_time(value: float) -> float:
 def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE...", help="Robots to measure with, of any format.", show_default=False),
+        typer.Argument(metavar="FILE", help="Robots to measure with, of any format.", show_default=False),
     ] = None,
     envs: Annotated[str, typer.Option(metavar="N,...", help="Numbers of environments, separated by commas.")] = "4096",
     device: Annotated[
@@ -42,8 +42,9 @@ def bench(  # noqa: PLR0913, PLR0917  one for each option of the command
     contact: Annotated[
         PlaceName | None,
         typer.Option(
-            help="With contact: robots on a floor or on terrain, hands with a cube; or, without files, a tower of 20 "
-            "boxes or a clutter of 50 objects.",
+            metavar="PLACE",
+            help="With contact. floor, terrain: robots on that. cube: hands with one. tower, clutter: without files, "
+            "20 boxes on each other, or 50 objects.",
             show_default=False,
         ),
     ] = None,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from .choices import BaseName, Drives, Layout, Meshes, MeshFormat
 
@@ -32,7 +32,7 @@ FileOrFolder = Annotated[
 ]
 XacroArguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME:=VALUE]", help="Arguments of a xacro file.", show_default=False),
+    typer.Argument(metavar="NAME:=VALUE", help="Arguments of a xacro file.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Format = Annotated[
@@ -170,16 +170,22 @@ def with_address(arguments: list[str]) -> list[str]:
     return result
 
 
-def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
-    """A flag takes no value, so that the help is to name no type of one."""
+def _in_plain_words(parameters: list[Any]) -> list[Any]:
+    """Parameters of which the help names no types of Python: a flag takes no value, an argument's name says enough."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
+        if isinstance(parameter, TyperArgument):
+            parameter.display_type_rich = _nothing
     return parameters
 
 
+def _nothing(ctx: Any) -> None:
+    """What the help says of an argument's type."""
+
+
 class Command(TyperCommand):
-    """A command whose help names no types of flags, and whose `--cluster` need not have a value."""
+    """A command whose help names no types of Python, and whose `--cluster` need not have a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the arguments apart."""
@@ -187,7 +193,7 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options and arguments."""
-        return _without_types_of_flags(super().get_params(ctx))
+        return _in_plain_words(super().get_params(ctx))
 
 
 class Group(TyperGroup):
@@ -195,4 +201,4 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All options and arguments."""
-        return _without_types_of_flags(super().get_params(ctx))
+        return _in_plain_words(super().get_params(ctx))

@@ -15,7 +15,7 @@ from .options import Command, Format, Json, OfBase, SearchPath, Variant
 def view(  # noqa: PLR0913, PLR0917  one for each option of the command
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Robots of any format, side by side; two are compared."),
+        typer.Argument(metavar="FILE", help="Robots of any format, side by side; two are compared."),
     ],
     envs: Annotated[
         int, typer.Option("--envs", "-n", min=1, max=4096, metavar="N", help="Copies that are simulated when it plays.")

@@ -159,6 +159,7 @@ class Geoms:
                 mjcf.SHELLINERTIA: shell,
                 mjcf.USER: model.geom_user[geom] if model.nuser_geom else (),
                 mjcf.MESH_INERTIA: self._mesh_inertia(shape.geometry, geom),
+                mjcf.MESH_PLUGIN: self._mesh_plugin(shape.geometry, geom),
                 mjcf.FITTED_MESH: "" if isinstance(shape.geometry, Mesh) or spec is None else spec.meshname,
                 mjcf.CLASS: class_of(self.reading, "geoms", geom),
                 mjcf.ASSET_NAME: self._asset_name(shape.geometry, geom),
@@ -191,6 +192,11 @@ class Geoms:
         spec = self.reading.spec("meshes", int(self.reading.model.geom_dataid[geom]))
         way = "legacy" if spec is None else mujoco().mjtMeshInertia(int(spec.inertia)).name.rpartition("_")[2].lower()
         return "" if way == "legacy" else way
+
+    def _mesh_plugin(self, geometry: Geometry, geom: int) -> str:
+        """The plugin that computes a mesh: MuJoCo looks for contacts in its frame, which a file would change."""
+        number = int(self.reading.model.geom_dataid[geom])
+        return self.meshes.plugin(number) if isinstance(geometry, Mesh) and number >= 0 else ""
 
 
 def primitive(kind: int, size: Any) -> Geometry:

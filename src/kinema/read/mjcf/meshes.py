@@ -16,6 +16,7 @@ from kinema.description import Approximation, HeightField, Mesh
 from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 from kinema.read.cursor import parse_float
 from kinema.shapes import Appearance, corner_values, unit_normals
+from kinema.words import mjcf
 
 from .reading import Reading, pose_of
 
@@ -46,6 +47,13 @@ class MeshAssets:
         """Whether MuJoCo had the mesh itself, not something in its place."""
         asset = self.reading.asset(self.reading.element("meshes", number))
         return asset is None or asset.usable
+
+    def plugin(self, number: int) -> str:
+        """The text of the plugin that computes the mesh; empty where none does, or the result is moved or scaled."""
+        element, spec = self.reading.element("meshes", number), self.reading.spec("meshes", number)
+        found = [] if element is None else element.find_all(mjcf.PLUGIN)
+        given = (*vector(spec.scale), *vector(spec.refpos), *vector(spec.refquat)) if found else ()
+        return found[0].verbatim if given == (1, 1, 1, 0, 0, 0, 1, 0, 0, 0) else ""
 
     def centred(self, number: int) -> Mesh:
         """The mesh as MuJoCo keeps it."""

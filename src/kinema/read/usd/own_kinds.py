@@ -13,7 +13,7 @@ from . import own_values as values
 _NUMBERS = values.numbers()
 _KINDS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys((mjcf.CLASS, mjcf.CHILDCLASS, mjcf.ASSET_NAME, mjcf.MESH_INERTIA, mjcf.FITTED_MESH), values.text),
-    **dict.fromkeys((mjcf.SHORTCUT, mjcf.MATERIAL), values.text),
+    **dict.fromkeys((mjcf.SHORTCUT, mjcf.MATERIAL, mjcf.MESH_PLUGIN), values.text),
     **dict.fromkeys((mjcf.GROUP, mjcf.N_ACTIVATIONS, mjcf.N_CONTROLS, mjcf.INPUT), values.whole),
     **dict.fromkeys((mjcf.DAMPING, mjcf.ARMATURE, mjcf.DELAY, mjcf.SPRINGYIELD), values.number),
     **dict.fromkeys((mjcf.ACTEARLY, mjcf.PLUGIN, mjcf.ACTUATORGRAVCOMP, mjcf.SHELLINERTIA), values.flag),

@@ -10,8 +10,8 @@ from itertools import islice, takewhile
 
 import numpy as np
 
-from kinema.shapes.appearance import Appearance, CornerValues, corner_values, unit_normals
 from kinema.shapes.formats.numbers import parse_ints, parse_positions, require_bytes, to_float64
+from kinema.shapes.formats.ply_looks import COLORS, LAYERS, appearance_of, skipped_looks
 from kinema.shapes.formats.polygons import triangulate
 from kinema.shapes.formats.source import LoadedMesh, MeshSource
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
@@ -23,11 +23,6 @@ _TYPES = {
     **{"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"},
     **{"float32": "f", "float64": "d"},
 }
-_LAYERS = (
-    *("nx", "ny", "nz", "red", "green", "blue", "alpha"),
-    *("s", "t", "u", "v", "texture_u", "texture_v"),
-)
-"""Properties of vertices that say how they look."""
 _INDEX_NAMES = ("vertex_indices", "vertex_index")
 
 
@@ -70,6 +65,8 @@ class _Found:
     counts: IntArray | None = None
     extra: dict[str, FloatArray] = field(default_factory=dict)
     """Other numbers of vertices: the name of a property -> a value each."""
+    of_faces: dict[str, FloatArray] = field(default_factory=dict)
+    """Likewise of faces, as the file has them: before polygons are cut."""
 
 
 def read_ply(source: MeshSource) -> LoadedMesh:
@@ -79,7 +76,7 @@ def read_ply(source: MeshSource) -> LoadedMesh:
     _check_sizes(elements, len(body), text=encoding == "ascii")
     rows = {element.name: element.count for element in elements}
     source.limits.check_counts(rows.get("vertex", 0), rows.get("face", 0))
-    wanted = _LAYERS if source.looks else ()
+    wanted = LAYERS if source.looks else ()
     if encoding == "ascii":
         found = _read_text(body, elements, wanted)
     else:
@@ -88,38 +85,14 @@ def read_ply(source: MeshSource) -> LoadedMesh:
         raise MeshError("The PLY has no triangles: it lacks vertices or faces.")
     source.limits.check_counts(len(found.vertices), int(np.maximum(found.counts - 2, 0).sum()))
     mesh = MeshData(found.vertices, triangulate(found.corners, found.counts))
-    skipped = any(e.name == "face" and any(p.name == "red" for p in e.properties) for e in elements)
-    unseen = ("The colours of faces were skipped.",) if source.looks and skipped else ()
-    return LoadedMesh(mesh, appearance=_appearance(mesh, found.extra), unseen=unseen)
-
-
-def _appearance(mesh: MeshData, extra: dict[str, FloatArray]) -> Appearance | None:
-    """What vertices have beside their position."""
-    normals, colors = (_columns(extra, names) for names in (("nx", "ny", "nz"), ("red", "green", "blue")))
-    pairs = (("s", "t"), ("u", "v"), ("texture_u", "texture_v"))
-    coordinates = next((c for names in pairs if (c := _columns(extra, names)) is not None), None)
-    if colors is not None:
-        alpha = extra.get("alpha", np.ones(len(colors)))
-        colors = np.column_stack([colors, alpha])
-    layers = Appearance(
-        normals=None if normals is None else unit_normals(corner_values(normals, mesh.faces, 3)),
-        coordinates=tuple(c for c in (_layer(coordinates, mesh, 2),) if c is not None),
-        colors=_layer(colors, mesh, 4),
-    )
-    return None if layers.is_empty else layers
-
-
-def _columns(extra: dict[str, FloatArray], names: tuple[str, ...]) -> FloatArray | None:
-    return np.column_stack([extra[name] for name in names]) if all(name in extra for name in names) else None
-
-
-def _layer(values: FloatArray | None, mesh: MeshData, width: int) -> CornerValues | None:
-    return None if values is None else corner_values(values, mesh.faces, width)
+    of_faces = [prop.name for element in elements if element.name == "face" for prop in element.properties]
+    unseen = tuple(skipped_looks(source.data[:body_at], of_faces)) if source.looks else ()
+    return LoadedMesh(mesh, appearance=appearance_of(mesh, found.extra, found.of_faces, found.counts), unseen=unseen)
 
 
 def _scaled(values: FloatArray, prop: _Property) -> FloatArray:
     """Colours are from 0 to 1, or whole numbers up to the largest of their type."""
-    is_color = prop.name in ("red", "green", "blue", "alpha")
+    is_color = prop.name in COLORS
     return values / (2.0 ** (8 * struct.calcsize(prop.code)) - 1.0) if is_color and prop.code in "BHI" else values
 
 
@@ -193,8 +166,8 @@ def _read_text(body: memoryview, elements: list[_Element], wanted: tuple[str, ..
             found.extra = {p.name: _scaled(table[:, 3 + n], p) for n, (_, p) in enumerate(more)}
             _require_rows(element, len(found.vertices))
         elif element.name == "face":
-            found.corners, found.counts = _text_lists(element, rows)
-            _require_rows(element, len(found.counts))
+            n_rows = _text_lists(found, element, rows, wanted)
+            _require_rows(element, n_rows)
         else:
             _require_rows(element, sum(1 for _ in rows))
     return found
@@ -205,12 +178,15 @@ def _require_rows(element: _Element, n_rows: int) -> None:
         raise MeshError(f"The file is truncated: {n_rows} of {element.count} rows of '{element.name}' are there.")
 
 
-def _text_lists(element: _Element, rows: Iterator[bytes]) -> tuple[IntArray, IntArray]:
+def _text_lists(found: _Found, element: _Element, rows: Iterator[bytes], wanted: tuple[str, ...]) -> int:
+    """Find corner indices, the number of corners and the colour of each row; the result is how many rows there are."""
     corners: list[bytes] = []
     counts: list[int] = []
+    colors = [(prop, list[bytes]()) for prop in element.properties if _is_face_color(prop, wanted)]
     for row in rows:
         words = row.split()
         at = 0
+        remaining = iter(colors)
         for prop in element.properties:
             length = int(words[at]) if prop.length_code else 0
             if length < 0 or at + length >= len(words):
@@ -218,8 +194,16 @@ def _text_lists(element: _Element, rows: Iterator[bytes]) -> tuple[IntArray, Int
             if prop.name in _INDEX_NAMES:
                 corners += words[at + 1 : at + 1 + length]
                 counts.append(length)
+            elif colors and _is_face_color(prop, wanted):
+                next(remaining)[1].append(words[at])
             at += 1 + length
-    return parse_ints(b" ".join(corners)), np.array(counts, dtype=np.int64)
+    found.corners, found.counts = parse_ints(b" ".join(corners)), np.array(counts, dtype=np.int64)
+    found.of_faces = {prop.name: _scaled(np.array(column, dtype=np.float64), prop) for prop, column in colors}
+    return len(counts)
+
+
+def _is_face_color(prop: _Property, wanted: tuple[str, ...]) -> bool:
+    return not prop.length_code and prop.name in COLORS and prop.name in wanted
 
 
 # Binary body ----------------------------------------------------------------------------------------------------------
@@ -232,11 +216,12 @@ def _read_binary(body: memoryview, elements: list[_Element], order: str, wanted:
         if element.count == 0:
             continue
         if element.has_lists:
-            corners, counts, at = _binary_lists(body, at, element, order)
+            lists = _Found()
+            at = _binary_lists(lists, body, at, element, order, wanted)
             if element.name == "face":
-                found.corners, found.counts = corners, counts
+                found.corners, found.counts, found.of_faces = lists.corners, lists.counts, lists.of_faces
             continue
-        dtype = _row_type(element, order, [])
+        dtype = _row_type(element, order, [1] * len(element.properties))
         require_bytes(element.count * dtype.itemsize, len(body) - at, f"the element '{element.name}'")
         table = np.frombuffer(body, dtype=dtype, count=element.count, offset=at)
         at += table.nbytes
@@ -249,64 +234,74 @@ def _read_binary(body: memoryview, elements: list[_Element], order: str, wanted:
 
 
 def _row_type(element: _Element, order: str, lengths: list[int]) -> np.dtype:
-    """Layout of a row; plain values are called by their number, the n-th list of the given length `list n`."""
+    """Layout of a row whose properties have so many values; they are called by their number, a list's length too."""
     fields: list[tuple[str, str] | tuple[str, str, tuple[int]]] = []
-    remaining = iter(lengths)
-    for index, prop in enumerate(element.properties):
+    for index, (prop, length) in enumerate(zip(element.properties, lengths, strict=True)):
         if prop.length_code:
             fields.append((f"length {index}", order + prop.length_code))
-            fields.append((f"list {index}", order + prop.code, (next(remaining),)))
+            fields.append((str(index), order + prop.code, (length,)))
         else:
             fields.append((str(index), order + prop.code))
     return np.dtype(fields)
 
 
-def _binary_lists(body: memoryview, at: int, element: _Element, order: str) -> tuple[IntArray, IntArray, int]:
-    """Corner indices, number of corners of each row, and where the next element starts."""
-    lengths, _ = _row_lengths(body, at, element, order)
+def _binary_lists(
+    found: _Found, body: memoryview, at: int, element: _Element, order: str, wanted: tuple[str, ...]
+) -> int:
+    """Find corner indices, the number of corners and the colour of each row; returns where the next element starts."""
+    lengths, _ = _row_places(body, at, element, order)
     # Nearly always every row is like the first (all triangles): then the rows are one table.
     dtype = _row_type(element, order, lengths)
     if element.count * dtype.itemsize <= len(body) - at:
         table = np.frombuffer(body, dtype=dtype, count=element.count, offset=at)
         lists = [index for index, prop in enumerate(element.properties) if prop.length_code]
-        if all((table[f"length {i}"] == length).all() for i, length in zip(lists, lengths, strict=True)):
-            wanted = [i for i in lists if element.properties[i].name in _INDEX_NAMES]
-            corners = table[f"list {wanted[0]}"] if wanted else np.zeros((element.count, 0))
-            counts = np.full(len(corners), corners.shape[1], dtype=np.int64)
-            return corners.astype(np.int64).reshape(-1), counts, at + table.nbytes
-    return _ragged_lists(body, at, element, order)
+        if all((table[f"length {i}"] == lengths[i]).all() for i in lists):
+            indices = [i for i in lists if element.properties[i].name in _INDEX_NAMES]
+            corners = table[str(indices[0])] if indices else np.zeros((element.count, 0))
+            found.counts = np.full(len(corners), corners.shape[1], dtype=np.int64)
+            found.corners = corners.astype(np.int64).reshape(-1)
+            colors = [(i, p) for i, p in enumerate(element.properties) if _is_face_color(p, wanted)]
+            found.of_faces = {p.name: _scaled(to_float64(table[str(i)]), p) for i, p in colors}
+            return at + table.nbytes
+    return _ragged_lists(found, body, at, element, order, wanted)
 
 
-def _ragged_lists(body: memoryview, at: int, element: _Element, order: str) -> tuple[IntArray, IntArray, int]:
+def _ragged_lists(
+    found: _Found, body: memoryview, at: int, element: _Element, order: str, wanted: tuple[str, ...]
+) -> int:
     """As `_binary_lists`, row by row."""
     corners: list[int] = []
     counts: list[int] = []
+    colors = {i: list[float]() for i, prop in enumerate(element.properties) if _is_face_color(prop, wanted)}
     for _ in range(element.count):
-        lengths, starts = _row_lengths(body, at, element, order)
-        lists = [prop for prop in element.properties if prop.length_code]
-        for prop, length, start in zip(lists, lengths, starts, strict=False):
-            if prop.name in _INDEX_NAMES:
+        lengths, starts = _row_places(body, at, element, order)
+        for i, (prop, length, start) in enumerate(zip(element.properties, lengths, starts, strict=False)):
+            if prop.length_code and prop.name in _INDEX_NAMES:
                 corners += struct.unpack_from(f"{order}{length}{prop.code}", body, start)
                 counts.append(length)
+            elif i in colors:
+                colors[i] += struct.unpack_from(order + prop.code, body, start)
         at = starts[-1]
-    return np.array(corners).astype(np.int64), np.array(counts, dtype=np.int64), at
+    found.corners, found.counts = np.array(corners).astype(np.int64), np.array(counts, dtype=np.int64)
+    properties = element.properties
+    found.of_faces = {properties[i].name: _scaled(np.array(c, np.float64), properties[i]) for i, c in colors.items()}
+    return at
 
 
-def _row_lengths(body: memoryview, at: int, element: _Element, order: str) -> tuple[list[int], list[int]]:
-    """Length and start of every list of the row at `at`; a last start is that of the next row."""
+def _row_places(body: memoryview, at: int, element: _Element, order: str) -> tuple[list[int], list[int]]:
+    """How many values each property of the row at `at` has, and where they start; a last start is the next row."""
     lengths: list[int] = []
     starts: list[int] = []
     for prop in element.properties:
+        length = 1
         if prop.length_code:
             require_bytes(struct.calcsize(order + prop.length_code), len(body) - at, f"the element '{element.name}'")
             (length,) = struct.unpack_from(order + prop.length_code, body, at)
             at += struct.calcsize(order + prop.length_code)
             if length < 0 or length != int(length):
                 raise MeshError(f"A list in the PLY element '{element.name}' has length {length}.")
-            lengths.append(int(length))
-            starts.append(at)
-            at += int(length) * struct.calcsize(order + prop.code)
-        else:
-            at += struct.calcsize(order + prop.code)
+        lengths.append(int(length))
+        starts.append(at)
+        at += int(length) * struct.calcsize(order + prop.code)
         require_bytes(at, len(body), f"the element '{element.name}'")
     return lengths, [*starts, at]

@@ -33,7 +33,7 @@ from kinema.words import mjcf
 
 from ..text import Element, number, numbers
 from .body_plan import BodyPlan
-from .extras import plugins
+from .extras import parse_fragment, plugins
 from .materials import apply_material
 from .meshes import thickness_text
 from .numbers import pose_attributes, text_or_none, trimmed
@@ -189,9 +189,13 @@ def primitive_attributes(geometry: Geometry) -> dict[str, str | None] | None:
 
 
 def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh) -> dict[str, str | None] | None:
+    signed = _is_signed(shape, mesh)
     own = writing.take(shape, mjcf.MESH_INERTIA, "")
     name = writing.take(shape, mjcf.ASSET_NAME, "")
-    asset = writing.meshes.asset(mesh, shape.name or "mesh", collides=shape.collision, inertia=own, called=name)
+    plugin = _mesh_plugin(writing, shape)
+    asset = writing.meshes.asset(
+        mesh, shape.name or "mesh", collides=shape.collision, inertia=own, called=name, plugin=plugin
+    )
     writing.take(shape, mjcf.UNREADABLE)
     if asset is None:
         reason = f"the file {mesh.uri!r} was not found" if mesh.uri and not mesh.path else "its triangles are unusable"
@@ -199,8 +203,23 @@ def _mesh_attributes(writing: Writing, shape: Shape, mesh: Mesh) -> dict[str, st
         return None
     if asset.thickened:
         writing.approximate(shape, "its mesh", thickness_text())
-    signed = mesh.approximation is Approximation.SDF and any(e.tag == mjcf.PLUGIN for e in shape.extras)
     return {"type": "sdf" if signed else "mesh", "mesh": asset.name}
+
+
+def _mesh_plugin(writing: Writing, shape: Shape) -> Element | None:
+    """The plugin that computes the mesh, where the file has the section that plugins are declared in."""
+    text = str(writing.take(shape, mjcf.MESH_PLUGIN, ""))
+    declared = any(extra.tag == mjcf.EXTENSION for home in writing.homes for extra in home.extras)
+    return parse_fragment(text) if declared else None
+
+
+def _is_signed(shape: Shape, mesh: Mesh) -> bool:
+    """Whether MuJoCo looks for contacts in a field of distances: as it did in the file that the shape comes from.
+
+    It takes seconds to make one of a fine mesh, and fails for some that are not closed: nobody else is given one.
+    """
+    from_mjcf = mjcf.key(mjcf.ASSET_NAME) in shape.attributes or any(e.tag == mjcf.PLUGIN for e in shape.extras)
+    return mesh.approximation is Approximation.SDF and from_mjcf
 
 
 def _as_mesh(writing: Writing, shape: Shape, geometry: Geometry) -> Mesh | None:
@@ -225,8 +244,7 @@ def _approximated(writing: Writing, shape: Shape, mesh: Mesh, pose: Pose) -> tup
             what = "the mesh that it bounds"
             writing.approximate(shape, what, f"the {type(geometry).__name__.lower()} that stands for it is written")
             return geometry, pose @ Pose.translation(center)
-    has_plugin = any(e.tag == mjcf.PLUGIN for e in shape.extras)
-    if wanted not in (None, Approximation.CONVEX_HULL) and not (wanted is Approximation.SDF and has_plugin):
+    if wanted not in (None, Approximation.CONVEX_HULL) and not _is_signed(shape, mesh):
         how = "meshes of MuJoCo's collide as their convex hulls"
         writing.approximate(shape, f"the collision approximation {wanted.value!r}", how)
     return mesh, pose

@@ -56,7 +56,14 @@ class MeshAssets:
     """Mesh files with what is on them."""
 
     def asset(
-        self, mesh: Mesh, name: str, *, collides: bool, inertia: str = "", called: str = ""
+        self,
+        mesh: Mesh,
+        name: str,
+        *,
+        collides: bool,
+        inertia: str = "",
+        called: str = "",
+        plugin: Element | None = None,
     ) -> PlacedAsset | None:
         """The asset of a mesh, made when it is first asked for; None where the mesh cannot be had.
 
@@ -66,7 +73,12 @@ class MeshAssets:
             collides: whether its convex hull is needed.
             inertia: MuJoCo's way to find its inertia.
             called: its name in the file it was read from; made up where empty.
+            plugin: the plugin of MuJoCo's that computes it, and needs no file.
         """
+        if plugin is not None and called:
+            if (called, mjcf.PLUGIN) not in self._known:
+                self._known[called, mjcf.PLUGIN] = self._computed(called, plugin, inertia, mesh.max_hull_vertices)
+            return self._known[called, mjcf.PLUGIN]
         data = self._triangles(mesh)
         if data is None:
             return None
@@ -114,6 +126,14 @@ class MeshAssets:
             maxhullvert=None if mesh.max_hull_vertices is None else str(max(4, mesh.max_hull_vertices)),
         )
         return PlacedAsset(asset_name, thickened)
+
+    def _computed(self, called: str, plugin: Element, inertia: str, most: int | None) -> PlacedAsset:
+        name = self.names.new(mjcf.MESH, called)
+        element = self.section.child(
+            mjcf.MESH, name=name, inertia=inertia or None, maxhullvert=None if most is None else str(most)
+        )
+        element.children.append(plugin)
+        return PlacedAsset(name)
 
     # -- height fields ------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from .placing import add_origin
 from .shapes import VISUAL_SUFFIXES, ShapeWriter
 from .writing import UrdfOptions as UrdfOptions, Writing, check_options, finite
 
+_WORLD = "world"
 _DRAKE = "http://drake.mit.edu"
 
 
@@ -54,8 +55,7 @@ def _robot(writing: Writing, described: Robot | World) -> Element:
     robot = writing.robot
     lowered = lower(writing)
     said = resolve_followers(writing, lowered)
-    for link in lowered.robot.links:
-        writing.links.add(link.name)
+    _name_links(writing, lowered)
     for joint in lowered.robot.joints:
         writing.joints.add(joint.name)
     root = Element("robot", {"name": xml_name(robot.name) or "robot"})
@@ -77,6 +77,18 @@ def _robot(writing: Writing, described: Robot | World) -> Element:
         give_back(writing, described, None, root)
     report_pairs(writing, lowered, described)
     return root
+
+
+def _name_links(writing: Writing, lowered: Lowered) -> None:
+    """Names for all links. What is called `world` is the world for MuJoCo, which refuses joints that move it."""
+    moves = any(joint.child == _WORLD for joint in lowered.robot.joints)
+    if moves and writing.robot.format != urdf.FORMAT:
+        writing.links.taken.add(_WORLD)
+        if lowered.world:
+            writing.links.given[lowered.world] = _WORLD
+    for link in lowered.robot.links:
+        if link.name not in writing.links:
+            writing.links.add(link.name)
 
 
 def _parts(writing: Writing, lowered: Lowered, root: Element) -> None:

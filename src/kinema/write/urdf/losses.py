@@ -61,7 +61,10 @@ def report_losses(writing: Writing, lowered: Lowered, said: set[int]) -> None:
     report_assembly(writing, robot, said)
     for names, kind in ((writing.links, "link"), (writing.joints, "joint")):
         for name, written in names.changed.items():
-            writing.approximate((kind, name), "its name", f'it is called "{written}"')
+            if (kind, name) == ("link", lowered.world):
+                continue  # it was added, and is reported
+            why = ": MuJoCo takes a link of that name for the world" if (kind, name) == ("link", "world") else ""
+            writing.approximate((kind, name), "its name", f'it is called "{written}"{why}')
 
 
 def report_assembly(writing: Writing, assembly: Assembly, said: set[int]) -> None:

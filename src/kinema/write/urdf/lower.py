@@ -43,6 +43,8 @@ class Lowered:
     """Joint of the description -> the joints of the file that it became."""
     travels: dict[str, float] = field(default_factory=dict)
     """Screw of the description -> its travel [m] per radian."""
+    world: str = ""
+    """Link that was added to stand for the world; empty where there is none."""
 
 
 def lower(writing: Writing) -> Lowered:
@@ -74,7 +76,7 @@ class _Lowering:
         if not self.source.links:
             raise WriteError(f'robot "{self.source.name}" has no links, and URDF needs one')
         if self._needs_world():
-            self.world = unique_name("world", self.link_names)
+            self.world = self.result.world = unique_name("world", self.link_names)
             self._say_added(self.world, "it stands for the world, on which the robot hangs")
         for name in self.tree.roots:
             self._root(name)
