@@ -2,10 +2,11 @@
 
     python tools/scale.py --overhead
 
-Both have all cores of this machine: the loop by the threads of its scene, the node by a worker per core, as it is by
-default, and, to compare, by one worker with as many threads. What counts is a group of episodes while workers are at
-work, without their start. Rounds alternate, so that whatever else the machine does meets both; seconds of processor
-time are told beside those of the clock, of all processes together: of the driver, the workers and Ray's own.
+Both have all cores of this machine: the loop by the threads of its scene, the node by one worker with as many
+threads, which is what is judged, and, to compare, by a worker per core, as it is by default. What counts is a group of
+episodes while workers are at work, without their start. Rounds alternate, so that whatever else the machine does meets
+both; seconds of processor time are told beside those of the clock, of all processes together: of the driver, the
+workers and Ray's own.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Cost:
 
 
 def measure_overhead(recipe: Recipe, policy: Any, group: int, groups: int, rounds: int = 3) -> float:
-    """How much longer a group takes on a node by default, with all that becomes of it; the median of rounds."""
+    """How much longer a group takes on a node with one worker, with all that becomes of it; the median of rounds."""
     stage = Stage(recipe, group)
     first = by_hand(stage, policy, range(1), None)[1]  # compiles
     costs: dict[str, list[Cost]] = {}
@@ -78,7 +79,7 @@ def told(recipe: Recipe, group: int, costs: dict[str, list[Cost]]) -> float:
         print(
             f"{name:28s} {clock:.3f} s {parts['clock']:+6.1%}   processor {processor:.3f} s {parts['processor']:+6.1%}"
         )
-    return over["a worker per core, parquet"]  # as nobody asks for anything else
+    return over["one worker, parquet"]
 
 
 # ----------------------------------------------------------------------------------------------------------- by hand
