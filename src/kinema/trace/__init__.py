@@ -20,7 +20,13 @@ from .emit_llvm import (
     emit_team as emit_team,
     team_tables as team_tables,
 )
-from .equations import Choose as Choose, Solve as Solve, Term as Term, n_numbers as n_numbers, whole as whole
+from .equations import (
+    Choose as Choose,
+    Solve as Solve,
+    Term as Term,
+    numbers_of_cone as numbers_of_cone,
+    whole as whole,
+)
 from .functions import (
     absolute as absolute,
     any_of as any_of,

@@ -38,7 +38,7 @@ class Term:
     the others along one direction; of that direction, to be taken away; then the bound, and that direction."""
 
 
-def n_numbers(dimension: int) -> int:
+def numbers_of_cone(dimension: int) -> int:
     """Of the W of a cone."""
     return 5 + dimension - 1
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Team
-from .equations import Choose, Next, Solve, Term, n_numbers, whole
+from .equations import Choose, Next, Solve, Term, numbers_of_cone, whole
 from .program import Program
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
 
@@ -239,7 +239,7 @@ def _stiffness(record: np.ndarray, term: Term, n: int) -> np.ndarray:
     d = int(record[term.rows])
     levers = np.array([record[term.levers + k * term.pitch :][:n] for k in range(d)]).reshape(d, n)
     if term.is_cone:
-        curve = _of_cone(record[term.curve :][: n_numbers(term.dimension)])[:d, :d]
+        curve = _of_cone(record[term.curve :][: numbers_of_cone(term.dimension)])[:d, :d]
     else:
         curve = np.array([record[term.curve + k * whole(term.dimension) :][:d] for k in range(d)]).reshape(d, d)
     return levers.T @ curve @ levers

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .equations import Solve, Term, n_numbers, whole
+from .equations import Solve, Term, numbers_of_cone, whole
 from .llvm_threads import TELL, LlvmThreads
 from .slots import Slot
 
@@ -159,6 +159,9 @@ class LlvmSolution:
             own = text.set(f"add i32 {first}, {i}")
             places = [text.set(f"add i32 {own}, {k * term.pitch}") for k in range(term.dimension)]
             mine.append([self._at(term.records, place) for place in places])
+        if term.dimension == 1:  # to ask whether it matters would take as long
+            records.end(self._with_row(records.rows, "0", term, start, mine))
+            return records.rows
         n_rows = self._at(term.records, text.set(f"add i32 {start}, {term.rows}"))
         if term.is_cone:
             records.end(self._with_cone(records.rows, term, start, mine, n_rows))
@@ -180,7 +183,7 @@ class LlvmSolution:
         text = self.text
         pushes = Where(text, n_rows, rows)
         at = text.set(f"add i32 {start}, {term.curve}")
-        first, others, soft, less, bound, *outward = self._together(term.records, at, n_numbers(term.dimension))
+        first, others, soft, less, bound, *outward = self._together(term.records, at, numbers_of_cone(term.dimension))
         pulled = []
         for own in mine:
             along = self._sum(list(zip(outward, own[1:], strict=True)))

@@ -85,7 +85,7 @@ class ActionTerm:
 
     def apply(self, env: Any, action: Any) -> None:
         """Tell the robots, from (n_envs, n)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no `apply`: a term of actions says what they do")
 
 
 class CommandTerm:
@@ -98,7 +98,7 @@ class CommandTerm:
 
     def draw(self, env: Any) -> Any:
         """New ones for all environments, (n_envs, k); those are taken whose turn it is."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no `draw`: a term of commands says what is asked for")
 
 
 @dataclass(kw_only=True, slots=True)

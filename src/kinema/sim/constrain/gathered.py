@@ -5,7 +5,7 @@ A thread has a contact or a degree of freedom, and nobody waits for what is on t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kinema import trace
 from kinema.trace import SCRATCH, Choose, Place, Row, Slot, Term, Value, whole
@@ -59,20 +59,6 @@ class Gathered:
         self.s.recorder.write(fits, [trace.select(number, count + 0.5, 1.0, 0.0)])
         width, first = group.kept.width, Slot(SCRATCH, group.records.row)
         self.s.recorder.add(Choose("contacts", first, group.capacity * width, count * width, Slot(fits, 0)), {})
-
-    def each(self, name: str, body: Callable[[InRecord], Sequence[Value]], n_sums: int = 0) -> list[Value]:
-        """Each contact by itself; the sums of what they give."""
-        total: list[Value] = [0.0] * n_sums
-        for group in self.groups:
-            found = self._each(group, name, body, n_sums)
-            total = [a + b for a, b in zip(total, found, strict=True)]
-        return total
-
-    def _each(
-        self, group: Group, name: str, body: Callable[[InRecord], Sequence[Value]], n_sums: int = 0
-    ) -> list[Value]:
-        recorder = self.s.recorder
-        return recorder.share(name, self.count(group), lambda turn: body(InRecord(self.s, group, turn)), n_sums)
 
     # --------------------------------------------------------------------------------------------------- the Jacobian
 

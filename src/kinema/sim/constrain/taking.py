@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinema import trace
-from kinema.trace import SCRATCH, Place, Value, n_numbers, whole
+from kinema.trace import SCRATCH, Place, Value, numbers_of_cone, whole
 
 from ..collide.listing import Listed
 from ..collide.touches import Layout, where
@@ -32,7 +32,7 @@ class Kept:
         self.change = self.RESIDUAL + dimension
         self.slope = self.change + dimension
         self.curve = whole(self.slope + dimension)
-        n_curve = n_numbers(dimension) if elliptic else dimension * whole(dimension)
+        n_curve = numbers_of_cone(dimension) if elliptic else dimension * whole(dimension)
         end = max(self.curve + n_curve, self.change + 6 * dimension)
         self.levers = whole(end)
         self.pitch = whole(n_dofs)
