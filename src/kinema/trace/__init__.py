@@ -21,7 +21,9 @@ from .emit_llvm import (
     team_tables as team_tables,
 )
 from .equations import (
+    Arrange as Arrange,
     Choose as Choose,
+    Couplings as Couplings,
     Solve as Solve,
     Term as Term,
     numbers_of_cone as numbers_of_cone,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from .equations import Choose, Next, Solve
+from .equations import Arrange, Choose, Next, Solve
 from .slots import Operand, Place, Slot
 
 COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
@@ -226,14 +226,14 @@ class Spread:
     """The same rows, and what they do then."""
 
 
-Block = Line | Loop | Count | Repeat | If | Team | Solve | Next | Choose | Spread
-Blocks = tuple["Line | Loop | Count | Repeat | If | Team | Solve | Next | Choose | Spread", ...]
+Block = Line | Loop | Count | Repeat | If | Team | Solve | Arrange | Next | Choose | Spread
+Blocks = tuple["Line | Loop | Count | Repeat | If | Team | Solve | Arrange | Next | Choose | Spread", ...]
 
 
 def inner(block: Block) -> list[Blocks]:
     """The blocks that a block is made of."""
     match block:
-        case Line() | Solve() | Next() | Choose():
+        case Line() | Solve() | Arrange() | Next() | Choose():
             return []
         case Spread():
             return [(block.test, block.work)]
@@ -271,7 +271,7 @@ def map_lines(blocks: Blocks, change: Callable[[Line], Line]) -> Blocks:
             case Loop():
                 cases = tuple(replace(c, blocks=map_lines(c.blocks, change)) for c in block.cases)
                 result.append(replace(block, cases=cases))
-            case Solve() | Next() | Choose():
+            case Solve() | Arrange() | Next() | Choose():
                 result.append(block)
             case Spread():
                 test, work = map_lines((block.test, block.work), change)

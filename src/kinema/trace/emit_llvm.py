@@ -16,7 +16,7 @@ from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
 from .llvm_spread import DECLARATIONS, LlvmSpread
 from .llvm_team import LlvmTeam
-from .llvm_threads import PASS, TELL, WAIT, Room
+from .llvm_threads import ONES, PASS, TELL, WAIT, Room
 from .lowering import UNIFORM, Target
 from .parts import Part
 from .program import Program
@@ -94,6 +94,7 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
         *([f"@near = internal addrspace(3) global {near} poison, align 16"] if room.shared else []),
         f"declare void @{WAIT}(i32)",
         *(f"declare i32 @{how}(i32, i32, i32, i32)" for how in (PASS, TELL)),
+        f"declare i32 @{ONES}(i32)",
         *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
         f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
     ]

@@ -82,6 +82,62 @@ class Solve:
 
 
 @dataclass(frozen=True, slots=True)
+class Couplings:
+    """Records that each couple two things, or one to itself."""
+
+    records: Slot
+    """Where the first of them starts."""
+    width: int
+    """Numbers of a record."""
+    count: Slot
+    """How many there are."""
+    things: int
+    """Where in a record the numbers of the two are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrange:
+    """In which order to eliminate blocks of unknowns, and which blocks of the matrix are filled then.
+
+    Whatever is coupled with the fewest of those that are left goes first; what it was coupled with is coupled from then
+    on. For each block of unknowns it tells which one it is whose turn that is, then of itself when its turn is, where
+    its tiles start, and how many there are; for each tile its two blocks, the later one first; for each two blocks the
+    tile between them; then how many tiles there are, and 1 if there was no room for some.
+    """
+
+    name: str
+    size: int
+    """Blocks of unknowns."""
+    room: int
+    """Tiles there is room for, beside those of blocks with themselves."""
+    couplings: tuple[Couplings, ...]
+    blocks: Slot
+    """Four numbers for each block."""
+    tiles: Slot
+    """Two numbers for each tile."""
+    between: Slot
+    """A number for each two blocks."""
+    told: Slot
+    """How many tiles there are, and whether some are missing."""
+
+    @property
+    def reads(self) -> list[Slot]:
+        """Where what it looks at starts."""
+        return [x for one in self.couplings for x in (one.records, one.count)]
+
+    @property
+    def writes(self) -> list[Slot]:
+        """Where what it tells starts."""
+        return [self.blocks, self.tiles, self.between, self.told]
+
+    def moved(self, slot: Callable[[Slot], Slot]) -> Arrange:
+        """The same with its memory elsewhere."""
+        couplings = tuple(replace(c, records=slot(c.records), count=slot(c.count)) for c in self.couplings)
+        names = ("blocks", "tiles", "between", "told")
+        return replace(self, couplings=couplings, **{name: slot(getattr(self, name)) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
 class Choose:
     """From here on the beginning of a list is all that is used of it, where it says so: that may be near at hand."""
 

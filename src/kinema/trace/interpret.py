@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Team
-from .equations import Choose, Next, Solve, Term, numbers_of_cone, whole
+from .equations import Arrange, Choose, Next, Solve, Term, numbers_of_cone, whole
+from .arranging import arranged
 from .program import Program
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
 
@@ -89,6 +90,8 @@ class _Run:
                     self.run(block.body)
                 case Solve():
                     self.solve(block)
+                case Arrange():
+                    self.arrange(block)
                 case Choose():
                     pass  # here there is but one memory
                 case Next():
@@ -174,6 +177,23 @@ class _Run:
             result[:, e] = _solution(a, whole["right"][:n, e], whole["most"][:n, e])
         for i in range(n):
             self.put(replace(block.result, item=block.result.item + i), result[i], {})
+
+    def arrange(self, block: Arrange) -> None:
+        """Each environment by itself."""
+        for e in range(self.n_envs):
+            if self.active is not None and not self.active[e]:
+                continue
+            pairs = []
+            for own in block.couplings:
+                records = self._whole(own.records)[:, e]
+                for i in range(int(self.get(own.count)[e])):
+                    pairs.append(tuple(int(x) for x in records[i * own.width + own.things :][:2]))
+            blocks, tiles, between, missing = arranged(block.size, block.room, pairs)
+            self._whole(block.blocks)[: blocks.size, e] = blocks.ravel()
+            self._whole(block.tiles)[: 2 * len(tiles), e] = np.array(tiles, float).ravel()
+            for (a, b), tile in between.items():
+                self._whole(block.between)[[a * block.size + b, b * block.size + a], e] = tile
+            self._whole(block.told)[:2, e] = len(tiles), missing
 
     def _whole(self, slot: Slot) -> np.ndarray:
         array, row = self._find(slot)

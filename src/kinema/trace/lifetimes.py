@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from .blocks import Blocks, Count, If, Line, Loop, Repeat
-from .equations import Choose, Solve, whole
+from .equations import Arrange, Choose, Solve, whole
 from .program import Program
 from .slots import SCRATCH
 from .staying import Touched, touched
@@ -74,7 +74,7 @@ def spans(program: Program, given: set[int], wanted: set[int]) -> dict[int, Span
 
 def _walk(program: Program, blocks: Blocks, moments: list[_Moment], bodies: list[_Body], conditions: int) -> None:
     for block in blocks:
-        if isinstance(block, Line | Loop | Solve | Choose):
+        if isinstance(block, Line | Loop | Solve | Arrange | Choose):
             moments.append(_Moment(touched(program, (block,)), set(_surely((block,))), conditions))
             continue
         assert isinstance(block, Repeat | Count | If), "that is not part of a team"

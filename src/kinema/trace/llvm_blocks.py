@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
-from .equations import Choose, Next, Solve
+from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
@@ -41,7 +41,7 @@ class LlvmBlocks(LlvmMemory):
                     self.blocks(block.body)
                 case Next():
                     self._next(block)
-                case Solve() | Spread() | Choose():
+                case Solve() | Arrange() | Spread() | Choose():
                     raise TypeError("that is for many threads")
 
     def _loop(self, loop: Loop) -> None:

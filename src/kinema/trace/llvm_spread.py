@@ -11,9 +11,9 @@ from .blocks import Spread
 from .equations import Next
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
-from .llvm_threads import TELL
+from .llvm_threads import ONES, TELL
 
-BALLOT, BELOW, ONES = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt", "llvm.ctpop.i32"
+BALLOT, BELOW = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt"
 SHARES = 16
 """Threads to an environment that test its rows."""
 FEWEST = 8

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .blocks import Blocks, Count, Line
-from .equations import Choose, Solve
+from .equations import Arrange, Choose, Solve
+from .llvm_arranging import LlvmArranging
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
 from .llvm_rounds import AT_ONCE, LlvmRounds
 from .llvm_solution import LlvmSolution
@@ -111,6 +112,8 @@ class LlvmTeam(LlvmRounds):
         for block in blocks:
             if isinstance(block, Solve):
                 LlvmSolution(self, block).put()
+            elif isinstance(block, Arrange):
+                LlvmArranging(self, block).put()
             elif isinstance(block, Choose):
                 self._choose_memory(block)
             else:

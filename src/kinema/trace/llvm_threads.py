@@ -13,6 +13,8 @@ WAIT, PASS = "llvm.nvvm.bar.warp.sync", "llvm.nvvm.shfl.sync.bfly.i32"
 """A meeting of the threads of a warp, and how they pass each other numbers."""
 TELL = "llvm.nvvm.shfl.sync.idx.i32"
 """How one thread of a warp tells all others a number."""
+ONES = "llvm.ctpop.i32"
+"""How many bits of a word are set."""
 SHARED = "ptr addrspace(3)"
 """Pointers to memory that the threads of a block share."""
 

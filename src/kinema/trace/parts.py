@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Spread, Team, lines
-from .equations import Choose, Next, Solve, whole
+from .equations import Arrange, Choose, Next, Solve, whole
 from .lifetimes import Span, placed, spans
 from .program import Program, every_loop, outside_loops
 from .rounds import in_rounds
@@ -242,7 +242,7 @@ def _moved(
                 result.append(replace(block, again=slot(block.again), body=_moved(block.body, row, shared, elsewhere)))
             case If():
                 result.append(replace(block, flag=slot(block.flag), body=_moved(block.body, row, shared, elsewhere)))
-            case Solve():
+            case Solve() | Arrange():
                 result.append(block.moved(slot))
             case Choose():
                 result.append(replace(block, list=slot(block.list), fits=slot(block.fits)))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team, inner, lines, place_text
-from .equations import Choose, Next, Solve
+from .equations import Arrange, Choose, Next, Solve
 from .slots import SCRATCH, Slot
 
 
@@ -142,7 +142,7 @@ def outside_loops(blocks: Blocks) -> Iterator[Line]:
     for block in blocks:
         if isinstance(block, Line):
             yield block
-        elif not isinstance(block, Loop | Solve | Next | Choose | Spread):
+        elif not isinstance(block, Loop | Solve | Arrange | Next | Choose | Spread):
             yield from outside_loops(block.body)
 
 
@@ -158,7 +158,7 @@ def _operations(blocks: Blocks) -> int:
             total += block.size**3 // 3
         elif isinstance(block, Spread):
             total += _operations((block.test,))
-        elif isinstance(block, Next | Choose):
+        elif isinstance(block, Arrange | Next | Choose):
             total += 1
         else:
             total += _operations(block.body)
@@ -185,6 +185,9 @@ def _text(blocks: Blocks, indent: str) -> Iterator[str]:
                 yield f"{indent}together ({block.name}):"
             case Solve():
                 yield f"{indent}{place_text(block.result)} = solution of {block.name}: {block}"
+                continue
+            case Arrange():
+                yield f"{indent}{place_text(block.blocks)} = order of {block.name}: {block}"
                 continue
             case Choose():
                 yield f"{indent}{place_text(block.list)} is near where {place_text(block.fits)}"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
-from .equations import Choose, Next, Solve
+from .equations import Arrange, Choose, Next, Solve
 from .functions import select
 from .program import Program
 from .slots import Slot
@@ -37,7 +37,7 @@ class _Nest:
     """Blocks that something is done with."""
 
     close: Callable[[Blocks], Block]
-    inside: list[_Draft | _Nest | Loop | Team | Solve | Next | Choose | Spread]
+    inside: list[_Draft | _Nest | Loop | Team | Solve | Arrange | Next | Choose | Spread]
 
 
 class Recorder:
@@ -47,7 +47,7 @@ class Recorder:
         self.prefix = prefix
         """What the names of local arrays start with: those of one program differ."""
         self.locals: dict[str, int] = {}
-        self._open: list[list[_Draft | _Nest | Loop | Team | Solve | Next | Choose | Spread]] = [[]]
+        self._open: list[list[_Draft | _Nest | Loop | Team | Solve | Arrange | Next | Choose | Spread]] = [[]]
         self._carried: dict[tuple[Tape, int], int] = {}
         self._apart = 0
         """The team that works, counted from 1, if any: it shares no values with the lines around it."""
@@ -196,7 +196,7 @@ class Recorder:
         """Which turn of the innermost counted loop this is."""
         return self.tape.record("turn")
 
-    def add(self, block: Loop | Team | Solve | Next | Choose | Spread, local: Mapping[str, int]) -> None:
+    def add(self, block: Loop | Team | Solve | Arrange | Next | Choose | Spread, local: Mapping[str, int]) -> None:
         """A block that was made by itself, with the local arrays it has."""
         self.locals.update(local)
         self._open[-1].append(block)
@@ -223,12 +223,12 @@ class Recorder:
         return Program(blocks, dict(self.locals), n_scratch, taken, frozenset(distant))
 
     def _close(
-        self, drafts: Sequence[_Draft | _Nest | Loop | Team | Solve | Next | Choose | Spread], wanted: set[int]
+        self, drafts: Sequence[_Draft | _Nest | Loop | Team | Solve | Arrange | Next | Choose | Spread], wanted: set[int]
     ) -> Blocks:
         """From the last to the first, so that it is known which values later lines want."""
         blocks: list[Block] = []
         for draft in reversed(drafts):
-            if isinstance(draft, Loop | Team | Solve | Next | Choose | Spread):
+            if isinstance(draft, Loop | Team | Solve | Arrange | Next | Choose | Spread):
                 blocks.append(draft)
             elif isinstance(draft, _Nest):
                 blocks.append(draft.close(self._close(draft.inside, wanted)))

@@ -32,7 +32,7 @@ from .blocks import (
     lines,
     map_lines,
 )
-from .equations import Choose, Solve
+from .equations import Arrange, Choose, Solve
 from .program import Program
 from .slots import SCRATCH, Operand, Slot
 from .staying import Cell, Touched, loops_in, touched_by_row
@@ -54,7 +54,7 @@ def in_rounds(program: Program, size: int) -> Program:
         for block in blocks:
             if isinstance(block, Loop):
                 result.append(_scheduled(program, _with_sums(program, _merged(block), own_locals), size))
-            elif isinstance(block, Line | Solve | Choose) or (isinstance(block, Count) and block.shared):
+            elif isinstance(block, Line | Solve | Arrange | Choose) or (isinstance(block, Count) and block.shared):
                 result.append(block)
             else:
                 assert isinstance(block, Count | Repeat | If | Team), "that is not part of a team"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team, inner
-from .equations import Choose, Next, Solve
+from .equations import Arrange, Choose, Next, Solve
 from .program import Program
 from .slots import COMMON, FAR, FIRST, MANY, NUMBER, SCRATCH, Place, Slot
 
@@ -89,6 +89,10 @@ def _slots(blocks: Blocks) -> Iterator[tuple[Slot, bool]]:
             case Solve():
                 seen |= {(Slot(x.array, x.item, 0), False) for x in block.reads}
                 seen |= {(Slot(x.array, x.item, 0), True) for x in (block.result, block.work)}
+                continue
+            case Arrange():
+                seen |= {(Slot(x.array, x.item, 0), False) for x in block.reads}
+                seen |= {(Slot(x.array, x.item, 0), True) for x in block.writes}
                 continue
             case Count():
                 seen.add((block.count, False))

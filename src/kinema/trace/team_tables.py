@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Team
-from .equations import Choose, Solve
+from .equations import Arrange, Choose, Solve
 from .program import Program
 from .slots import FAR, SCRATCH
 
@@ -23,7 +23,7 @@ def in_bytes(program: Program, size: int) -> Program:
     def changed(blocks: Blocks) -> Blocks:
         result: list[Block] = []
         for block in blocks:
-            if isinstance(block, Line | Solve | Choose):
+            if isinstance(block, Line | Solve | Arrange | Choose):
                 result.append(block)
             elif isinstance(block, Loop):
                 ints, kinds = block.ints.copy(), block.case_of_row()
