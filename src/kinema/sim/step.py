@@ -40,7 +40,7 @@ from .sleep.islands import find_islands
 from .sleep.waking import Sleepers, find_and_wake
 from .solve.held import Kinds, Ready, filled, hold, kinds_of
 from .solve.newton import Newton
-from .solve.together import fits_team
+from .solve.heaped import fits_team
 from .sweeps.cords import Cords, Pull
 from .sweeps.factors import Factors, factorised
 from .sweeps.maths import scale, sub, sum_of
@@ -108,12 +108,11 @@ class Step:
         find_and_wake(self.s, found, self.near_frames, self.sleepers)
         return found
 
-    @property
+    @cached_property
     def by_team(self) -> bool:
-        """Whether a team finds the forces of constraints, with a full matrix."""
+        """Whether a team finds the forces of constraints, with a full matrix or by tiles."""
         s = self.s
-        n_dofs = sum(len(node.dofs) for node in s.nodes)
-        return not self.articulated and fits_team(s.model, s.settings, n_dofs)
+        return not self.articulated and fits_team(s.model, s.settings, s.nodes)
 
     @cached_property
     def lists(self) -> Lists | None:

@@ -6,6 +6,7 @@ A thread has a contact or a degree of freedom, and nobody waits for what is on t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kinema import trace
 from kinema.trace import SCRATCH, Choose, Place, Row, Slot, Term, Value, whole
@@ -22,6 +23,14 @@ from .taking import Group, InRecord, InRow, Kept, Taking
 OfDofs = Quantity[list[Value]]
 FEW_CONTACTS = 8
 """Of which the records are near at hand."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Motion:
+    """A vector over all degrees of freedom: where it starts, and all of it."""
+
+    start: int
+    values: Sequence[Value]
 
 
 class Gathered:
@@ -41,7 +50,7 @@ class Gathered:
         s, recorder, capacity = self.s, self.s.recorder, law.capacity
         dimension = max(x.kind.dimension for x in law.lists)
         elliptic = any(x.kind.elliptic for x in law.lists)
-        kept = Kept(dimension, self.n, elliptic=elliptic)
+        kept = self._kept(dimension, elliptic=elliptic)
         total: Value = 0.0
         sources: list[Source] = []
         for one, number in zip(law.lists, law.numbers(s), strict=True):
@@ -51,6 +60,10 @@ class Gathered:
         count, records = s.take_fixed(1), s.take(capacity * kept.width, distant=True)
         recorder.write(SCRATCH, [trace.minimum(total, float(capacity))], count.row)
         return Group(dimension, elliptic, sources, capacity, records, kept, count)
+
+    def _kept(self, dimension: int, *, elliptic: bool) -> Kept:
+        """Where the numbers of a contact are: its Jacobian is over all degrees of freedom."""
+        return Kept(dimension, self.n, elliptic=elliptic)
 
     def _keep_near(self, group: Group) -> None:
         """The records of few contacts are near at hand."""
@@ -64,12 +77,7 @@ class Gathered:
 
     def _find_jacobian(self, axes: int) -> None:
         recorder = self.s.recorder
-        for group in self.groups:
-            put_in_order(self.s, group.sources, group.capacity)
-            for source in group.sources:
-                count, first = source.count(self.s), recorder.read(SCRATCH, source.before.row)
-                take = Taking(self.s, group, source, count, first)
-                recorder.share("contacts, taken along", count, take.one)
+        self._take_along()
         carried = self._what_joints_carry()
 
         def of_dof(turn: Value) -> list[Value]:
@@ -80,6 +88,16 @@ class Gathered:
             return []
 
         recorder.share("levers of joints", float(self.n), of_dof)
+
+    def _take_along(self) -> None:
+        """All contacts, in order, with what they see of frames."""
+        recorder = self.s.recorder
+        for group in self.groups:
+            put_in_order(self.s, group.sources, group.capacity)
+            for source in group.sources:
+                count, first = source.count(self.s), recorder.read(SCRATCH, source.before.row)
+                take = Taking(self.s, group, source, count, first)
+                recorder.share("contacts, taken along", count, take.one)
 
     def count(self, group: Group) -> Value:
         """How many contacts it has."""
@@ -119,11 +137,11 @@ class Gathered:
 
     def set_targets(self, velocity: OfDofs, free: OfDofs) -> None:
         """What is missing while nothing pushes."""
-        gained, speed = self.values(free), self.values(velocity)
+        gained, speed = self.motion(free), self.motion(velocity)
 
         def one(row: InRow) -> None:
             normal = [trace.select(row.number, 0.5, a, b) for a, b in self._of_normals(row)]
-            row.write(Kept.RESIDUAL, row.seen(gained) + normal[0] * row.seen(speed) + normal[1])
+            row.write(Kept.RESIDUAL, self.seen(row, gained) + normal[0] * self.seen(row, speed) + normal[1])
 
         for group in self.groups:
 
@@ -143,9 +161,14 @@ class Gathered:
         """How many rows there are, with those that some contacts have not."""
         return float(group.dimension) * self.count(group)
 
-    def values(self, x: OfDofs) -> list[Value]:
-        """All numbers of a vector."""
-        return [self.s.recorder.read(SCRATCH, self.s.start_of(x) + i) for i in range(self.n)]
+    def motion(self, x: OfDofs) -> Motion:
+        """A vector, for rows that see it."""
+        start = self.s.start_of(x)
+        return Motion(start, [self.s.recorder.read(SCRATCH, start + i) for i in range(self.n)])
+
+    def seen(self, row: InRow, motion: Motion) -> Value:
+        """A motion of all degrees of freedom, as a row sees it."""
+        return row.seen(motion.values)
 
     # ---------------------------------------------------------------------------------------------- contacts to joints
 

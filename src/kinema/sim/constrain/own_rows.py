@@ -6,7 +6,7 @@ as it takes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kinema import trace
@@ -74,9 +74,11 @@ class OwnRow:
 class OwnRows:
     """All rows that act on one degree of freedom only, and are not to hold at the end of a step: `rest` are others."""
 
-    def __init__(self, s: Sweeps, rows: Rows) -> None:
+    def __init__(self, s: Sweeps, rows: Rows, position: Mapping[int, int], n: int) -> None:
         self.s = s
-        self.position = {dof: i for i, dof in enumerate(d for node in s.nodes for d in node.dofs)}
+        self.position = position
+        """Of each degree of freedom where it is in vectors, which have so many numbers."""
+        self.n = n
         chosen = [b.n_rows == 1 and len(b.dofs) == 1 and not b.hard and b.holder < 0 for b in rows.blocks]
         kept = [(b, p) for b, p, own in zip(rows.blocks, rows.places, chosen, strict=True) if not own]
         self.rest = Rows(s, [b for b, _ in kept], [p for _, p in kept])
@@ -86,7 +88,6 @@ class OwnRows:
         for block, _ in self.rows:
             self.slot_of.append(slots.get(block.dofs[0], 0))
             slots[block.dofs[0]] = self.slot_of[-1] + 1
-        n = len(self.position)
         self.starts = [{name: s.take(n).row for name in FIELDS} for _ in range(max(slots.values(), default=0))]
         """Of each row that degrees of freedom may have, where its numbers are."""
 
@@ -100,7 +101,7 @@ class OwnRows:
                     recorder.write(SCRATCH, [0.0], row, dof)
             return []
 
-        recorder.share("no rows yet", float(len(self.position)), none)
+        recorder.share("no rows yet", float(self.n), none)
         table = []
         for (block, places), slot in zip(self.rows, self.slot_of, strict=True):
             at = self.position[block.dofs[0]]

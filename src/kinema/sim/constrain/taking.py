@@ -125,11 +125,14 @@ class InRow:
         """One of its contact's numbers."""
         return self.recorder.read(SCRATCH, self.group.records.row + item, self.at)
 
+    def lever(self, item: int) -> Value:
+        """An entry of its Jacobian."""
+        at = self.at + self.number * float(self.group.kept.pitch)
+        return self.recorder.read(SCRATCH, self.group.records.row + self.group.kept.levers + item, at)
+
     def seen(self, motion: Sequence[Value]) -> Value:
         """A motion of all degrees of freedom, as it sees that; rows that the contact has not see nothing."""
-        kept, at = self.group.kept, self.at + self.number * float(self.group.kept.pitch)
-        first = self.group.records.row + kept.levers
-        return dot([self.recorder.read(SCRATCH, first + i, at) for i in range(len(motion))], motion)
+        return dot([self.lever(i) for i in range(len(motion))], motion)
 
     def write(self, item: int, value: Value) -> None:
         """Set its place in a list of its contact's."""

@@ -11,7 +11,8 @@ from kinema.trace import Place, Program, Recorder
 
 from ..rigid.gyroscope import lone_bodies
 from ..settings import Integrator, Settings
-from ..solve.together import MOST_DOFS, fits_team
+from ..solve.heaped import fits_heap, fits_team
+from ..solve.together import MOST_DOFS
 from ..stages import count_stages, take
 from ..step import Step
 from ..sweeps.idle import trees_of_frames
@@ -51,8 +52,10 @@ def wants_team(model: Model, settings: Settings) -> bool:
     if settings.noslip_iterations or settings.islands or (model.actuators.link_idx >= 0).any():
         return False  # not tried
     closed = settings.constraints and len(model.ties.names) >= MANY_TIES and model.n_dofs >= MANY_DOFS
-    touches = settings.contacts and bool(len(model.pairs.geom_a)) and not is_heap(model)
-    return touches or (closed and fits_team(model, replace(settings, team=True), model.n_dofs))
+    settings = replace(settings, team=True)
+    touches = settings.contacts and bool(len(model.pairs.geom_a))
+    touches = touches and (not is_heap(model) or fits_heap(model, settings))
+    return touches or (closed and fits_team(model, settings))
 
 
 def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, copies: bool = True) -> bool:
@@ -67,7 +70,7 @@ def wants_rolling(model: Model, settings: Settings, emission: str = "auto", *, c
         return True
     if emission != "auto":
         return emission == "rolled"
-    solves = settings.contacts and touching(model) and not fits_team(model, settings, model.n_dofs)
+    solves = settings.contacts and touching(model) and not fits_team(model, settings)
     most = LARGEST_TOUCHING if solves else LARGEST_UNROLLED
     if estimated_operations(model) > most or any(is_deep(model, part) for part in components(model)):
         return True
@@ -146,8 +149,7 @@ def rolled_step(
     if chosen.by_joint:
         frames = sorted(f for part in chosen.by_joint for f in part.frames)
         sweeps = Sweeps(model, settings, places, recorder, tree, frames)
-        n_dofs = sum(len(node.dofs) for node in sweeps.nodes)
-        matrix = needs_matrix(model, tree, settings) or fits_team(model, settings, n_dofs)
+        matrix = needs_matrix(model, tree, settings) or fits_team(model, settings, sweeps.nodes)
         take(Step(sweeps, articulated=not matrix))
     if settings.integrator is Integrator.RK4:
         count_stages(recorder)

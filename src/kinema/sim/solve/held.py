@@ -22,6 +22,7 @@ from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.trees import PerTree
 from .by_island import ByIsland
+from .heaped import Heaped, fits_heap
 from .methods import METHODS
 from .newton import Newton
 from .together import Together
@@ -106,7 +107,8 @@ def hold(  # noqa: PLR0913  one for each thing that the forces come from
     def solve() -> Ready:  # what is computed in here is known elsewhere only where it is always computed
         start = ready()
         if by_team:
-            team = Together(s, start.rows, None, start.inertia, start.factors, start.free)
+            how = Heaped if fits_heap(s.model, s.settings, s.nodes) else Together
+            team = how(s, start.rows, None, start.inertia, start.factors, start.free)
             team.take_contacts(touches if isinstance(touches, Lists) else None, start.axes)
             held.solver = team
         else:

@@ -16,7 +16,7 @@ from kinema.trace import SCRATCH, Row, Slot, Solve, Value, whole
 from ..collide.branches import where
 from ..collide.listing import Lists
 from ..constrain.contacts import Axes
-from ..constrain.gathered import Gathered
+from ..constrain.gathered import Gathered, Motion
 from ..constrain.own_rows import OwnRows
 from ..constrain.taking import Group, InRecord, InRow, Kept
 from ..constrain.wide_rows import WideRows
@@ -35,11 +35,16 @@ MOST_DOFS = 64
 """Degrees of freedom of which a team keeps a full matrix: each thread has a row of it in registers, or two."""
 
 
-def fits_team(model: Model, settings: Settings, n_dofs: int) -> bool:
-    """Whether a team keeps all of the matrix in its registers."""
+def may_have_team(model: Model, settings: Settings) -> bool:
+    """Whether it is what a team solves at all."""
     pairs = model.pairs
     lively = bool(pairs.restitution.any() or (pairs.stick > 1.0).any())  # what touches changes by how it moves
-    return settings.team and settings.solver is Solver.NEWTON and n_dofs <= MOST_DOFS and not lively
+    return settings.team and settings.solver is Solver.NEWTON and not lively
+
+
+def fits_full(model: Model, settings: Settings, n_dofs: int) -> bool:
+    """Whether a team keeps all of the matrix in its registers."""
+    return may_have_team(model, settings) and n_dofs <= MOST_DOFS
 
 
 class Together(Newton):
@@ -50,7 +55,8 @@ class Together(Newton):
         s = self.s
         self.gathered = None if lists is None or axes is None else Gathered(s, lists, axes)
         self.contacts = self.gathered  # type: ignore[assignment]
-        self.own = OwnRows(s, self.rows)
+        self.inertia = FullMatrix(s)
+        self.own = OwnRows(s, self.rows, self.inertia.position, self.inertia.n)
         self.wide = WideRows(s, self.own.rest)
         self.all_rows, self.rows = self.rows, self.wide.rest
         self.diagonal = self._vector("stiffness of rows of single joints")
@@ -58,7 +64,6 @@ class Together(Newton):
         """Whether rows and contacts push as they do where they are."""
         self.left = s.take_fixed(3)
         """Squares of the slope and of the forces, and the work of what is moved."""
-        self.inertia = FullMatrix(s)
         self._fill_inertia()
 
     def _look_at_rows(self) -> None:
@@ -100,8 +105,7 @@ class Together(Newton):
     def _look_along(self, along: OfDofs) -> tuple[OfDofs, list[Value]]:
         """Each thread has a row of the inertia, a row of several joints, and a row of a contact."""
         self.rows.product(along, "change")
-        heavy, first = self._vector("inertia times the direction"), self.s.start_of(along)
-        motion = [self.s.recorder.read(SCRATCH, first + j) for j in range(self.inertia.n)]
+        heavy, motion = self._vector("inertia times the direction"), self._motion(along)
 
         def of_dof(dof: Value) -> list[Value]:
             own, weighed = self._get(along, dof), self._row_times(dof, motion)
@@ -109,11 +113,12 @@ class Together(Newton):
             return [own * x for x in (self._get(self.weight, dof), weighed, self._get(self.downhill, dof))]
 
         def of_row(row: Value) -> list[Value]:
-            self.wide.see(row, motion)
+            self.wide.see(row, motion.values)
             return []
 
         def of_contact(row: InRow) -> list[Value]:
-            row.write(row.group.kept.change, row.seen(motion))
+            assert self.gathered is not None
+            row.write(row.group.kept.change, self.gathered.seen(row, motion))
             return []
 
         parts = self._parts(of_dof, of_row) + self._of_contacts_rows(of_contact)
@@ -262,7 +267,7 @@ class Together(Newton):
         """What there is to be done with all degrees of freedom, rows and contacts."""
         parts = list[Part]()
         if of_dof is not None:
-            parts.append(("joints", float(self.inertia.n), of_dof))
+            parts.append(("joints", float(self._n), of_dof))
         if self.wide.count:
             parts.append(("rows of several joints", float(self.wide.count), of_row))
         for group in self.gathered.groups if self.gathered is not None and of_contact is not None else ():
@@ -321,11 +326,21 @@ class Together(Newton):
 
     # ----------------------------------------------------------------------------------------------------- of vectors
 
+    @property
+    def _n(self) -> int:
+        """Numbers of a vector."""
+        return sum(len(node.dofs) for node in self.s.nodes)
+
+    def _motion(self, x: OfDofs) -> Motion:
+        """A vector, for rows that see it."""
+        start = self.s.start_of(x)
+        return Motion(start, [self.s.recorder.read(SCRATCH, start + i) for i in range(self._n)])
+
     def _vector(self, name: str) -> OfDofs:
         return self.s.vector(name)
 
     def _each(self, name: str, body: Callable[[Value], Sequence[Value]], n_sums: int = 0) -> list[Value]:
-        return self.s.recorder.share(name, float(sum(len(n.dofs) for n in self.s.nodes)), body, n_sums)
+        return self.s.recorder.share(name, float(self._n), body, n_sums)
 
     def _get(self, vector: OfDofs, dof: Value) -> Value:
         return self.s.recorder.read(SCRATCH, self.s.start_of(vector), dof)
@@ -343,8 +358,8 @@ class Together(Newton):
     def _products(self, name: str, pairs: Sequence[tuple[OfDofs, OfDofs]]) -> list[Value]:
         return self._each(name, lambda dof: [self._get(a, dof) * self._get(b, dof) for a, b in pairs], len(pairs))
 
-    def _row_times(self, dof: Value, x: Sequence[Value]) -> Value:
+    def _row_times(self, dof: Value, x: Motion) -> Value:
         """A row of the inertia times a vector."""
         recorder, full = self.s.recorder, self.inertia
         row = [recorder.read(SCRATCH, full.start + j, dof * float(full.pitch)) for j in range(full.n)]
-        return dot(row, x)
+        return dot(row, x.values)

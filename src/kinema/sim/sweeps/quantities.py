@@ -62,6 +62,12 @@ class Quantity(Generic[R]):
             self.loops.known.note(ref, self.name, self.places[ref])
         return self.places[ref]
 
+    def put_at(self, places: Mapping[Ref, Place], forms: Mapping[Ref, R]) -> None:
+        """What parts will have is at places that were chosen for it."""
+        for ref, form in forms.items():
+            self.places[ref], self.forms[ref] = places[ref], form
+            self.loops.known.note(ref, self.name, places[ref])
+
     def make_rooms(self, forms: Mapping[Ref, R]) -> Place:
         """Places for what parts will have, one behind the other."""
         counts = [len(numbers(form)) for form in forms.values()]
