@@ -1,0 +1,122 @@
+"""Steps of heaps as a GPU takes them, by a team with tiles, on NumPy: what a thread alone makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kinema as km
+from kinema.sim import Engine
+from kinema.sim.lower.plan import make_step, wants_team
+from kinema.sim.solve import heaped, team_tiles, together
+from kinema.trace import Arrange, Part, cut
+from kinema.trace.blocks import Blocks, inner
+
+from .test_team_steps import N_ENVS, run_in_parts
+
+HEAP = """<mujoco><option timestep="0.002" cone="{cone}" impratio="{impratio}"/><worldbody>
+<geom type="plane" size="5 5 .1"/>
+<body pos="0 0 .049"><freejoint/><geom type="box" size=".05 .05 .05" mass="1"/></body>
+<body pos=".02 .01 .147"><freejoint/><geom type="box" size=".05 .05 .05" mass="2" condim="4"/></body>
+<body pos=".01 0 .235"><freejoint/><geom size=".04" condim="6"/></body>
+<body pos=".098 0 .045"><freejoint/><geom type="box" size=".05 .05 .05" mass=".5" condim="1"/></body>
+<body pos=".2 0 .13"><joint axis="0 1 0" range="-5 5" frictionloss=".1"/>
+<geom type="capsule" size=".04" fromto="0 0 0 -.1 0 0"/>
+<body pos="-.1 0 0"><joint axis="0 1 0" damping=".1"/><geom size=".045" pos="0 0 .01"/></body></body>
+</worldbody></mujoco>"""
+
+
+@pytest.fixture(autouse=True)
+def _small_heaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (heaped, together):
+        monkeypatch.setattr(module, "MOST_DOFS", 8)
+
+
+def engine_of(text: str, folder: Path) -> Engine:
+    """A scene of a file."""
+    path = folder / "heap.xml"
+    path.write_text(text)
+    scene = km.Scene(precision="double", quiet=True)
+    scene.add(path)
+    scene.build(n_envs=N_ENVS)
+    return scene.running.engine
+
+
+def launches(engine: Engine) -> list[Part]:
+    return cut(make_step(engine.model, replace(engine.settings, team=True), engine.places, rolled=True), 32)
+
+
+def thrown(engine: Engine) -> dict[str, np.ndarray]:
+    """The start, with some speed."""
+    start = {name: np.array(getattr(engine, name).data, copy=True) for name in ("state", "told", "uniform")}
+    start = {name: x.reshape(-1, 1) if x.ndim == 1 else x[:, :N_ENVS] for name, x in start.items()}
+    row, n = engine.places["vel"].row, engine.model.n_dofs
+    start["state"][row : row + n] += 0.1 * np.random.default_rng(0).normal(size=(n, N_ENVS))
+    return start
+
+
+def arrangements(blocks: Blocks) -> Iterator[Arrange]:
+    for block in blocks:
+        if isinstance(block, Arrange):
+            yield block
+        for body in inner(block):
+            yield from arrangements(body)
+
+
+def added(engine: Engine, state: np.ndarray) -> np.ndarray:
+    """What constraints and contacts added to the accelerations."""
+    row = engine.places["push"].row
+    return state[row : row + engine.model.n_dofs]
+
+
+def compare(engine: Engine, steps: int, rtol: float = 1e-9) -> None:
+    """Steps of a team, and of a thread alone."""
+    parts, numbers = launches(engine), thrown(engine)
+    assert len([x for part in parts for x in arrangements(part.program.blocks)]) == 1, "no heap"
+    engine.state.data[:, :N_ENVS] = numbers["state"]
+    for _ in range(steps):
+        engine.step()
+        run_in_parts(parts, numbers, engine.places)
+        expected = np.array(engine.state.data)[:, :N_ENVS]
+        found = numbers["state"]
+        assert expected[engine.places["n_contacts"].row].min() > 8.0, "too little touches"
+        count = engine.places["n_contacts"].row
+        np.testing.assert_array_equal(found[count], expected[count])
+        whole = np.abs(added(engine, expected)).max()
+        np.testing.assert_allclose(added(engine, found), added(engine, expected), rtol=rtol, atol=rtol * whole)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
+@pytest.mark.parametrize(("cone", "impratio"), [("elliptic", 10.0), ("pyramidal", 1.0)])
+def test_a_heap_by_a_team_is_a_heap(cone: str, impratio: float, tmp_path: Path) -> None:
+    """Trees of different width, contacts of all dimensions, limits, friction, contacts within a tree."""
+    engine = engine_of(HEAP.format(cone=cone, impratio=impratio), tmp_path)
+    assert wants_team(engine.model, engine.settings)
+    compare(engine, 2)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_heap_with_tiles_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no room for all tiles it takes more steps to the same solution."""
+    monkeypatch.setattr(team_tiles, "TILES_OF_TREE", 0)
+    engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0), tmp_path)
+    compare(engine, 1, rtol=1e-5)
+
+
+def test_who_has_such_a_team(tmp_path: Path) -> None:
+    text = HEAP.format(cone="pyramidal", impratio=1.0)
+    engine = engine_of(text, tmp_path)
+    asked = replace(engine.settings, team=True)
+    assert heaped.fits_heap(engine.model, asked)
+    assert not heaped.fits_heap(engine.model, engine.settings)
+    tied = text.replace(
+        "</worldbody>", '</worldbody><equality><connect body1="a" body2="b" anchor="0 0 0"/></equality>'
+    )
+    tied = tied.replace('<body pos="0 0 .049">', '<body name="a" pos="0 0 .049">')
+    tied = tied.replace('<body pos=".02 .01 .147">', '<body name="b" pos=".02 .01 .147">')
+    other = engine_of(tied, tmp_path)
+    assert not heaped.fits_heap(other.model, replace(other.settings, team=True))
