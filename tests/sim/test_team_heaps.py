@@ -12,7 +12,7 @@ import pytest
 import kinema as km
 from kinema.sim import Engine
 from kinema.sim.lower.plan import make_step, wants_team
-from kinema.sim.solve import heaped, team_tiles, together
+from kinema.sim.solve import fitting, team_tiles
 from kinema.trace import Arrange, Part, cut
 from kinema.trace.blocks import Blocks, inner
 
@@ -32,8 +32,7 @@ HEAP = """<mujoco><option timestep="0.002" cone="{cone}" impratio="{impratio}"/>
 
 @pytest.fixture(autouse=True)
 def _small_heaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (heaped, together):
-        monkeypatch.setattr(module, "MOST_DOFS", 8)
+    monkeypatch.setattr(fitting, "MOST_DOFS", 8)
 
 
 def engine_of(text: str, folder: Path) -> Engine:
@@ -111,12 +110,12 @@ def test_who_has_such_a_team(tmp_path: Path) -> None:
     text = HEAP.format(cone="pyramidal", impratio=1.0)
     engine = engine_of(text, tmp_path)
     asked = replace(engine.settings, team=True)
-    assert heaped.fits_heap(engine.model, asked)
-    assert not heaped.fits_heap(engine.model, engine.settings)
+    assert fitting.fits_heap(engine.model, asked)
+    assert not fitting.fits_heap(engine.model, engine.settings)
     tied = text.replace(
         "</worldbody>", '</worldbody><equality><connect body1="a" body2="b" anchor="0 0 0"/></equality>'
     )
     tied = tied.replace('<body pos="0 0 .049">', '<body name="a" pos="0 0 .049">')
     tied = tied.replace('<body pos=".02 .01 .147">', '<body name="b" pos=".02 .01 .147">')
     other = engine_of(tied, tmp_path)
-    assert not heaped.fits_heap(other.model, replace(other.settings, team=True))
+    assert not fitting.fits_heap(other.model, replace(other.settings, team=True))

@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from kinema.backend.gpu_code import ptx
-from kinema.trace import SCRATCH, Arrange, Couplings, Program, Recorder, Room, Slot, Target, cut, emit_team, interpret_in, whole
+from kinema.trace import (
+    SCRATCH,
+    Arrange,
+    Couplings,
+    Program,
+    Recorder,
+    Room,
+    Slot,
+    Target,
+    cut,
+    emit_team,
+    interpret_in,
+    whole,
+)
 from kinema.trace.arranging import Pair, arranged
 
 from .arenas import Memory

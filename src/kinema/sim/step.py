@@ -38,9 +38,9 @@ from .rigid.rnea import NO_WRENCH, Wrench, inertial_wrench, joint_forces
 from .settings import Integrator
 from .sleep.islands import find_islands
 from .sleep.waking import Sleepers, find_and_wake
+from .solve.fitting import fits_team
 from .solve.held import Kinds, Ready, filled, hold, kinds_of
 from .solve.newton import Newton
-from .solve.heaped import fits_team
 from .sweeps.cords import Cords, Pull
 from .sweeps.factors import Factors, factorised
 from .sweeps.maths import scale, sub, sum_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .arranging import arranged
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Team
 from .equations import Arrange, Choose, Next, Solve, Term, numbers_of_cone, whole
-from .arranging import arranged
 from .program import Program
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
 
@@ -183,11 +183,11 @@ class _Run:
         for e in range(self.n_envs):
             if self.active is not None and not self.active[e]:
                 continue
-            pairs = []
+            pairs = list[tuple[int, int]]()
             for own in block.couplings:
                 records = self._whole(own.records)[:, e]
-                for i in range(int(self.get(own.count)[e])):
-                    pairs.append(tuple(int(x) for x in records[i * own.width + own.things :][:2]))
+                starts = (i * own.width + own.things for i in range(int(self.get(own.count)[e])))
+                pairs += [(int(records[at]), int(records[at + 1])) for at in starts]
             blocks, tiles, between, missing = arranged(block.size, block.room, pairs)
             self._whole(block.blocks)[: blocks.size, e] = blocks.ravel()
             self._whole(block.tiles)[: 2 * len(tiles), e] = np.array(tiles, float).ravel()

@@ -50,7 +50,7 @@ class LlvmArranging:
             self._store(block.told, str(i), number)
         text.wait()
 
-    # ----------------------------------------------------------------------------------------------------- whole numbers
+    # ------------------------------------------------------------------------------------------------- whole numbers
 
     @property
     def words(self) -> int:
@@ -109,7 +109,7 @@ class LlvmArranging:
         edge = (WARP - self.text.threads) << 8 | (WARP - 1)
         return self.text.set(f"call i32 @{how}(i32 {self.text.team}, i32 {word}, i32 {place}, i32 {edge})")
 
-    # ------------------------------------------------------------------------------------------------------------- memory
+    # --------------------------------------------------------------------------------------------------------- memory
 
     def _place(self, slot: Slot, index: str) -> str:
         kind, start = self.text.start_of(slot)
@@ -151,7 +151,7 @@ class LlvmArranging:
         text.open(done)
         return names
 
-    # --------------------------------------------------------------------------------------------------------- the order
+    # ----------------------------------------------------------------------------------------------------- the order
 
     def _coupled(self, couplings: Couplings, masks: list[str]) -> list[str]:
         """With what records couple."""
@@ -159,9 +159,7 @@ class LlvmArranging:
 
         def one(turn: str, masks: list[str]) -> list[str]:
             at = text.set(f"mul i32 {turn}, {couplings.width}")
-            pair = [
-                self._load(couplings.records, text.set(f"add i32 {at}, {couplings.things + i}")) for i in range(2)
-            ]
+            pair = [self._load(couplings.records, text.set(f"add i32 {at}, {couplings.things + i}")) for i in range(2)]
             others = [self._bit(x) for x in reversed(pair)]
             result = []
             for mask, own in zip(masks, self.own, strict=True):

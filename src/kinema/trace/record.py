@@ -223,7 +223,9 @@ class Recorder:
         return Program(blocks, dict(self.locals), n_scratch, taken, frozenset(distant))
 
     def _close(
-        self, drafts: Sequence[_Draft | _Nest | Loop | Team | Solve | Arrange | Next | Choose | Spread], wanted: set[int]
+        self,
+        drafts: Sequence[_Draft | _Nest | Loop | Team | Solve | Arrange | Next | Choose | Spread],
+        wanted: set[int],
     ) -> Blocks:
         """From the last to the first, so that it is known which values later lines want."""
         blocks: list[Block] = []

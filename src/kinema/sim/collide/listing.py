@@ -12,8 +12,8 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD
 from .touches import Layout, PlannedSet, SetKind, planned_sets, room_for_all
 
-SPARE = 2
-"""How many times as many are listed, for the deepest to be chosen from."""
+MOST_SPARE = 192
+"""More than there is room for that are listed at most, for the deepest to be chosen from; else twice as many."""
 
 
 class Listed(Layout):
@@ -62,7 +62,8 @@ class Lists:
             rooms[key] = rooms.get(key, 0) + plan.n_points
         self.of_kind: dict[tuple[int, bool], ContactList] = {}
         for (dimension, elliptic), room in sorted(rooms.items()):
-            capacity, kind = min(room, SPARE * self.most), SetKind(dimension, elliptic, on_world=False, lively=False)
+            capacity = min(room, self.most + min(self.most, MOST_SPARE))
+            kind = SetKind(dimension, elliptic, on_world=False, lively=False)
             contacts = s.take(capacity * Listed(dimension).width, distant=True)
             self.of_kind[dimension, elliptic] = ContactList(kind, capacity, s.take_fixed(1), contacts)
             s.recorder.write(SCRATCH, [0.0], self.of_kind[dimension, elliptic].count.row)

@@ -27,6 +27,8 @@ from .pairs import PAIRS
 MOST, MOST_OF_DOF = 48, 3
 """Contacts of one law that a team has room for in an environment, at least and for each degree of freedom; more where
 the user asks for more between two bodies."""
+MANY_DOFS, FEWER_OF_DOF = 64, 0.5
+"""Degrees of freedom beyond which these are those of heaps, and how many contacts there is more room for with each."""
 N_LIVELY = 4
 """Numbers that surfaces leave which bounce or stick, where the residual goes later: see `constrain/surfaces.py`."""
 
@@ -106,7 +108,8 @@ def may_lose_contacts(model: Model, *, team: bool = False) -> bool:
 
 def room_for_all(model: Model, n_dofs: int) -> int:
     """Contacts of one law that a team of threads has room for in an environment of some degrees of freedom."""
-    return max(MOST, MOST_OF_DOF * n_dofs, model.pairs.room)
+    many = max(n_dofs - MANY_DOFS, 0)
+    return max(MOST, MOST_OF_DOF * (n_dofs - many) + int(FEWER_OF_DOF * many), model.pairs.room)
 
 
 def kinds_of(model: Model, pair: int) -> tuple[str, str]:

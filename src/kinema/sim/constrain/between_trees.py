@@ -28,8 +28,8 @@ class KeptOfTwo(Kept):
 
     def __init__(self, dimension: int, width: int, *, elliptic: bool) -> None:
         super().__init__(dimension, 2 * width, elliptic=elliptic)
-        self.trees = self.width
-        self.width += 8
+        self.trees = self.levers + dimension * self.pitch
+        self.width = self.trees + 4
 
 
 class Side:

@@ -11,8 +11,7 @@ from kinema.trace import Place, Program, Recorder
 
 from ..rigid.gyroscope import lone_bodies
 from ..settings import Integrator, Settings
-from ..solve.heaped import fits_heap, fits_team
-from ..solve.together import MOST_DOFS
+from ..solve.fitting import MOST_DOFS, fits_heap, fits_team
 from ..stages import count_stages, take
 from ..step import Step
 from ..sweeps.idle import trees_of_frames

@@ -7,54 +7,21 @@ between trees that touch.
 from __future__ import annotations
 
 from kinema import trace
-from kinema.model import Model
 from kinema.trace import SCRATCH, Place, Row, Value
 
 from ..collide.listing import Lists
 from ..constrain.between_trees import BetweenTrees, divided
 from ..constrain.contacts import Axes
 from ..constrain.gathered import Motion
-from ..constrain.kinds import kinds_and_blocks
 from ..constrain.own_rows import OwnRows
 from ..constrain.wide_rows import WideRows
-from ..settings import Settings
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.rooms import Rooms
-from ..sweeps.tree import WORLD, Node, grow
 from .by_tree import ROUNDED
 from .newton import OfDofs
 from .team_tiles import TeamTiles
-from .together import MOST_DOFS, Together, fits_full, may_have_team
-
-FEWEST_TREES, MOST_TREES = 4, 64
-"""That a heap has which a team solves: of fewer most of the matrix is full, for more there are no bits."""
-WIDEST = 12
-"""Degrees of freedom of a tree: all threads have its tile in registers."""
-
-
-def fits_heap(model: Model, settings: Settings, nodes: list[Node] | None = None) -> bool:
-    """Whether a team solves many trees by tiles: none of them wide, and nothing but contacts couples any of them."""
-    if not may_have_team(model, settings):
-        return False
-    nodes = grow(model).nodes if nodes is None else nodes
-    widths: list[int] = []
-    tree_of: dict[int, int] = {}
-    for node in nodes:
-        if node.parent == WORLD:
-            widths.append(0)
-        tree_of[node.index] = len(widths) - 1 if node.parent == WORLD else tree_of[node.parent]
-        widths[tree_of[node.index]] += len(node.dofs)
-    if sum(widths) <= MOST_DOFS or not FEWEST_TREES <= len(widths) <= MOST_TREES or max(widths) > WIDEST:
-        return False
-    blocks = [block for _, own in kinds_and_blocks(model, settings, nodes) for block in own]
-    return all(b.n_rows == 1 and len(b.dofs) == 1 and not b.hard and b.holder < 0 for b in blocks)
-
-
-def fits_team(model: Model, settings: Settings, nodes: list[Node] | None = None) -> bool:
-    """Whether a team solves it as a whole: some trees of a model, or all of it."""
-    n_dofs = model.n_dofs if nodes is None else sum(len(node.dofs) for node in nodes)
-    return fits_full(model, settings, n_dofs) or fits_heap(model, settings, nodes)
+from .together import Together
 
 
 class Inertia:
@@ -184,7 +151,12 @@ class _EachTree:
 
         def one(tree: Value) -> list[Value]:
             left, own = (
-                sum_of([trace.square(s.recorder.read(SCRATCH, s.start_of(x) + i, tree * float(width))) for i in range(width)])
+                sum_of(
+                    [
+                        trace.square(s.recorder.read(SCRATCH, s.start_of(x) + i, tree * float(width)))
+                        for i in range(width)
+                    ]
+                )
                 for x in (slope, forces)
             )
             return [trace.select(least * own + ROUNDED**2 * every, left, 1.0, 0.0)]

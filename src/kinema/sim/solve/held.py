@@ -22,7 +22,8 @@ from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.trees import PerTree
 from .by_island import ByIsland
-from .heaped import Heaped, fits_heap
+from .fitting import fits_heap
+from .heaped import Heaped
 from .methods import METHODS
 from .newton import Newton
 from .together import Together

@@ -17,8 +17,9 @@ from ..sweeps.maths import dot, sum_of
 from ..sweeps.rooms import Rooms
 from ..sweeps.sweeps import Sweeps
 
-TILES_OF_TREE = 6
-"""Tiles that there is room for between trees, for each of them: objects in a heap have about six neighbours."""
+TILES_OF_TREE = 4
+"""Tiles that there is room for between trees, for each of them: objects in a heap have about six neighbours, and a
+tile is between two."""
 NEAR_TILES = 2
 """Likewise near at hand, with its own: what a tower takes."""
 MOST_NEAR = 2048
@@ -97,9 +98,7 @@ class TeamTiles:
         def one(tile: Value, row: Value) -> None:
             sums, beyond = recorder.local(width), tile - count
             pair = trace.maximum(beyond, 0.0) * 2.0
-            own, other = (
-                trace.select(beyond, -0.5, tile, self._read(self.pairs + i, pair)) for i in range(2)
-            )
+            own, other = (trace.select(beyond, -0.5, tile, self._read(self.pairs + i, pair)) for i in range(2))
             counts = trace.select(beyond, -0.5, 1.0, 0.0)
             at = counts * (tile * float(self.area) + row * float(width))
             stiff = self._read(diagonal, own * float(width) + row)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from kinema import trace
-from kinema.model import Model
 from kinema.trace import SCRATCH, Row, Slot, Solve, Value, whole
 
 from ..collide.branches import where
@@ -20,7 +19,6 @@ from ..constrain.gathered import Gathered, Motion
 from ..constrain.own_rows import OwnRows
 from ..constrain.taking import Group, InRecord, InRow, Kept
 from ..constrain.wide_rows import WideRows
-from ..settings import Settings, Solver
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from .full_matrix import FullMatrix
@@ -31,20 +29,6 @@ OfOne = Callable[[Value], Sequence[Value]]
 OfContact = Callable[[InRecord], Sequence[Value]]
 Part = tuple[str, Value, OfOne]
 """What is done with each of so many things."""
-MOST_DOFS = 64
-"""Degrees of freedom of which a team keeps a full matrix: each thread has a row of it in registers, or two."""
-
-
-def may_have_team(model: Model, settings: Settings) -> bool:
-    """Whether it is what a team solves at all."""
-    pairs = model.pairs
-    lively = bool(pairs.restitution.any() or (pairs.stick > 1.0).any())  # what touches changes by how it moves
-    return settings.team and settings.solver is Solver.NEWTON and not lively
-
-
-def fits_full(model: Model, settings: Settings, n_dofs: int) -> bool:
-    """Whether a team keeps all of the matrix in its registers."""
-    return may_have_team(model, settings) and n_dofs <= MOST_DOFS
 
 
 class Together(Newton):
