@@ -13,9 +13,22 @@ import kinema as km
 from kinema.sim import Engine
 from kinema.sim.lower.plan import make_step, wants_team
 from kinema.sim.solve import fitting, team_tiles
-from kinema.trace import Arrange, Part, cut
+from kinema.trace import (
+    SCRATCH,
+    Arrange,
+    Part,
+    Room,
+    Target,
+    cut,
+    emit_team,
+    optimise,
+    team_tables,
+    whole,
+)
 from kinema.trace.blocks import Blocks, inner
+from kinema.trace.interpret import interpret_part
 
+from ..trace.gpu_on_host import run_team_on_host
 from .test_team_steps import N_ENVS, run_in_parts
 
 HEAP = """<mujoco><option timestep="0.002" cone="{cone}" impratio="{impratio}"/><worldbody>
@@ -119,3 +132,30 @@ def test_who_has_such_a_team(tmp_path: Path) -> None:
     tied = tied.replace('<body pos=".02 .01 .147">', '<body name="b" pos=".02 .01 .147">')
     other = engine_of(tied, tmp_path)
     assert not fitting.fits_heap(other.model, replace(other.settings, team=True))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_text_of_a_team_says_the_same(tmp_path: Path) -> None:
+    """What is emitted for a GPU, run thread by thread on this machine."""
+    size, stride = 4, 32
+    engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0), tmp_path)
+    program = make_step(engine.model, replace(engine.settings, team=True), engine.places, rolled=True)
+    parts, numbers = cut(program, size), thrown(engine)
+    expected = {name: x.copy() for name, x in numbers.items()}
+    run_in_parts(parts, expected, engine.places)
+    common = np.full((max(part.program.n_scratch for part in parts if not part.is_team), N_ENVS), np.nan)
+    for part in parts:
+        if not part.is_team:
+            interpret_part(part.program, {**numbers, SCRATCH: common}, engine.places)
+            continue
+        target, part_ = Target("double", gpu=True), replace(part, program=optimise(part.program))
+        room = Room(size, whole(part.program.n_scratch), whole(part.n_far))
+        arrays = {"told_start": numbers["told"], SCRATCH: common, "state": numbers["state"], "out": np.zeros((1, 1))}
+        arrays = {name: np.pad(x, ((0, 1), (0, stride - x.shape[1]))) for name, x in arrays.items()}
+        arrays["uniform"] = numbers["uniform"]
+        arrays["ints"], arrays["floats"] = team_tables(part_, target, size)
+        arrays["memory"] = np.full((N_ENVS, room.n_memory), np.nan)
+        run_team_on_host(emit_team(part_, engine.places, target, room), arrays, (stride, 1, 0, N_ENVS), size)
+        common[:], numbers["state"][:] = arrays[SCRATCH][:-1, :N_ENVS], arrays["state"][:-1, :N_ENVS]
+    found, known = (added(engine, x["state"]) for x in (numbers, expected))
+    np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-9 * np.abs(known).max())
