@@ -22,6 +22,7 @@ from .emit_llvm import (
 )
 from .equations import (
     Choose as Choose,
+    Limbs as Limbs,
     Solve as Solve,
     Term as Term,
     numbers_of_cone as numbers_of_cone,

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from .blocks import Block, Count, If, Line, Loop, Repeat, inner
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
+from .llvm_solution import ROLLED
 from .llvm_spread import DECLARATIONS, LlvmSpread
 from .llvm_team import LlvmTeam
 from .llvm_threads import PASS, TELL, WAIT, Room
@@ -48,6 +49,12 @@ def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, run
     text.end(vectors)
     arguments = [f"ptr noalias %{name}" for name in POINTERS] + [f"i64 %{name}" for name in NUMBERS]
     return _module(text, [f"define void @{ENTRY}({', '.join(arguments)}) {{"])
+
+
+_NOTES = f"""!0 = !{{}}
+{ROLLED} = distinct !{{{ROLLED}, !3}}
+!3 = !{{!"llvm.loop.unroll.disable"}}
+"""
 
 
 def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
@@ -97,7 +104,10 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
         *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
         f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
     ]
-    return _module(text, head) + "!0 = !{}\n"
+    return (
+        _module(text, head)
+        + f'!0 = !{{}}\n{ROLLED} = distinct !{{{ROLLED}, !3}}\n!3 = !{{!"llvm.loop.unroll.disable"}}\n'
+    )
 
 
 def emit_spread(part: Part, places: Mapping[str, Place], target: Target, case: int | None) -> str:
