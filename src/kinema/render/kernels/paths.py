@@ -10,7 +10,7 @@ from .bsdf import Aim, Energy, Scatter, brightness, frame, sample, shine_share, 
 from .draws import AIM, GLOW, LAMP, LENS, PIXEL, SCATTER, TIME, Draws, draw, draw3, draws_of, of_matt, of_pane, of_step
 from .rays import instance_of, searches
 from .records import NEARBY, Lamps, Looks, Spot, View, World
-from .sources import lighting, met_glow, sky_light, start_of, towards_glass
+from .sources import AIMS, lighting, met_glow, sky_light, start_of, towards_glass
 from .surfaces import spots
 from .views import Pixel, Ray, pixel_of, pixel_ray, through_lens
 
@@ -200,9 +200,10 @@ def follower(tree: bool, images: bool) -> wp.Function:
                             basis = frame(spot.shading)
                             o = wp.transpose(basis) * (-d)
                             own = of_matt(matts)
-                            matts += 1
-                            r = drawn_if(lamps.glass_body.shape[0] > 1, course, draws, own + AIM)
-                            aim = towards_glass(w, lamps, p.env, spot, basis, r[0])
+                            aim = Aim()
+                            if matts < AIMS and lamps.glass_body.shape[0] > 0:
+                                r_aim = draw(course.strides, draws, own + AIM)
+                                aim = towards_glass(w, lamps, p.env, spot, basis, r_aim)
                             if bounce < course.bounces:
                                 r_lamp = drawn_if(lamps.kind.shape[0] > 0, course, draws, own + LAMP)
                                 r_glow = drawn_if(lamps.glow_total > 0.0, course, draws, own + GLOW)
@@ -210,6 +211,7 @@ def follower(tree: bool, images: bool) -> wp.Function:
                                 light += calmed(wp.cw_mul(carried, got), bounce, course.brightest)
                             r = draw3(course.strides, draws, own + SCATTER)
                             next_ray = off_surface(spot, e, basis, aim, o, r)
+                            matts += 1
                         bounce += 1
                         carried = wp.cw_mul(carried, next_ray.weight) * float(next_ray.valid)
                         pdf = next_ray.pdf

@@ -12,6 +12,8 @@ from .records import DIRECTIONAL, NEARBY, SPOT, Lamps, Spot, World
 
 AIMED = wp.constant(0.35)
 """How often directions from matt surfaces go to things of glass."""
+AIMS = wp.constant(1)
+"""Surfaces of a path from which they do: from later ones they would cost more time than they save."""
 
 
 @wp.func
