@@ -214,7 +214,8 @@ class OnRay(Executor):
         due = {answer: a for a in crew for answer in a.due}
         if not due:
             time.sleep(0.1)
-        ready = self._ray.wait(list(due), num_returns=1, timeout=0.2)[0] if due else []
+        patience = min([_LOOK, *(a.until - time.monotonic() for a in crew if a.due)])
+        ready = self._ray.wait(list(due), num_returns=1, timeout=max(0.05, patience))[0] if due else []
         for answer in ready:
             if due[answer] in crew:
                 yield from self._hear(due[answer], answer, crew, queue, limits)
