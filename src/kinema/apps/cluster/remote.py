@@ -62,6 +62,7 @@ class RemoteWorker:
             if self._work is None:
                 return [Said(number, None, failure, story, is_start=True)]
         is_divided = self._is_ahead and hasattr(self._work, "begin")
+        result: Any
         result, failure, story = attempt(self._work.begin if is_divided else self._work, task)
         if failure:
             story = "\n".join(part for part in (log.tail(), story) if part)
