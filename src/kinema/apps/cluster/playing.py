@@ -134,7 +134,7 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
         group: how many episodes are played at once, and written to one file.
         keep: a row for each of the `steps`, or one for each of the `episodes` with what it earned.
         every: of steps, only every so many.
-        format: what the files are: `parquet`, or `arrow`, which is faster to write and to read, and a little larger.
+        format: what the files are: `parquet`, or `arrow`, which is faster to read.
         limits: what a group may cost: an hour, and five tries where workers die, when not given.
         needs: what a worker takes of its node: a GPU, so many cores; when not given, a core, and a GPU where the
             recipe's scene is on one.
