@@ -236,7 +236,8 @@ class _Unrolling:
         reads = own.reads
         if isinstance(block, Spread):  # a launch of its own: what is computed by now would have to be carried past it
             reads = reads.union(*(x.reads for x in self.staying.values()))
-        wanted = {cell: self.get(cell) for cell in sorted(reads - self.shared) if cell in self.memory}
+        known = sorted(cell for cell in reads if cell in self.memory and cell not in self.shared)
+        wanted = {cell: self.get(cell) for cell in known}
         self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
         if not self.dry:
             self.recorder.add(block, {name: self.program.locals[name] for name in sorted(own.locals)})
