@@ -28,8 +28,9 @@ BEFORE = "4e39c277eabc880e30e60050dba7e9da5692636a"
 FORMATS = ("usd", "mjcf", "urdf", "sdf")
 MOST = 1.2
 """How many times as long a conversion may take."""
-ENOUGH = 0.3
-"""Measuring one thing for so long [s] is enough, once it was measured twice; what is short is measured often."""
+ENOUGH = 0.2
+"""Measuring one thing for so long [s] is enough, once it was measured a few times; what is short is measured often."""
+A_FEW = 4
 WORKER = r"""
 import json, resource, sys, tempfile
 from pathlib import Path
@@ -136,7 +137,7 @@ def _best(
 ) -> tuple[float, float] | None:
     """The least time of each version; fewer repeats of what takes long. What the newer says goes into `said`."""
     times: tuple[list[float], list[float]] = ([], [])
-    while len(times[0]) < 2 or (len(times[0]) < repeats and sum(times[0]) < ENOUGH):
+    while len(times[0]) < A_FEW or (len(times[0]) < repeats and sum(times[0]) < ENOUGH):
         for version, column in zip(reversed(versions), reversed(times), strict=True):
             answer = version.ask(file, to)
             if version is versions[1]:
