@@ -32,6 +32,11 @@ NUMBERS = ("stride", "steps", "advance", "n_envs", "first", "last")
 ENTRY = "kinema_run"
 _THREAD, _REGISTERS = "llvm.nvvm.read.ptx.sreg", ("tid", "ctaid", "ntid")
 _MEETING = "llvm.nvvm.barrier0"
+_NOTES = f"""!0 = !{{}}
+{ROLLED} = distinct !{{{ROLLED}, !3}}
+!3 = !{{!"llvm.loop.unroll.disable"}}
+"""
+"""What a team's text refers to."""
 
 
 def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> tuple[str, ...]:
@@ -54,12 +59,6 @@ def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, run
     heads = [f"declare {head}" for head in text.functions]
     main = _module(text, [*heads, f"define void @{ENTRY}({', '.join(arguments)}) {{"])
     return main, *(_module(own, [f"define {head} {{"]) for head, own in text.functions.items())
-
-
-_NOTES = f"""!0 = !{{}}
-{ROLLED} = distinct !{{{ROLLED}, !3}}
-!3 = !{{!"llvm.loop.unroll.disable"}}
-"""
 
 
 def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
@@ -109,10 +108,7 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
         *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
         f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
     ]
-    return (
-        _module(text, head)
-        + f'!0 = !{{}}\n{ROLLED} = distinct !{{{ROLLED}, !3}}\n!3 = !{{!"llvm.loop.unroll.disable"}}\n'
-    )
+    return _module(text, head) + _NOTES
 
 
 def emit_spread(part: Part, places: Mapping[str, Place], target: Target, case: int | None) -> str:
