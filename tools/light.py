@@ -1,26 +1,24 @@
 """The path tracer beside Mitsuba 3: the same scenes, how far the pictures are apart.
 
-    python tools/light.py --mitsuba PYTHON [--samples 4096] [--block 2] [--references 4 --own 4] [--robot FILE]
+    python tools/light.py --mitsuba PYTHON [--samples 4096] [--block 2] [--references 8] [--robot FILE]
 
-Mitsuba runs in a Python of its own (`pip install mitsuba`). Pictures are compared in blocks of 2 x 2 pixels, because
-both have noise: the mean difference, and the 99th percentile, each against the brightness there. How much of it is
-noise is seen beside it: another picture of Mitsuba's own, with other random numbers, compared in the same way. With
-`--references` several of Mitsuba's are averaged, so that the judge has less noise than the judged; with `--own` several
-of ours too, and the noise is then that of the mean of as many of Mitsuba's. Where nothing is said it is one of both,
-and three with glass, light through which is found by chance. Fails where a scene is beyond 2 % in the mean or 5 % at
-the 99th percentile.
+Mitsuba runs in a Python of its own (`pip install mitsuba`). One picture of ours is held against the mean of several of
+Mitsuba's (`--references`; 3, and 12 with glass, light through which Mitsuba finds by chance), each of as many samples
+and with other random numbers, so that the judge has less noise than the judged; they are kept under `build/light` for
+the next time. Pictures are compared in blocks of 2 x 2 pixels: the mean difference, and the 99th percentile, each
+against the brightness there. How much of it is noise is seen beside it: one more picture of Mitsuba's, compared in the
+same way. With `--own` it is the mean of several, of ours and of those.
+Fails where a scene is beyond 2 % in the mean or 5 % at the 99th percentile.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import subprocess
-import tempfile
 from pathlib import Path
 
 import numpy as np
+from mitsuba_pictures import pictures
 
 import kinema as km
 from kinema.backend import find_device
@@ -41,8 +39,9 @@ from kinema.render import (
 from kinema.scene import Shown, link_rows, stage_of
 
 BOUNCES = 12
-PICTURES = {"glass sphere": 3}
-"""Of both, that are averaged; of other scenes one."""
+MADE = Path(__file__).parents[1] / "build" / "light"
+REFERENCES = {"glass sphere": 12}
+"""Pictures of Mitsuba that are averaged, so that the judge has less noise than the judged; of other scenes three."""
 MARKS = (2.0, 5.0)
 """How far pictures may be apart, in the mean and at the 99th percentile [%]."""
 DARK = (0.0, 0.0, 0.0)
@@ -141,125 +140,6 @@ def ours(stage: Stage, camera: Camera, edge: int, samples: int, *, single: bool 
     return tracer.trace(samples, denoise=False).light[0, 0]
 
 
-def exported(stage: Stage, camera: Camera, folder: Path) -> dict:
-    """The scene as Mitsuba takes it: rectangles, spheres, meshes in files."""
-    things = []
-    for number, instance in enumerate(stage.instances):
-        geometry = instance.geometry
-        matrix = instance.pose.matrix
-        parts = [(None, instance.surface)]
-        if geometry.triangles is not None and instance.surface is None:
-            mesh = geometry.triangles
-            numbers = mesh.surface_of_face if mesh.surface_of_face is not None else np.full(len(mesh.faces), -1)
-            parts = [(numbers == k, mesh.surfaces[k] if k >= 0 else Surface(specular=0.0)) for k in np.unique(numbers)]
-        for faces, surface in parts:
-            thing = {
-                "kind": geometry.kind.name,
-                "size": geometry.size,
-                "matrix": matrix.tolist(),
-                **look(surface or Surface(), folder),
-            }
-            if geometry.triangles is not None:
-                thing["file"] = str(folder / f"{number}_{len(things)}.npz")
-                mesh = geometry.triangles
-                chosen = mesh.faces if faces is None else mesh.faces[faces]
-                np.savez(
-                    thing["file"],
-                    v=instance.pose.apply(mesh.vertices),
-                    f=chosen,
-                    t=mesh.uvs,
-                    n=mesh.normals @ instance.pose.rotation.T,
-                )
-            things.append(thing)
-    pose = camera.pose
-    return {
-        "things": things,
-        "sky": stage.sky.zenith,
-        "eye": pose.position.tolist(),
-        "target": (pose.position - pose.rotation[:, 2]).tolist(),
-        "up": pose.rotation[:, 1].tolist(),
-        "fov": math.degrees(camera.fov),
-        "depth": BOUNCES + 1,
-    }
-
-
-def look(surface: Surface, folder: Path) -> dict:
-    from kinema.foundation import Diagnostics
-    from kinema.render.textures import load_images
-
-    light = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in surface.color[:3]]
-    result = {
-        "color": light,
-        "metallic": surface.metallic,
-        "roughness": surface.roughness,
-        "glass": surface.glass,
-        "emission": surface.emission,
-    }
-    if "color" in surface.maps:
-        file = surface.maps["color"].file
-        target = folder / f"{abs(hash((file, surface.color)))}.png"
-        pixels = load_images([file], Diagnostics())[file][..., :3] / 255.0
-        bright = np.where(pixels <= 0.04045, pixels / 12.92, ((pixels + 0.055) / 1.055) ** 2.4) * light
-        dark = np.where(bright <= 0.0031308, 12.92 * bright, 1.055 * bright ** (1 / 2.4) - 0.055)
-        write_png(target, np.round(255.0 * dark).astype(np.uint8))
-        result["image"] = str(target)
-    return result
-
-
-THEIRS = """
-import json, sys, numpy as np, mitsuba as mi
-mi.set_variant("llvm_ad_rgb" if "llvm_ad_rgb" in mi.variants() else "scalar_rgb")
-T = mi.ScalarTransform4f
-job = json.load(open(sys.argv[1])); s = job["scene"]
-def bsdf(t):
-    rgb = {"type": "rgb", "value": t["color"]}
-    if t.get("image"): rgb = {"type": "bitmap", "filename": t["image"]}
-    if t["glass"]: return {"type": "dielectric", "int_ior": t["glass"], "ext_ior": 1.0}
-    if t["metallic"]: return {"type": "principled", "base_color": rgb, "metallic": 1.0, "roughness": t["roughness"]}
-    return {"type": "twosided", "b": {"type": "diffuse", "reflectance": rgb}}
-scene = {"type": "scene", "integrator": {"type": "path", "max_depth": s["depth"], "rr_depth": 50},
-  "sensor": {"type": "perspective", "fov": s["fov"], "fov_axis": "y",
-    "to_world": T().look_at(origin=s["eye"], target=s["target"], up=s["up"]),
-    "film": {"type": "hdrfilm", "width": job["edge"], "height": job["edge"], "pixel_format": "rgb",
-      "rfilter": {"type": "box"}},
-    "sampler": {"type": "independent", "sample_count": min(job["samples"], 256)}}}
-if any(s["sky"]): scene["sky"] = {"type": "constant", "radiance": {"type": "rgb", "value": s["sky"]}}
-for i, t in enumerate(s["things"]):
-    m = T(np.array(t["matrix"]))
-    if t["kind"] == "PLANE": shape = {"type": "rectangle", "to_world": m @ T().scale([t["size"][0], t["size"][1], 1])}
-    elif t["kind"] == "SPHERE": shape = {"type": "sphere", "to_world": m @ T().scale(t["size"][0])}
-    else:
-        a = np.load(t["file"])
-        mesh = mi.Mesh("m", len(a["v"]), len(a["f"]), has_vertex_normals=True, has_vertex_texcoords=True,
-                       props=(lambda p: (p.__setitem__("b", mi.load_dict(bsdf(t))), p)[1])(mi.Properties()))
-        p = mi.traverse(mesh)
-        p["vertex_positions"] = a["v"].astype(np.float32).ravel(); p["faces"] = a["f"].astype(np.uint32).ravel()
-        p["vertex_normals"] = a["n"].astype(np.float32).ravel()
-        uv = a["t"].astype(np.float32).copy(); uv[:, 1] = 1 - uv[:, 1]; p["vertex_texcoords"] = uv.ravel(); p.update()
-        scene[f"s{i}"] = mesh; continue
-    shape["b"] = bsdf(t)
-    if any(t["emission"]): shape["e"] = {"type": "area", "radiance": {"type": "rgb", "value": t["emission"]}}
-    scene[f"s{i}"] = shape
-scene = mi.load_dict(scene)
-n = max(1, job["samples"] // 256)
-firsts = range(0, n * (job["references"] + job["own"]), n)
-total = [sum(np.array(mi.render(scene, seed=k + first)) for k in range(n)) / n for first in firsts]
-np.save(sys.argv[2], np.array(total))
-"""
-
-
-def theirs(python: str, scene: dict, options: argparse.Namespace, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Mitsuba's picture, the mean of as many as are asked for; and one of as many others as there are of ours."""
-    job, script, out = folder / "job.json", folder / "theirs.py", folder / "theirs.npy"
-    job.write_text(
-        json.dumps({"scene": scene, **{k: vars(options)[k] for k in ("edge", "samples", "references", "own")}})
-    )
-    script.write_text(THEIRS)
-    subprocess.run([python, str(script), str(job), str(out)], check=True)
-    made = np.load(out)
-    return made[: options.references].mean(axis=0), made[options.references :].mean(axis=0)
-
-
 def blocks(light: np.ndarray, edge: int) -> np.ndarray:
     """Mean brightness of squares of pixels."""
     n = light.shape[0] // edge
@@ -278,30 +158,28 @@ def main() -> None:
     parser.add_argument("--edge", type=int, default=64)
     parser.add_argument("--block", type=int, nargs="*", default=[2])
     parser.add_argument("--references", type=int, help="pictures of Mitsuba that are averaged")
-    parser.add_argument("--own", type=int, help="pictures of ours that are averaged")
+    parser.add_argument("--own", type=int, default=1, help="pictures of ours that are averaged")
     parser.add_argument("--robot", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, help="where pictures go")
+    parser.add_argument("--made", type=Path, default=MADE, help="where Mitsuba's are kept for the next time")
     options = parser.parse_args()
     print("| scene | blocks | mean difference | 99th percentile | Mitsuba beside that |\n|---|---|---|---|---|")
     missed = []
     for name, (stage, camera) in scenes(options.robot).items():
         if options.only in name:
-            usual = PICTURES.get(name, 1)
-            counts = {"references": options.references or usual, "own": options.own or usual}
-            missed += compared(name, stage, camera, argparse.Namespace(**{**vars(options), **counts}))
+            missed += compared(name, stage, camera, options)
     if missed:
         raise SystemExit(f"beyond {MARKS[0]} % in the mean or {MARKS[1]} % at the 99th percentile: {', '.join(missed)}")
 
 
 def compared(name: str, stage: Stage, camera: Camera, options: argparse.Namespace) -> list[str]:
     """Print the rows of one scene; what of it misses the marks."""
-    with tempfile.TemporaryDirectory() as folder:
-        scene = exported(stage, camera, Path(folder))
-        seeds = range(1, options.own + 1)
-        a = np.mean([ours(stage, camera, options.edge, options.samples, seed=k) for k in seeds], axis=0)
-        single = ours(stage, camera, options.edge, options.samples, single=True) if "glossy" in name else None
-        b, again = theirs(options.mitsuba, scene, options, Path(folder))
+    edge, samples, n = options.edge, options.samples, options.references or REFERENCES.get(name, 3)
+    a = np.mean([ours(stage, camera, edge, samples, seed=k) for k in range(1, options.own + 1)], axis=0)
+    single = ours(stage, camera, edge, samples, single=True) if "glossy" in name else None
+    made = pictures(options.mitsuba, stage, camera, BOUNCES, edge, samples, n + options.own, options.made)
+    b, again = made[:n].mean(axis=0), made[n:].mean(axis=0)
     if options.keep:
         from kinema.render import developed
 

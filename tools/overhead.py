@@ -179,9 +179,18 @@ def _watch(
     folder: Path, counts: tuple[int, ...], marks: list[tuple[int, float]], over: Callable[[float], bool]
 ) -> None:
     for wanted in counts:
-        while (count := len(list(folder.glob("*.json")))) < wanted and not over(0.1):
+        while (count := n_records(folder)) < wanted and not over(0.1):
             continue
         marks.append((count, processor_time()))
+
+
+def n_records(folder: Path) -> int:
+    """How many there are; whoever watches should not be seen in what is measured."""
+    try:
+        with os.scandir(folder) as there:
+            return sum(entry.name.endswith(".json") for entry in there)
+    except FileNotFoundError:
+        return 0
 
 
 def processor_time() -> float:

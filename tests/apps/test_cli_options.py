@@ -183,7 +183,9 @@ def test_standard_input_and_output(tmp_path: Path) -> None:
     ("arguments", "given", "words"),
     [
         (("info", "-"), b"", "the standard input is empty"),
-        (("info", "-"), b"hello", "stdin.xml"),
+        (("info", "-"), b"hello", "error: <stdin>: "),
+        (("check", "-"), b"<robot", "error: <stdin>:1: not well-formed"),
+        (("convert", "-", "nowhere.urdf"), b"#usda 1.0\ndef {", "error: <stdin>: "),
         (("convert", ARM, "-"), b"", "--to urdf"),
         (("convert", ARM, "-", "--to", "sdf", "--meshes", "copy"), b"", "beside it"),
     ],
@@ -193,6 +195,32 @@ def test_what_standard_streams_cannot_do(arguments: tuple[object, ...], given: b
     assert (result.returncode, result.stdout) == (2, b"")
     assert result.stderr.startswith(b"error: ")
     assert words in result.stderr.decode()
+
+
+UNLIMITED = b"""<robot name="r"><link name="a"/><link name="b"/>
+<joint name="j" type="revolute"><parent link="a"/><child link="b"/></joint></robot>"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("info", "-"),
+        ("info", "-", "--json"),
+        ("check", "-"),
+        ("check", "-", "--json"),
+        ("convert", "-", "OUT", "--report", "REPORT"),
+        ("convert", "-", "OUT", "--json"),
+    ],
+)
+def test_what_is_said_of_the_standard_input_names_no_other_file(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Neither words, nor origins, nor losses name the copy that the readers are given."""
+    places = {"OUT": tmp_path / "r.usda", "REPORT": tmp_path / "report.json"}
+    result = kinema(*(places.get(word, word) for word in arguments), given=UNLIMITED)
+    said = result.stdout + result.stderr + b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"urdf.missing-limit" in said
+    assert b"<stdin>" in said
+    assert b"stdin." not in said
+    assert b"kinema-" not in said
 
 
 def test_a_folder_as_the_target_of_one_format(tmp_path: Path) -> None:

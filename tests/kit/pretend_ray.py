@@ -46,7 +46,6 @@ class PretendRay:
     silent: set[str] = field(default_factory=set)
     hired: list[Handle] = field(default_factory=list)
     killed: list[Handle] = field(default_factory=list)
-    at_once: int = 1
 
     def nodes(self) -> list[dict[str, Any]]:
         return [
@@ -55,8 +54,7 @@ class PretendRay:
 
     def remote(self, **asked: float) -> Any:
         def kind(worker: type) -> Any:
-            def options(scheduling_strategy: str, max_concurrency: int) -> Any:
-                self.at_once = max_concurrency
+            def options(scheduling_strategy: str) -> Any:
                 return types.SimpleNamespace(remote=lambda *args: self._hire(worker(*args), scheduling_strategy, asked))
 
             return types.SimpleNamespace(options=options)

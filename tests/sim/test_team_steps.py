@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import kinema as km
 from kinema.sim import Engine
 from kinema.sim.collide import touches
 from kinema.sim.lower.plan import make_step
-from kinema.trace import SCRATCH, Part, Place, Program, cut, interpret_in
+from kinema.trace import SCRATCH, Limbs, Part, Place, Program, Solve, cut, interpret_in
+from kinema.trace.blocks import Blocks, inner
 from kinema.trace.interpret import interpret_part
 
 N_ENVS, N_STEPS = 2, 2
@@ -30,6 +31,17 @@ PYRAMIDS = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" si
 <body pos=".1 0 0"><joint name="q" axis="0 1 0" range="-5 5"/><geom size=".04" condim="1"/></body></body></body>
 <body name="b" pos=".05 0 .13"><freejoint/><geom size=".05"/></body></worldbody>
 <equality><joint joint1="p" joint2="q" polycoef="0 .5 0 0 0"/></equality></mujoco>"""
+
+LINK = '<body pos=".05 0 0"><joint axis="0 1 0"/><geom type="capsule" size=".03" fromto="0 0 0 .05 0 0"/>'
+ARMS = f"""<mujoco><option timestep="0.002" cone="elliptic"/><worldbody><geom type="plane" size="5 5 .1"/>
+<body pos="0 0 .095"><freejoint/><geom type="box" size=".1 .1 .1"/>
+<body pos=".1 .2 .2"><joint name="a" axis="0 1 0"/><geom type="capsule" size=".03" fromto="0 0 0 .05 0 0"/>{3 * LINK}
+<body pos=".05 0 0"><joint axis="0 0 1"/><geom size=".05"/></body>{3 * "</body>"}</body>
+<body pos=".1 -.2 .2"><joint name="b" axis="0 1 0"/><geom type="capsule" size=".03" fromto="0 0 0 .05 0 0"/>{3 * LINK}
+<body pos=".05 0 0"><joint axis="0 0 1"/><geom size=".05" pos="0 .305 0"/></body>{3 * "</body>"}</body>
+</body></worldbody>MORE</mujoco>"""
+"""Two arms on a trunk; their hands touch."""
+HELD = '<equality><joint joint1="a" joint2="b"/></equality>'
 
 
 def run_in_parts(parts: list[Part], arenas: Mapping[str, np.ndarray], places: Mapping[str, Place]) -> None:
@@ -108,3 +120,47 @@ def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytes
     assert min(there) > 3
     assert counts[16][1:] == [[0.0] * N_ENVS] * 2
     assert counts[1] == [[3.0] * N_ENVS, [x - 3.0 for x in there], there]
+
+
+def solutions(blocks: Blocks) -> Iterator[Solve]:
+    """All equations that a team solves."""
+    for block in blocks:
+        if isinstance(block, Solve):
+            yield block
+        for body in inner(block):
+            yield from solutions(body)
+
+
+def limbs_of(made: Launches) -> Limbs | None:
+    (found,) = {block.limbs for part in made.parts for block in solutions(part.program.blocks)}
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("touching", [True, False])
+def test_limbs_are_apart_until_they_touch(touching: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at how arms are coupled, unless hands touch."""
+    made, looks = Launches.of(ARMS.replace("MORE", ""), tmp_path), list[int]()
+    limbs, real = limbs_of(made), Limbs.coupled
+    assert limbs is not None
+    assert (limbs.parts, limbs.trunk) == (((6, 5), (11, 5)), tuple(range(6)))
+
+    def coupled(self: Limbs, count: int) -> np.ndarray:
+        looks.append(count)
+        return real(self, count)
+
+    monkeypatch.setattr(Limbs, "coupled", coupled)
+    made.start["state"][made.row("qpos") + 7] = 0.0 if touching else -0.4
+    expected = {name: x.copy() for name, x in made.start.items()}
+    engine = made.engine
+    interpret_in(make_step(engine.model, engine.settings, engine.places, rolled=False), expected, engine.places)
+    run_in_parts(made.parts, made.start, engine.places)
+    rows = range(made.row("vel"), made.row("vel") + engine.model.n_dofs)
+    np.testing.assert_allclose(made.start["state"][rows], expected["state"][rows], rtol=1e-9, atol=1e-9)
+    assert bool(looks) != touching
+
+
+def test_what_an_equality_couples_is_part_of_the_trunk(tmp_path: Path) -> None:
+    limbs = limbs_of(Launches.of(ARMS.replace("MORE", HELD), tmp_path))
+    assert limbs is not None
+    assert (limbs.parts, limbs.trunk) == (((7, 4), (12, 4)), (*range(7), 11))

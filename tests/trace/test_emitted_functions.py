@@ -144,5 +144,5 @@ def test_a_processor_without_fused_products(lanes: int) -> None:
     """Where there is no such instruction none is asked for: it would be a call of a slow function."""
     places = {"x": Place("state", 0), "s": Place("out", 0), "m": Place("out", 3)}
     for fused in (True, False):
-        text = emit_llvm(program(), places, Target("double", lanes, fused=fused))
+        (text,) = emit_llvm(program(), places, Target("double", lanes, fused=fused))
         assert ("call" in text and "@llvm.fma" in text.split("define")[1]) == fused

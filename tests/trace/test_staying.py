@@ -13,7 +13,21 @@ from kinema.sim import Settings
 from kinema.sim.arrays import arrays_of
 from kinema.sim.lower.programs import step_program
 from kinema.sim.sweeps import loops as sweeps_loops
-from kinema.trace import Place, Recorder, Row, RowCode, Value, interpret_in, record_loop
+from kinema.trace import (
+    SCRATCH,
+    Line,
+    Loop,
+    Place,
+    Program,
+    Recorder,
+    Row,
+    RowCode,
+    Value,
+    interpret_in,
+    record_loop,
+)
+from kinema.trace.slots import FIRST, MANY
+from kinema.trace.staying import Cell, touched, touched_by_row
 from kit.assets import EXAMPLES
 
 from .arenas import Memory, compiled
@@ -98,3 +112,53 @@ def test_nested_loops_compile(lanes: int) -> None:
     expected = state.copy()
     interpret_in(program, {"state": expected}, {})
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+
+
+def row_by_row(program: Program, loop: Loop, row: int, around: dict[str, Place]) -> tuple[set[Cell], set[Cell]]:
+    """What a row reads and writes, found as it would run: line by line, and each row of its own loops by itself."""
+    case = loop.cases[int(loop.case_of_row()[row])]
+    places = {**around, **{a: Place(arena, int(loop.ints[row, at])) for a, (arena, at) in case.arrays.items()}}
+    reads, writes = set[Cell](), set[Cell]()
+    for block in case.blocks:
+        if isinstance(block, Line):
+            for slots, cells in (
+                ([i.slot for i in block.instructions if i.slot], reads),
+                ([s.slot for s in block.stores], writes),
+            ):
+                found = [(places[s.array], s.item) for s in slots if s.array in places]
+                cells |= {(place.arena, place.row + item) for place, item in found}
+        else:
+            assert isinstance(block, Loop)
+            first, many = (places[word + block.within].row for word in (FIRST, MANY))
+            for i in range(first, first + many):
+                own_reads, own_writes = row_by_row(program, block, i, places)
+                reads, writes = reads | own_reads, writes | own_writes
+    return reads, writes
+
+
+@pytest.mark.parametrize("rows_of", [[[0, 1, 2], [], [4]], [[], [1], [0, 1, 2, 3, 4]]])
+def test_what_rows_touch_is_found_without_running_each(rows_of: list[list[int]]) -> None:
+    """All rows of a kind at once, and rows within rows: only what rows that are there touch."""
+    program = nested(rows_of).finish()
+    (loop,) = program.blocks
+    assert isinstance(loop, Loop)
+    expected = [row_by_row(program, loop, i, {}) for i in range(len(rows_of))]
+    for i, found in enumerate(touched_by_row(program, loop)):
+        assert (found.reads, found.writes) == expected[i]
+    whole = touched(program, program.blocks)
+    assert whole.reads == set[Cell]().union(*(reads for reads, _ in expected))
+    assert (
+        whole.writes == set[Cell]().union(*(writes for _, writes in expected)) == {("state", N + i) for i in range(3)}
+    )
+
+
+def test_an_index_may_reach_to_the_end_of_its_piece() -> None:
+    """Of the scratch memory: from the lowest item that is named to where the next piece starts, and no further."""
+    recorder = Recorder()
+    index = recorder.read("x", 0)
+    recorder.write("y", [recorder.read(SCRATCH, 3, index) + recorder.read(SCRATCH, 2, index)])
+    recorder.write(SCRATCH, [1.0], 6, index)
+    program = recorder.finish(n_scratch=9, taken=(0, 5, 7))
+    found = touched(program, program.blocks)
+    assert found.reads == {("x", 0), *((SCRATCH, row) for row in (2, 3, 4))}
+    assert found.writes == {("y", 0), (SCRATCH, 6)}

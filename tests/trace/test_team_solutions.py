@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from kinema.backend.gpu_code import ptx
 from kinema.trace import (
     SCRATCH,
     Choose,
+    Limbs,
     Program,
     Recorder,
     Room,
@@ -116,15 +119,19 @@ def test_few_of_lists_are_near(order: Sequence[int]) -> None:
 class System:
     """A system of so many unknowns, with as many records of two dimensions as the numbers say, or of five of a cone."""
 
-    def __init__(self, n: int, *, lower: bool, cone: bool = False) -> None:
+    def __init__(
+        self, n: int, *, lower: bool, cone: bool = False, limbs: Limbs | None = None, threads: int = SIZE
+    ) -> None:
         self.n, self.pitch, self.cone = n, n | 1, cone
+        self.limbs, n_work = limbs, 2 * whole(n) if limbs is None else max(2 * whole(n), limbs.n_work(threads))
         self.dimension = 5 if cone else 2
         self.rows, self.curve, self.levers = 0, 4, 16
         self.width = self.levers + self.dimension * whole(n)
         sizes = {"matrix": n * self.pitch, "diagonal": n, "most": n, "right": n, "records": 3 * self.width, "count": 1}
+        sizes |= {"apart": 1, "work": n_work}
         self.places: dict[str, int] = {}
         end = 0
-        for name, size in (*sizes.items(), ("result", n), ("work", 2 * whole(n))):
+        for name, size in (*sizes.items(), ("result", n)):
             self.places[name], end = end, whole(end + size)
         self.end = end
         self.memory = Memory(state=[("x", self.places["result"] + n)])
@@ -136,8 +143,11 @@ class System:
             places = (self.rows, self.curve, self.levers, whole(n))
             term = Term(at["records"], self.width, at["count"], self.dimension, *places, cone)
             names = ("diagonal", "most", "right", "result", "work")
-            own = {name: at[name] for name in names}
-            recorder.add(Solve("test", n, at["matrix"], self.pitch, terms=(term,), lower=lower, **own), {})
+            own: dict[str, Any] = {name: at[name] for name in names}
+            if limbs is not None and limbs.apart is not None:
+                limbs = replace(limbs, apart=at["apart"])
+            solution = Solve("test", n, at["matrix"], self.pitch, terms=(term,), **own)
+            recorder.add(replace(solution, lower=lower, limbs=limbs, n_work=n_work), {})
             first = self.places["result"]
             recorder.write("x", [recorder.read(SCRATCH, first + i) for i in range(n)], first)
         taken = sorted(self.places.values())
@@ -159,12 +169,28 @@ class System:
         w[d or 2 :], w[:, d or 2 :] = 0.0, 0.0
         return w, np.array([*w[0], 0.0, 0.0, *w[1]])
 
+    def _in_touch(self, e: int) -> np.ndarray:
+        """Which unknowns have to do with each other: in the second environment all, where that is said."""
+        apart = self.limbs is not None and (self.limbs.apart is None or e == 0)
+        return self.limbs.coupled(self.n) if self.limbs is not None and apart else np.ones((self.n, self.n), bool)
+
+    def _seen(self, rng: np.random.Generator, e: int) -> np.ndarray:
+        """The unknowns that a record looks at: those of the trunk and of one limb, or all."""
+        if self.limbs is None:
+            return np.ones(self.n, bool)
+        return self._in_touch(e)[rng.choice(self.limbs.parts)[0]]
+
     def numbers(self, rng: np.random.Generator, *, lower: bool) -> tuple[np.ndarray, np.ndarray]:
         """What memory holds, and the solution."""
         n, x, found = self.n, np.zeros((self.places["result"] + self.n, N_ENVS)), []
+        if self.limbs is not None:
+            x[self.places["work"] : self.places["result"]] = np.nan
         for e in range(N_ENVS):
             half = rng.normal(size=(n, n))
-            a, diagonal, right = half @ half.T + np.eye(n), rng.uniform(size=n), rng.normal(size=n)
+            a, diagonal, right = half @ half.T, rng.uniform(size=n), rng.normal(size=n)
+            a = np.where(self._in_touch(e), a, 0.0)
+            a += (1.0 - min(0.0, float(np.linalg.eigvalsh(a)[0]))) * np.eye(n)
+            x[self.places["apart"], e] = not self._in_touch(e).all()
             shown = np.tril(a) + np.triu(rng.normal(size=(n, n)), 1) if lower else a
             total = a + np.diag(diagonal)
             for i in range(n):
@@ -172,7 +198,7 @@ class System:
             for c in range(count := 1 + 2 * e):
                 d = ((3, 5, 0) if self.cone else (1, 2, 0))[c % 3]  # rows that matter
                 w, told = self._curve(rng, d)
-                j = rng.normal(size=(self.dimension, n))
+                j = rng.normal(size=(self.dimension, n)) * self._seen(rng, e)
                 j[d or self.dimension :] = 0.0
                 at = self.places["records"] + c * self.width
                 x[at + self.rows, e] = d
@@ -199,6 +225,37 @@ def test_a_team_solves_equations(n: int, lower: bool, cone: bool) -> None:
     parts = [scheduled(p) for p in cut(system.program, SIZE)]
     found = on_host(parts, system.memory, system.memory.whole({"state": x}, N_ENVS))["state"]
     np.testing.assert_allclose(found[-n:], expected, rtol=1e-10)
+
+
+LIMBS = [
+    (4, ((0, 1), (1, 2)), 4),  # a thread for each
+    (9, ((0, 1), (1, 2), (8, 1)), 5),  # rows of the trunk beside those of limbs
+    (13, ((2, 3), (6, 3), (10, 3)), 9),
+    (14, ((1, 4), (5, 2), (9, 5)), 16),
+]
+"""Unknowns, limbs, and threads."""
+
+
+@pytest.mark.parametrize("cone", [False, True])
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize(("n", "parts", "threads"), LIMBS)
+def test_limbs_are_eliminated_at_once(
+    n: int, parts: tuple[tuple[int, int], ...], threads: int, always: bool, cone: bool
+) -> None:
+    """What limbs do to each other is found where they do; nothing is read that was not written before."""
+    trunk = tuple(i for i in range(n) if not any(first <= i < first + size for first, size in parts))
+    limbs = Limbs(parts, trunk, None if always else Slot(SCRATCH, 0))
+    assert limbs.fit(threads)
+    for lower in (False, True):
+        system = System(n, lower=lower, cone=cone, limbs=limbs, threads=threads)
+        x, expected = system.numbers(np.random.default_rng(n), lower=lower)
+        plain = x.copy()
+        interpret_in(system.program, {"state": plain}, system.memory.places())
+        np.testing.assert_allclose(plain[-n:], expected, rtol=1e-9)
+        cut_up = [scheduled(p) for p in cut(system.program, threads)]
+        numbers = system.memory.whole({"state": x}, N_ENVS)
+        found = on_host(cut_up, system.memory, numbers, threads)["state"]
+        np.testing.assert_allclose(found[-n:], expected, rtol=1e-9)
 
 
 def test_no_pivot_is_below_what_is_known() -> None:

@@ -58,7 +58,7 @@ def scheduled(part: Part) -> Part:
     return replace(part, program=optimise(part.program)) if part.is_team else part
 
 
-def on_host(parts: list[Part], memory: Memory, numbers: Numbers) -> Numbers:
+def on_host(parts: list[Part], memory: Memory, numbers: Numbers, size: int = SIZE) -> Numbers:
     """What is in the arenas after all launches, each thread a thread of this machine."""
     common = max([part.program.n_scratch for part in parts if not part.is_team], default=1)
     arrays: dict[str, Any] = {SCRATCH: np.full((common, STRIDE), np.nan)}
@@ -70,10 +70,10 @@ def on_host(parts: list[Part], memory: Memory, numbers: Numbers) -> Numbers:
     for part in parts:
         target = Target("double", gpu=True)
         if part.is_team:
-            arrays["ints"], arrays["floats"] = team_tables(part, target, SIZE)
-            room = Room(SIZE, max(part.program.n_scratch, 1), part.n_far)
+            arrays["ints"], arrays["floats"] = team_tables(part, target, size)
+            room = Room(size, max(part.program.n_scratch, 1), part.n_far)
             arrays["memory"] = np.zeros((N_ENVS, room.n_memory))  # some of these programs read what nobody wrote
-            run_team_on_host(emit_team(part, memory.places(), target, room), arrays, told, SIZE)
+            run_team_on_host(emit_team(part, memory.places(), target, room), arrays, told, size)
         else:
             arrays["ints"], arrays["floats"] = part.program.tables()
             text = emit_gpu((optimise(part.program),), memory.places(), target)

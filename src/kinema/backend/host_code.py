@@ -7,21 +7,24 @@ import contextlib
 import ctypes
 import hashlib
 import os
+import re
 import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from kinema.foundation import InternalError, cache_folder, keep
 from kinema.trace import ENTRY
 
-from .processor import processor_key
+from .processor import n_threads, processor_key
 
 _WORKER = Path(__file__).with_name("llvm_worker.py")
 _POINTERS, _INTEGERS = 7, 6
+_DEFINED = re.compile(r"^define [^@\n]*@(\w+)\(", re.MULTILINE)
 HostFunction = Callable[..., None]
 
 
@@ -106,9 +109,37 @@ WORKERS = _Workers()
 atexit.register(WORKERS.close)
 
 
-def compile_host(text: str) -> HostFunction:
-    """The function of a module's text."""
-    return _load(machine_code(text))
+def compile_host(text: str, *called: str) -> HostFunction:
+    """The function of a module's text, and of those whose functions it calls; they are compiled side by side."""
+    code, *others = _side_by_side([text, *called])
+    for own, other in zip(called, others, strict=True):
+        _add_function(other, own)
+    types = [ctypes.c_void_p] * _POINTERS + [ctypes.c_int64] * _INTEGERS
+    return ctypes.CFUNCTYPE(None, *types)(_load(code, ENTRY))
+
+
+def _side_by_side(texts: Sequence[str]) -> list[bytes]:
+    """Machine code of texts: of the first here, so that an interrupt ends it at once, of others in other threads."""
+    if len(texts) == 1 or n_threads() == 1:
+        return [machine_code(text) for text in texts]
+    pool = ThreadPoolExecutor(min(len(texts), n_threads()) - 1)
+    try:
+        others = [pool.submit(machine_code, text) for text in texts[1:]]
+        return [machine_code(texts[0]), *(future.result() for future in others)]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _add_function(code: bytes, text: str) -> None:
+    """Load the function of a module by itself, for others to call; its name says what it does."""
+    import llvmlite.binding as llvm
+
+    defined = _DEFINED.search(text)
+    assert defined is not None, "a module defines a function"
+    name = defined.group(1)
+    if name not in _functions:
+        _functions[name] = _load(code, name)
+        llvm.add_symbol(name, _functions[name])
 
 
 def machine_code(text: str, kind: str = "o") -> bytes:
@@ -161,7 +192,12 @@ _engines: list[Any] = []
 """What holds loaded code; it stays as long as the process, as launches may."""
 
 
-def _load(code: bytes) -> HostFunction:
+_functions: dict[str, int] = {}
+"""Where functions are that other code calls."""
+
+
+def _load(code: bytes, function: str) -> int:
+    """Where a function of some machine code is now."""
     import llvmlite.binding as llvm
 
     with _loading:
@@ -171,7 +207,6 @@ def _load(code: bytes) -> HostFunction:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        address = engine.get_function_address(ENTRY)
+        address = engine.get_function_address(function)
         _engines.append(engine)
-    types = [ctypes.c_void_p] * _POINTERS + [ctypes.c_int64] * _INTEGERS
-    return ctypes.CFUNCTYPE(None, *types)(address)
+    return address

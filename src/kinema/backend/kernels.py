@@ -90,8 +90,9 @@ class Kernel:
             self.n_operations = program.n_operations
             self._ints, self._floats = self._tables(program.tables())
             target = Target(precision, self.lanes, fused=has_fused_multiply_add())
-            self.source = emit_llvm(program, places, target, runs_per_step)
-            self._code: Any = compile_host(self.source)
+            modules = emit_llvm(program, places, target, runs_per_step)
+            self.source = "\n".join(modules)
+            self._code: Any = compile_host(*modules)
             return
         parts = cut(program, TEAM) if program.has_team else [Part(program)]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)

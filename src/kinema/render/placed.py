@@ -14,7 +14,7 @@ from kinema.foundation import KinemaError, Pose
 from .bodies import body_table
 from .stage import LAMPS, Stage, check_stage
 from .surfaces import MAPS
-from .tables import glow_table, instance_surfaces, mesh_table, surface_table
+from .tables import glass_bodies, glow_table, instance_surfaces, mesh_table, surface_table
 
 PER_ENV = ("color", "finish", "emission", "lamp_color")
 """What may differ between environments."""
@@ -187,6 +187,8 @@ class Placed:
             setattr(lamps, f"glow_{name}", self.array(getattr(glow, name), wp.vec3))
         lamps.glow_body, lamps.glows = self.array(glow.body, wp.int32), self.array(glow.glows, wp.int32)
         lamps.glow_share, lamps.glow_total = self.array(glow.share, wp.float32), glow.total
+        clear = glass_bodies(stage, self._table) if glow.total > 0.0 or panorama.size else []
+        lamps.glass_body = self.array(np.array(clear, np.int32), wp.int32)
         return lamps
 
     # ------------------------------------------------------------------------------------------------- moving

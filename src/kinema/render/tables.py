@@ -168,6 +168,17 @@ def glow_table(stage: Stage, table: BodyTable) -> GlowTable:
     )
 
 
+def glass_bodies(stage: Stage, table: BodyTable) -> list[int]:
+    """The bodies that have an end and are of glass, all or in part."""
+
+    def is_glass(instance: Instance) -> bool:
+        own = instance.geometry.triangles
+        return any(s.glass > 0.0 for s in ([instance.surface] if instance.surface else (own.surfaces if own else [])))
+
+    found = {int(table.body_of_instance[n]) for n, instance in enumerate(stage.instances) if is_glass(instance)}
+    return sorted(body for body in found if body < table.n_bounded)
+
+
 def _even_glow(instance: Instance) -> Surface | None:
     """The one surface of an instance, if it gives off the same light everywhere."""
     own = instance.geometry.triangles

@@ -14,6 +14,7 @@ from kinema.foundation import Array
 from .cameras import Camera
 from .denoise import denoised
 from .energy import energy_table
+from .lattice import STRIDES
 from .launching import launch
 from .oidn import has_oidn, oidn_denoised
 from .placed import Placed
@@ -92,6 +93,7 @@ class PathTracer:
         course.seed, course.bounces, course.brightest = int(seed), int(bounces), float(brightest)
         course.roulette = int(roulette)
         course.lens_open = int(any(c.aperture > 0.0 for c in cameras))
+        course.strides = placed.array(STRIDES, wp.uint32)
         self._course = course
         self.kernel = path_kernel(**placed.traits)
 

@@ -24,6 +24,7 @@ from .equations import (
     Arrange as Arrange,
     Choose as Choose,
     Couplings as Couplings,
+    Limbs as Limbs,
     Solve as Solve,
     Term as Term,
     numbers_of_cone as numbers_of_cone,

@@ -23,6 +23,14 @@ COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, 
 """Floating-point operations an instruction stands for, where it is not one."""
 
 
+def needed(args: tuple[Operand, ...], slot: Slot | None) -> list[int]:
+    """The values that arguments and an input take."""
+    found = [a for a in args if isinstance(a, int)]
+    if slot is not None and slot.index is not None:
+        found.append(slot.index)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """`target = op(args)`; an `int` argument is the target of an earlier instruction, a `float` a constant."""
@@ -34,11 +42,9 @@ class Instruction:
     """Where an input is read from."""
 
     @property
-    def needs(self) -> Iterator[int]:
+    def needs(self) -> list[int]:
         """The values it is computed from."""
-        yield from (a for a in self.args if isinstance(a, int))
-        if self.slot is not None and self.slot.index is not None:
-            yield self.slot.index
+        return needed(self.args, self.slot)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from .apart import loops_apart
 from .blocks import Block, Count, If, Line, Loop, Repeat, inner
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
+from .llvm_solution import ROLLED
 from .llvm_spread import DECLARATIONS, LlvmSpread
 from .llvm_team import LlvmTeam
 from .llvm_threads import ONES, PASS, TELL, WAIT, Room
@@ -30,16 +32,23 @@ NUMBERS = ("stride", "steps", "advance", "n_envs", "first", "last")
 ENTRY = "kinema_run"
 _THREAD, _REGISTERS = "llvm.nvvm.read.ptx.sreg", ("tid", "ctaid", "ntid")
 _MEETING = "llvm.nvvm.barrier0"
+_NOTES = f"""!0 = !{{}}
+{ROLLED} = distinct !{{{ROLLED}, !3}}
+!3 = !{{!"llvm.loop.unroll.disable"}}
+"""
+"""What a team's text refers to."""
 
 
-def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
+def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> tuple[str, ...]:
     """A module with the function `kinema_run`, which runs a program on a CPU for some environments and steps.
 
     The arena `told` moves on by `advance` rows from step to step, so that each step may be told something else. A step
-    may take several runs of the program.
+    may take several runs of the program. Further modules have functions that the first one calls.
     """
     text = LlvmBlocks(places, target)
-    text.enter(program, text.allocate(program))
+    text.apart = loops_apart(program)
+    elsewhere = set[str]().union(*text.apart.values())
+    text.enter(program, text.allocate(program, program.locals.keys() - elsewhere))
     vectors, vector = text.begin("%first", "%last")
     text.put(f"%e = mul i64 {vector}, {target.lanes}")
     if target.lanes > 1 and any(_depends(block) for block in program.blocks):
@@ -47,7 +56,9 @@ def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, run
     _runs(text, ("state", "out"), runs_per_step, lambda: text.blocks(program.blocks))
     text.end(vectors)
     arguments = [f"ptr noalias %{name}" for name in POINTERS] + [f"i64 %{name}" for name in NUMBERS]
-    return _module(text, [f"define void @{ENTRY}({', '.join(arguments)}) {{"])
+    heads = [f"declare {head}" for head in text.functions]
+    main = _module(text, [*heads, f"define void @{ENTRY}({', '.join(arguments)}) {{"])
+    return main, *(_module(own, [f"define {head} {{"]) for head, own in text.functions.items())
 
 
 def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:
@@ -98,7 +109,7 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
         *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
         f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
     ]
-    return _module(text, head) + "!0 = !{}\n"
+    return _module(text, head) + _NOTES
 
 
 def emit_spread(part: Part, places: Mapping[str, Place], target: Target, case: int | None) -> str:

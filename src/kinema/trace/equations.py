@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from .slots import Slot
 
 
@@ -44,6 +47,58 @@ def numbers_of_cone(dimension: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Limbs:
+    """Unknowns of which most have nothing to do with each other: limbs, each a few in a row, on a trunk."""
+
+    parts: tuple[tuple[int, int], ...]
+    """The first unknown of each limb, and how many it has."""
+    trunk: tuple[int, ...]
+    """All other unknowns."""
+    apart: Slot | None
+    """Above a half where no two limbs have to do with each other; None where they never have."""
+
+    @property
+    def n_limbs(self) -> int:
+        """Unknowns of all limbs."""
+        return sum(size for _, size in self.parts)
+
+    @property
+    def longest(self) -> int:
+        """Unknowns of the largest limb."""
+        return max(size for _, size in self.parts)
+
+    def coupled(self, count: int) -> npt.NDArray[np.bool_]:
+        """Which of so many unknowns have to do with each other while limbs are apart."""
+        found = np.ones((count, count), bool)
+        for first, size in self.parts:
+            own = [*range(first, first + size), *self.trunk]
+            found[first : first + size] = np.isin(range(count), own)
+        return found
+
+    def fit(self, threads: int) -> bool:
+        """Whether each thread has at most one unknown of a limb, and one of the trunk."""
+        return max(self.n_limbs, len(self.trunk)) <= threads and bool(self.parts) and bool(self.trunk)
+
+    def columns(self, threads: int) -> tuple[int, int]:
+        """How threads share what limbs make of the trunk: so many to a row of it, and columns of each of these."""
+        n = len(self.trunk)
+        share = min(threads // n, -(-(n + 1) // 4))
+        columns = whole(-(-(n + 1) // share))
+        return -(-(n + 1) // columns), columns
+
+    def pitches(self, threads: int) -> tuple[int, int]:
+        """How far apart rows of limbs and of the trunk are in memory."""
+        share, columns = self.columns(threads)
+        return whole(max(len(self.trunk) + 1 + self.longest, share * columns)), share * columns
+
+    def n_work(self, threads: int) -> int:
+        """Numbers to work in."""
+        of_limb, of_trunk = self.pitches(threads)
+        n = len(self.trunk)
+        return self.n_limbs * of_limb + n * of_trunk + 2 * whole(n)
+
+
+@dataclass(frozen=True, slots=True)
 class Solve:
     """Solve (A + diagonal + terms) x = right for a symmetric positive A; the rows are shared by the threads of a team.
 
@@ -63,22 +118,30 @@ class Solve:
     right: Slot
     result: Slot
     work: Slot
-    """Room for two columns."""
+    """Room for two columns, or as much as limbs need."""
     terms: tuple[Term, ...] = ()
     lower: bool = False
     """Whether A is known only up to its diagonal."""
+    limbs: Limbs | None = None
+    """What has nothing to do with each other, where something has not."""
+    n_work: int = 0
+    """Numbers that it works in, if that is more than two columns."""
 
     @property
     def reads(self) -> list[Slot]:
         """Where what it looks at starts."""
         own = [self.matrix, self.diagonal, self.most, self.right]
+        own += [] if self.limbs is None or self.limbs.apart is None else [self.limbs.apart]
         return own + [x for term in self.terms for x in (term.records, term.count)]
 
     def moved(self, slot: Callable[[Slot], Slot]) -> Solve:
         """The same with its memory elsewhere."""
         terms = tuple(replace(t, records=slot(t.records), count=slot(t.count)) for t in self.terms)
         names = ("matrix", "diagonal", "most", "right", "result", "work")
-        return replace(self, terms=terms, **{name: slot(getattr(self, name)) for name in names})
+        limbs = self.limbs
+        if limbs is not None and limbs.apart is not None:
+            limbs = replace(limbs, apart=slot(limbs.apart))
+        return replace(self, terms=terms, limbs=limbs, **{name: slot(getattr(self, name)) for name in names})
 
 
 @dataclass(frozen=True, slots=True)

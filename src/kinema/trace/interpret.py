@@ -174,6 +174,8 @@ class _Run:
                 for record in range(int(self.get(term.count)[e])):
                     own = self._whole(term.records)[record * term.width :, e]
                     a += _stiffness(own, term, n)
+            if block.limbs is not None and (block.limbs.apart is None or self.get(block.limbs.apart)[e] > 0.5):
+                a *= block.limbs.coupled(n)  # nobody looks at the rest
             result[:, e] = _solution(a, whole["right"][:n, e], whole["most"][:n, e])
         for i in range(n):
             self.put(replace(block.result, item=block.result.item + i), result[i], {})

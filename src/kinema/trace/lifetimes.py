@@ -98,7 +98,7 @@ def _surely(blocks: Blocks) -> Iterator[int]:
             yield from (s.slot.item for s in block.stores if s.slot.array == SCRATCH and s.slot.index is None)
         elif isinstance(block, Solve):
             yield from range(block.result.item, block.result.item + block.size)
-            yield from range(block.work.item, block.work.item + 2 * whole(block.size))
+            yield from range(block.work.item, block.work.item + max(2 * whole(block.size), block.n_work))
         elif isinstance(block, Loop) and not block.within:
             kinds = block.case_of_row()
             for number, case in enumerate(block.cases):

@@ -5,14 +5,20 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
 from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
-from .lowering import uniform_values
+from .lowering import UNIFORM, Target, uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
+
+LOOP = "kinema_loop_"
+"""What functions of loops are called, with a key of what they do."""
+POINTERS_OF_LOOPS = ("state_e", "told_e", "out_e", UNIFORM, SCRATCH, "ints", "floats")
+"""What such a function finds under the names that it has in the function around it."""
 
 
 class LlvmBlocks(LlvmMemory):
@@ -20,6 +26,13 @@ class LlvmBlocks(LlvmMemory):
 
     stores_soon = False
     """Whether what goes to the scratch memory is stored as soon as it is computed."""
+
+    def __init__(self, places: Mapping[str, Place], target: Target) -> None:
+        super().__init__(places, target)
+        self.apart: Mapping[int, Collection[str]] = {}
+        """Loops that are functions of their own, by their identity, and their local arrays."""
+        self.functions: dict[str, LlvmBlocks] = {}
+        """These functions, by their names and arguments."""
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -29,6 +42,8 @@ class LlvmBlocks(LlvmMemory):
             match block:
                 case Line():
                     self._line(block)
+                case Loop() if id(block) in self.apart:
+                    self._call(block)
                 case Loop():
                     self._loop(block)
                 case Count():
@@ -72,6 +87,26 @@ class LlvmBlocks(LlvmMemory):
             self.put(f"br label %{after}")
         self.open(after)
         self.end(rows)
+
+    def _call(self, loop: Loop) -> None:
+        """Write a loop as a function of its own, and call it."""
+        own = type(self)(self.places, self.target)
+        own.owned = self.owned
+        own.enter(self.program, own.allocate(self.program, self.apart[id(loop)]))
+        given = [("ptr noalias", f"%{name}", f"%{name}") for name in POINTERS_OF_LOOPS]
+        given.append(("i64", "%pitch", "%pitch"))
+        if self.present is not None:
+            given.append((self.i1, "%present", self.present))
+            own.present = "%present"
+        if self.mask is not None:
+            own.mask = "%present" if self.mask == self.present else "%mask"
+            given += [(self.i1, "%mask", self.mask)] if own.mask == "%mask" else []
+        own._loop(loop)
+        arguments = ", ".join(f"{kind} {inside}" for kind, inside, _ in given)
+        # all programs of a process are linked by names: what has the same name has to be the same code
+        content = hashlib.sha256("\n".join([arguments, *own.lines]).encode()).hexdigest()[:32]
+        self.functions[f"void @{LOOP}{content}({arguments})"] = own
+        self.put(f"call void @{LOOP}{content}({', '.join(f'{kind} {outside}' for kind, _, outside in given)})")
 
     def row_of_table(self, loop: Loop, row: str, start: str, first: str) -> None:
         """Where the integers and the numbers of a row are; those of the first are given."""

@@ -5,9 +5,9 @@ Item `i` of an array that starts at row `r` of an arena is the number `(r + i) *
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from .alone import any_alone, owned
+from .alone import Owned, any_alone, owned
 from .blocks import Blocks, Count, Instruction, inner
 from .llvm_words import LlvmWords
 from .lowering import UNIFORM, Address, Addresses, Target
@@ -28,6 +28,7 @@ Names = Mapping[int, str]
 class LlvmMemory(LlvmWords):
     """The memory of a function that is being written."""
 
+    program: Program
     addresses: Addresses
     locals: dict[str, str]
     shared_counts: set[str]
@@ -60,20 +61,27 @@ class LlvmMemory(LlvmWords):
         """Numbers of local arrays that lie by themselves."""
         self.narrow: frozenset[str | tuple[str, int]] = frozenset()
         """Local arrays, and such numbers, of one environment at a time."""
+        self.owned: Owned | None = None
+        """Which local arrays of the program are whose, once that is known."""
 
-    def allocate(self, program: Program) -> dict[str, str]:
-        """Memory for the local arrays of a program: what they are called. It has to be at a function's start."""
+    def allocate(self, program: Program, names: Collection[str] | None = None) -> dict[str, str]:
+        """Memory for the local arrays of a program: what they are called. It has to be at a function's start.
+
+        For all of them, or those with some names.
+        """
+        own = {name: count for name, count in program.locals.items() if names is None or name in names}
         if self.target.lanes == 1 or not any_alone(program.blocks):
-            return {name: self._room(count, self.kn) for name, count in program.locals.items()}
-        found = owned(program)
-        self.narrow = found.narrow | found.narrow_items
-        for name in sorted(found.apart):
-            keys = [(name, i) for i in range(program.locals[name])]
+            return {name: self._room(count, self.kn) for name, count in own.items()}
+        if self.owned is None:
+            self.owned = owned(program)
+        self.narrow = self.owned.narrow | self.owned.narrow_items
+        for name in sorted(self.owned.apart & own.keys()):
+            keys = [(name, i) for i in range(own[name])]
             self.items |= {key: self._room(1, self.n if key in self.narrow else self.kn) for key in keys}
         return {
             name: self._room(count, self.n if name in self.narrow else self.kn)
-            for name, count in program.locals.items()
-            if name not in found.apart
+            for name, count in own.items()
+            if name not in self.owned.apart
         }
 
     def _room(self, count: int, kind: str) -> str:
@@ -81,6 +89,7 @@ class LlvmMemory(LlvmWords):
 
     def enter(self, program: Program, local_arrays: dict[str, str]) -> None:
         """What is written from here on is of that program."""
+        self.program = program
         self.addresses = Addresses(program, self.places)
         self.locals = local_arrays
         self.shared_counts = {block.count.array for block in counted(program.blocks) if block.uniform}

@@ -13,6 +13,8 @@ from .equations import Solve, Term, numbers_of_cone, whole
 from .llvm_threads import TELL, LlvmThreads
 from .slots import Slot
 
+ROLLED = "!2"
+"""What says that a loop stays one: the way of a team through its text is longer than what a GPU keeps of it at hand."""
 FEW = 3
 """Rows of a record that are not worth a loop."""
 TOGETHER = 16
@@ -49,7 +51,7 @@ class Turns:
             for a, b, c in zip(first, name, later, strict=True):
                 phis.append(f"{b} = phi {text.n} [ {a}, %{self._before} ], [ {c}, %{text.label} ]")
         text.lines[self._place : self._place + len(phis)] = [f"  {phi}" for phi in phis]
-        text.put(f"br label %{head}")
+        text.put(f"br label %{head}, !llvm.loop {ROLLED}")
         text.open(self._done)
 
 
@@ -78,6 +80,19 @@ class Where:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Unknowns:
+    """What is eliminated one after the other."""
+
+    count: int
+    own: list[str]
+    """Which of these a thread has."""
+    places: list[str]
+    """Which of all unknowns they are."""
+    work: Slot
+    """Room for two columns."""
+
+
 @dataclass(slots=True)
 class LlvmSolution:
     """One solution that is being written."""
@@ -99,8 +114,9 @@ class LlvmSolution:
         for term in block.terms:
             rows = self._stiffened(rows, term)
         right = [self._at(block.right, i) for i in self.own]
-        inverses = self._eliminate(rows, right)
-        found = self._back(rows, right, inverses)
+        unknowns = Unknowns(block.size, self.own, self.own, block.work)
+        inverses = self._eliminate(unknowns, rows, right)
+        found, _ = self._back(unknowns, rows, right, inverses)
         for i, x in zip(self.own, found, strict=True):
             self._store(block.result, i, x)
         text.wait()
@@ -220,11 +236,14 @@ class LlvmSolution:
         text = self.text
         place = text.set(f"mul i32 {turn}, {term.pitch}")
         place = text.set(f"add i32 {text.set(f'add i32 {start}, {term.levers}')}, {place}")
-        others = self._together(term.records, place, self.block.size)
         return [
             [text.operation("fma", [own, x, h]) for x, h in zip(others, row, strict=True)]
-            for own, row in zip(pulled, rows, strict=True)
+            for own, row, others in zip(pulled, rows, self._of_rows(term.records, place), strict=True)
         ]
+
+    def _of_rows(self, slot: Slot, start: str) -> list[Row]:
+        """Of numbers that lie together those that a thread needs for each of its rows."""
+        return [self._together(slot, start, self.block.size)] * len(self.own)
 
     def _sum(self, products: list[tuple[str, str]]) -> str:
         (a, b), *rest = products
@@ -235,35 +254,65 @@ class LlvmSolution:
 
     # ---------------------------------------------------------------------------------------------------- elimination
 
-    def _eliminate(self, rows: list[Row], right: list[str]) -> list[str]:
-        """From the last unknown to the first; the inverses of the pivots.
+    def _eliminate(self, unknowns: Unknowns, rows: list[Row], right: list[str]) -> list[str]:
+        """From the last unknown to the first; the inverses of a thread's own pivots.
 
-        What is added to the diagonal matters for nothing but these.
+        What is added to the diagonal matters for nothing but these. Unknowns that are the second ones of threads come
+        first, and then are done with.
         """
-        text, block = self.text, self.block
-        inverses = [""] * block.size
-        for k in reversed(range(block.size)):
-            column = Slot(block.work.array, block.work.item + k % 2 * whole(block.size))  # the other may still be read
-            for i, row in zip(self.own, rows, strict=True):
-                self._store(column, i, row[k])
-            text.wait()
-            most, more = self._at(block.most, str(k)), self._at(block.diagonal, str(k))
-            pivot = text.set(f"fadd {text.n} {self._at(column, str(k))}, {more}")
-            inverses[k] = self._inverse(pivot, most)
-            if k == 0:
-                break
-            taken = self._together(column, "0", k)
-            told = text.passed(right[k // text.threads], k % text.threads, TELL)
-            for q, (i, row) in enumerate(zip(self.own, rows, strict=True)):
-                goes_on = text.set(f"icmp slt i32 {i}, {k}")
-                share = text.set(f"fmul {text.n} {row[k]}, {inverses[k]}")
-                zero = text.constant(0.0)
-                factor = text.set(f"select i1 {goes_on}, {text.n} {share}, {text.n} {zero}")
-                less = text.operation("neg", [factor])
-                for j in range(k):
-                    row[j] = text.operation("fma", [less, taken[j], row[j]])
-                right[q] = text.operation("fma", [less, told, right[q]])
-        return inverses
+        own = [self.text.constant(0.0)] * len(rows)
+        for q in reversed(range(len(rows))):
+            self._eliminate_some(unknowns, q, rows, right, own)
+        return own
+
+    def _eliminate_some(
+        self, unknowns: Unknowns, last: int, rows: list[Row], right: list[str], inverses: list[str]
+    ) -> None:
+        """Those that are the `last` one of a thread.
+
+        It is a loop, so that its text is short. Each turn takes the last column from all others and makes it the first,
+        so that the next one is where it was; after as many turns as there are columns all are in their places again.
+        """
+        text, block, active = self.text, self.block, range(last + 1)
+        count = min(unknowns.count, (last + 1) * text.threads)
+        turns = count - last * text.threads
+        mosts, mores = ([self._at(slot, unknowns.places[q]) for q in active] for slot in (block.most, block.diagonal))
+        start = [rows[q][:count] for q in active]
+        loop = Turns(text, text.constant(float(turns)), [*start, right[: last + 1], inverses[: last + 1]])
+        *now, right_now, inverses_now = loop.rows
+        pivot = text.set(f"sub i32 {count - 1}, {loop.turn}")
+        odd = text.set(f"mul i32 {text.set(f'and i32 {loop.turn}, 1')}, {whole(unknowns.count)}")
+        found = list(inverses_now)
+        for q in active:
+            inverse = self._inverse(text.set(f"fadd {text.n} {now[q][-1]}, {mores[q]}"), mosts[q])
+            is_pivot = text.set(f"icmp eq i32 {unknowns.own[q]}, {pivot}")
+            found[q] = text.set(f"select i1 {is_pivot}, {text.n} {inverse}, {text.n} {found[q]}")
+            goes_on = text.set(f"icmp slt i32 {unknowns.own[q]}, {pivot}")
+            entry = text.set(f"select i1 {goes_on}, {text.n} {now[q][-1]}, {text.n} {text.constant(0.0)}")
+            told = text.set(f"select i1 {is_pivot}, {text.n} {inverse}, {text.n} {entry}")
+            place = text.set(f"add i32 {unknowns.own[q]}, {loop.turn}")
+            beyond = text.set(f"icmp sge i32 {place}, {count}")
+            place = text.set(f"select i1 {beyond}, i32 {text.set(f'sub i32 {place}, {count}')}, i32 {place}")
+            self._store(unknowns.work, text.set(f"add i32 {place}, {odd}"), told)  # the other may still be read
+        text.wait()
+        *taken, inverse = self._together(unknowns.work, odd, count)
+        its = text.passed(right_now[last], text.set(f"sub i32 {pivot}, {last * text.threads}"), TELL)
+        after, right_after = [], []
+        for q in active:
+            share = text.set(f"fmul {text.n} {now[q][-1]}, {inverse}")
+            goes_on = text.set(f"icmp slt i32 {unknowns.own[q]}, {pivot}")
+            factor = text.set(f"select i1 {goes_on}, {text.n} {share}, {text.n} {text.constant(0.0)}")
+            less = text.operation("neg", [factor])
+            others = [
+                text.operation("fma", [less, x, own]) for x, own in reversed([*zip(taken, now[q][:-1], strict=True)])
+            ]
+            after.append([now[q][-1], *reversed(others)])
+            right_after.append(text.operation("fma", [less, its, right_now[q]]))
+        loop.end([*after, right_after, found])
+        for q in active:
+            row = loop.rows[q]
+            rows[q][:count] = [*row[turns:], *row[:turns]]
+        right[: last + 1], inverses[: last + 1] = loop.rows[-2:]
 
     def _inverse(self, pivot: str, most: str) -> str:
         text = self.text
@@ -272,15 +321,22 @@ class LlvmSolution:
         inverse = text.operation("reciprocal", [pivot])
         return text.set(f"select i1 {enough}, {text.n} {inverse}, {text.n} {most}")
 
-    def _back(self, rows: list[Row], right: list[str], inverses: list[str]) -> list[str]:
-        """From the first unknown to the last."""
+    def _back(
+        self, unknowns: Unknowns, rows: list[Row], right: list[str], inverses: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """From the first unknown to the last: those that a thread has, and all of them."""
         text, left, found = self.text, list(right), [self.text.constant(0.0)] * len(rows)
-        for k, inverse in enumerate(inverses):
-            own = text.set(f"fmul {text.n} {left[k // text.threads]}, {inverse}")
+        every = []
+        for k in range(unknowns.count):
+            last = k // text.threads
+            own = text.set(f"fmul {text.n} {left[last]}, {inverses[last]}")
             x = text.passed(own, k % text.threads, TELL)
+            every.append(x)
             less = text.operation("neg", [x])
-            for q, (i, row) in enumerate(zip(self.own, rows, strict=True)):
+            for q, (i, row) in enumerate(zip(unknowns.own, rows, strict=True)):
+                if q < last:  # it is known already
+                    continue
                 here = text.set(f"icmp eq i32 {i}, {k}")
                 found[q] = text.set(f"select i1 {here}, {text.n} {x}, {text.n} {found[q]}")
                 left[q] = text.operation("fma", [less, row[k], left[q]])
-        return found
+        return found, every

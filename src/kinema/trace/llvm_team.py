@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from .blocks import Blocks, Count, Line
 from .equations import Arrange, Choose, Solve
 from .llvm_arranging import LlvmArranging
+from .llvm_limbs import LlvmLimbs
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
 from .llvm_rounds import AT_ONCE, LlvmRounds
 from .llvm_solution import LlvmSolution
@@ -111,13 +112,30 @@ class LlvmTeam(LlvmRounds):
         """Blocks, one after the other."""
         for block in blocks:
             if isinstance(block, Solve):
-                LlvmSolution(self, block).put()
+                self._solve(block)
             elif isinstance(block, Arrange):
                 LlvmArranging(self, block).put()
             elif isinstance(block, Choose):
                 self._choose_memory(block)
             else:
                 super().blocks((block,))
+
+    def _solve(self, block: Solve) -> None:
+        """Equations; by limbs where these are apart."""
+        limbs = block.limbs
+        if limbs is None or not limbs.fit(self.threads):
+            LlvmSolution(self, block).put()
+            return
+        if limbs.apart is None:
+            LlvmLimbs(self, block).put()
+            return
+        apart, coupled, done = (self.fresh(word) for word in ("apart", "coupled", "done"))
+        self.put(f"br i1 {self._above_half(limbs.apart)}, label %{apart}, label %{coupled}")
+        for label, solution in ((apart, LlvmLimbs), (coupled, LlvmSolution)):
+            self.open(label)
+            solution(self, block).put()
+            self.put(f"br label %{done}")
+        self.open(done)
 
     def _choose_memory(self, block: Choose) -> None:
         """A pointer to where a list is."""

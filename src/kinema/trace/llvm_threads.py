@@ -73,7 +73,7 @@ class LlvmThreads(LlvmBlocks):
             offset *= 2
         return list(values)
 
-    def passed(self, value: str, place: int, how: str = PASS) -> str:
+    def passed(self, value: str, place: int | str, how: str = PASS) -> str:
         """The number of the thread whose place differs in one bit, or of the one at a place."""
         edge = (WARP - self.room.size) << 8 | (WARP - 1)
 

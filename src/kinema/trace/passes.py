@@ -89,8 +89,8 @@ def _room_needed(instructions: Sequence[Instruction]) -> dict[int, int]:
     """For each value how many others have to be held while it is computed (Sethi and Ullman, as if it were a tree)."""
     room: dict[int, int] = {}
     for instruction in instructions:
-        needs = sorted((room.get(a, 1) for a in set(instruction.needs)), reverse=True)
-        room[instruction.target] = max([1, *(n + i for i, n in enumerate(needs))])
+        needs = sorted([room.get(a, 1) for a in set(instruction.needs)], reverse=True)
+        room[instruction.target] = max([1, *[n + i for i, n in enumerate(needs)]])
     return room
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
+from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team, needed
 from .equations import Arrange, Choose, Next, Solve
 from .functions import select
 from .program import Program
@@ -262,16 +262,14 @@ def repeat(recorder: Recorder | None, name: str, step: Step, start: State, most:
 
 def straight(tape: Tape, stores: Sequence[Store]) -> Line:
     """The line that computes what is stored, without what that does not need."""
-    needed: set[int] = set()
+    wanted: set[int] = set()
     waiting = [value for store in stores for value in store.needs]
     while waiting:
         number = waiting.pop()
-        if number not in needed:
-            needed.add(number)
-            waiting.extend(Instruction(number, "", tape.args[number], tape.slots.get(number)).needs)
-    instructions = tuple(
-        Instruction(n, tape.ops[n], tape.args[n], tape.slots.get(n)) for n in range(len(tape.ops)) if n in needed
-    )
+        if number not in wanted:
+            wanted.add(number)
+            waiting += needed(tape.args[number], tape.slots.get(number))
+    instructions = tuple(Instruction(n, tape.ops[n], tape.args[n], tape.slots.get(n)) for n in sorted(wanted))
     return Line(instructions, tuple(stores))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team, inner
 from .equations import Arrange, Choose, Next, Solve
 from .program import Program
-from .slots import COMMON, FAR, FIRST, MANY, NUMBER, SCRATCH, Place, Slot
+from .slots import COMMON, FAR, FIRST, MANY, NUMBER, SCRATCH, Slot
 
 Cell = tuple[str, int]
 """A number in memory: its arena or array, and which of its rows."""
@@ -36,78 +39,161 @@ def staying(blocks: Blocks) -> Iterator[Loop | Team | Spread]:
 
 def touched(program: Program, blocks: Blocks) -> Touched:
     """What blocks touch; an array that is looked up at a computed index from where it is named to its end."""
-    found = Touched()
-    _visit_blocks(program, blocks, [], found)
-    return found
+    found = _Finding(program, {})
+    found.blocks(blocks, [])
+    return found.touched()
 
 
 def touched_by_row(program: Program, loop: Loop) -> list[Touched]:
     """What each row of a loop touches."""
+    uses: dict[int, _Uses] = {}
     rows = []
     for i in range(len(loop.ints)):
-        rows.append(Touched())
-        _visit(program, loop, [i], [], rows[-1])
+        found = _Finding(program, uses)
+        found.rows(loop, [i], [])
+        rows.append(found.touched())
     return rows
 
 
-def _visit_blocks(program: Program, blocks: Blocks, around: list[dict[str, Place]], found: Touched) -> None:
+_Uses = Mapping[str, Collection[tuple[int, bool, bool]]]
+"""Of each array that lines name: which items, whether further on by an index, and whether they are written."""
+
+
+@dataclass(slots=True, eq=False)
+class _Level:
+    """Rows that are run, of one kind, one for each time that the code within them runs."""
+
+    arrays: Mapping[str, tuple[str, int]]
+    ints: npt.NDArray[np.int32]
+    rows: list[int]
+    _places: dict[str, list[int]] = field(default_factory=dict)
+
+    def column(self, array: str) -> list[int]:
+        """A column of the rows."""
+        return self.ints[self.rows, self.arrays[array][1]].tolist()
+
+    def places(self, array: str) -> list[int]:
+        """Where an array may be: many rows have it in the same place."""
+        if array not in self._places:
+            self._places[array] = list(dict.fromkeys(self.column(array)))
+        return self._places[array]
+
+    def of(self, which: list[int]) -> _Level:
+        """The same for code within, which runs in these of the rows."""
+        return _Level(self.arrays, self.ints, [self.rows[i] for i in which])
+
+
+@dataclass(slots=True, eq=False)
+class _Finding:
+    """What rows touch, all rows of a kind at once: a line is looked at once for each kind, and not for each row."""
+
+    program: Program
+    uses: dict[int, _Uses]
+    """Of blocks that were looked at before, by their identity."""
+    found: Touched = field(default_factory=Touched)
+    spans: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    """Of pieces of the scratch memory that are looked up, read and written: their end -> from where on."""
+
+    def touched(self) -> Touched:
+        for spans, cells in zip(self.spans, (self.found.reads, self.found.writes), strict=True):
+            for end, start in spans.items():
+                cells.update((SCRATCH, row) for row in range(start, end))
+        return self.found
+
+    def blocks(self, blocks: Blocks, around: list[_Level]) -> None:
+        if id(blocks) not in self.uses:
+            self.uses[id(blocks)] = _uses(blocks)
+        for array, uses in self.uses[id(blocks)].items():
+            self._note(array, uses, around)
+        n_times = len(around[-1].rows) if around else 1
+        for nested in loops_in(blocks):
+            if not nested.within:
+                times = [(i, row) for i in range(n_times) for row in range(len(nested.ints))]
+            else:
+                own = zip(*(around[-1].column(word + nested.within) for word in (FIRST, MANY)), strict=True)
+                times = [(i, row) for i, (first, many) in enumerate(own) for row in range(first, first + many)]
+            which, rows = [i for i, _ in times], [row for _, row in times]
+            self.rows(nested, rows, [level.of(which) for level in around])
+
+    def rows(self, loop: Loop, rows: Sequence[int], around: list[_Level]) -> None:
+        kinds = loop.case_of_row()[list(rows)].tolist()
+        for kind in sorted(set(kinds)):
+            case, own = loop.cases[kind], [i for i, k in enumerate(kinds) if k == kind]
+            level = _Level(case.arrays, loop.ints, [rows[i] for i in own])
+            self.blocks(case.blocks, [*(outer.of(own) for outer in around), level])
+
+    def _note(self, array: str, uses: Collection[tuple[int, bool, bool]], around: list[_Level]) -> None:
+        if array.startswith(NUMBER):
+            return
+        level = next((level for level in reversed(around) if array in level.arrays), None)
+        arena, places = (array, [0]) if level is None else (level.arrays[array][0], level.places(array))
+        if arena in self.program.locals:
+            self.found.locals.add(arena)
+            return
+        for item, indexed, written in uses:
+            to = self.found.writes if written else self.found.reads
+            if arena in (FAR, COMMON):  # a list is one thing
+                to.update((arena, row) for row in places)
+            elif arena == SCRATCH and (indexed or self.program.distant):
+                self._note_pieces((row + item for row in places), indexed, written)
+            elif not indexed:
+                to.update((arena, row + item) for row in places)
+
+    def _note_pieces(self, starts: Iterable[int], indexed: bool, written: bool) -> None:
+        """Of the scratch memory: what lies far away is one thing, and an index may reach to the end of its piece."""
+        program, spans = self.program, self.spans[written]
+        to = self.found.writes if written else self.found.reads
+        for start in starts:
+            if program.distant and start_of(program, start) in program.distant:
+                to.add((SCRATCH, start_of(program, start)))
+            elif indexed:
+                end = end_of(program, start)
+                spans[end] = min(spans.get(end, end), start)
+            else:
+                to.add((SCRATCH, start))
+
+
+def _uses(blocks: Blocks) -> _Uses:
+    """What lines name, but for those of loops within."""
+    uses: dict[str, set[tuple[int, bool, bool]]] = {}
     for slot, written in _slots(blocks):
-        _note(program, slot, around, found.writes if written else found.reads, found.locals)
-    for nested in loops_in(blocks):
-        own = range(len(nested.ints))
-        if nested.within:
-            first, many = (around[-1][word + nested.within].row for word in (FIRST, MANY))
-            own = range(first, first + many)
-        _visit(program, nested, own, around, found)
-
-
-def _visit(program: Program, loop: Loop, rows: Sequence[int], around: list[dict[str, Place]], found: Touched) -> None:
-    kinds = loop.case_of_row()
-    for i in rows:
-        case, ints = loop.cases[int(kinds[i])], loop.ints[i]
-        places = {array: Place(arena, int(ints[column])) for array, (arena, column) in case.arrays.items()}
-        _visit_blocks(program, case.blocks, [*around, places], found)
+        uses.setdefault(slot.array, set()).add((slot.item, slot.index is not None, written))
+    return uses
 
 
 def _slots(blocks: Blocks) -> Iterator[tuple[Slot, bool]]:
-    """What lines name, but for those of loops within; and whether it is written."""
-    seen: set[tuple[Slot, bool]] = set()
+    """The same one by one, and whether it is written."""
     for block in blocks:
         match block:
             case Line():
-                seen |= {(Slot(i.slot.array, i.slot.item, _any(i.slot)), False) for i in block.instructions if i.slot}
-                seen |= {(Slot(s.slot.array, s.slot.item, _any(s.slot)), True) for s in block.stores}
+                yield from ((i.slot, False) for i in block.instructions if i.slot is not None)
+                yield from ((s.slot, True) for s in block.stores)
                 continue
             case Loop() | Spread():
                 continue
             case Choose():
-                seen.add((block.fits, False))
+                yield block.fits, False
                 continue
             case Next():
-                seen |= {(block.counter, False), (block.counter, True), (block.to, True)}
+                yield from ((block.counter, False), (block.counter, True), (block.to, True))
                 continue
             case Solve():
-                seen |= {(Slot(x.array, x.item, 0), False) for x in block.reads}
-                seen |= {(Slot(x.array, x.item, 0), True) for x in (block.result, block.work)}
+                yield from ((Slot(x.array, x.item, 0), False) for x in block.reads)
+                yield from ((Slot(x.array, x.item, 0), True) for x in (block.result, block.work))
                 continue
             case Arrange():
-                seen |= {(Slot(x.array, x.item, 0), False) for x in block.reads}
-                seen |= {(Slot(x.array, x.item, 0), True) for x in block.writes}
+                yield from ((Slot(x.array, x.item, 0), False) for x in block.reads)
+                yield from ((Slot(x.array, x.item, 0), True) for x in block.writes)
                 continue
             case Count():
-                seen.add((block.count, False))
+                yield block.count, False
             case Repeat():
-                seen.add((block.again, False))
+                yield block.again, False
             case If():
-                seen.add((block.flag, False))
+                yield block.flag, False
             case Team():
                 pass
-        seen |= set(_slots(block.body))
-    yield from sorted(seen, key=str)
-
-
-def _any(slot: Slot) -> int | None:
-    return None if slot.index is None else 0
+        yield from _slots(block.body)
 
 
 def loops_in(blocks: Blocks) -> Iterator[Loop]:
@@ -118,24 +204,6 @@ def loops_in(blocks: Blocks) -> Iterator[Loop]:
         else:
             for body in inner(block):
                 yield from loops_in(body)
-
-
-def _note(program: Program, slot: Slot, stack: list[dict[str, Place]], to: set[Cell], local: set[str]) -> None:
-    if slot.array.startswith(NUMBER):
-        return
-    place = next((places[slot.array] for places in reversed(stack) if slot.array in places), Place(slot.array, 0))
-    if place.arena in program.locals:
-        local.add(place.arena)
-        return
-    start = place.row + slot.item
-    if place.arena in (FAR, COMMON):  # a list is one thing
-        to.add((place.arena, place.row))
-    elif place.arena == SCRATCH and program.distant and start_of(program, start) in program.distant:
-        to.add((SCRATCH, start_of(program, start)))
-    elif slot.index is None:
-        to.add((place.arena, start))
-    elif place.arena == SCRATCH:
-        to.update((SCRATCH, row) for row in range(start, end_of(program, start)))
 
 
 def start_of(program: Program, row: int) -> int:

@@ -44,11 +44,13 @@ class Tape:
         """The number that an item of an array holds, further on by an index where one is given."""
         if isinstance(index, float | int):
             item, index = item + int(index), None
-        key = ("input", array, item, None if index is None else self.operand(index))
-        if key not in self._known:
-            self._known[key] = self._append("input", ())
-            self.slots[self._known[key]] = Slot(array, item, key[3])  # type: ignore[arg-type]
-        return Scalar(self, self._known[key])
+        where = None if index is None else self.operand(index)
+        key = ("input", array, item, where)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = self._append("input", ())
+            self.slots[number] = Slot(array, item, where)  # type: ignore[arg-type]
+        return Scalar(self, number)
 
     def inputs(self, array: str, count: int) -> list[Scalar]:
         """All items of an input array."""
@@ -68,10 +70,11 @@ class Tape:
         if op in COMMUTATIVE and _order(args[0]) > _order(args[1]):
             args = (args[1], args[0])
         # Python takes 2 and 2.0 for the same key: value number 2 must not be taken for the constant
-        key = (op, args, *(type(a) for a in args))
-        if key not in self._known:
-            self._known[key] = self._append(op, args)
-        return Scalar(self, self._known[key])
+        key = (op, args, *map(type, args))
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = self._append(op, args)
+        return Scalar(self, number)
 
     def _append(self, op: str, args: tuple[Operand, ...]) -> int:
         self.ops.append(op)
@@ -136,14 +139,14 @@ def record(op: str, *values: Value) -> Scalar:
     tape = next(v.tape for v in values if isinstance(v, Scalar))
     if tape.carrier is not None:
         tape = tape.carrier.tape
-    return tape.record(op, *(tape.operand(v) for v in values))
+    return tape.record(op, *[tape.operand(v) for v in values])
 
 
 def _parts(value: Value, op: str) -> tuple[Value, ...] | None:
     """The arguments of a value, if it was made by that operation."""
     if not isinstance(value, Scalar) or value.tape.ops[value.number] != op:
         return None
-    return tuple(Scalar(value.tape, a) if isinstance(a, int) else a for a in value.tape.args[value.number])
+    return tuple([Scalar(value.tape, a) if isinstance(a, int) else a for a in value.tape.args[value.number]])
 
 
 def _same(a: Value, b: Value) -> bool:

@@ -86,6 +86,8 @@ class _Unrolling:
         self.staying = staying
         self.shared: set[Cell] = set().union(*(x.writes for x in staying.values()))
         """What loops that stay write: it is read from memory again whenever these may have run."""
+        self.inputs = {key: x.reads - self.shared for key, x in staying.items()}
+        """What each of them reads that none of them writes."""
         self.dirty: set[Cell] = set()
         """What of it has been computed and not been stored yet."""
         self.written: set[Cell] = set()
@@ -232,11 +234,10 @@ class _Unrolling:
     def keep(self, block: Loop | Team | Spread) -> None:
         """What stays as it is, on what is in memory by then."""
         assert self.recorder is not None
-        own = self.staying[id(block)]
-        reads = own.reads
+        own, reads = self.staying[id(block)], self.inputs[id(block)]
         if isinstance(block, Spread):  # a launch of its own: what is computed by now would have to be carried past it
-            reads = reads.union(*(x.reads for x in self.staying.values()))
-        wanted = {cell: self.get(cell) for cell in sorted(reads - self.shared) if cell in self.memory}
+            reads = reads.union(*self.inputs.values())
+        wanted = {cell: self.get(cell) for cell in sorted(self.memory.keys() & reads)}
         self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
         if not self.dry:
             self.recorder.add(block, {name: self.program.locals[name] for name in sorted(own.locals)})
@@ -251,7 +252,7 @@ class _Unrolling:
             self.recorder.new_line()
         self.stored.update(more or {})
         self.dirty.clear()
-        for cell in [c for c in self.memory if c in self.shared]:
+        for cell in self.memory.keys() & self.shared:
             del self.memory[cell]
 
     def body(self, blocks: Blocks) -> None:

@@ -128,6 +128,12 @@ PHYSICS_PURPOSE: Final = "physics"
 
 PREVIEW_SURFACE: Final = "UsdPreviewSurface"
 SHADER_ID: Final = "info:id"
+SHADER_SOURCE: Final = "info:implementationSource"
+SOURCE_ASSET: Final = "sourceAsset"
+MDL_ASSETS: Final = ("info:mdl:sourceAsset", "info:sourceAsset")
+"""Where the file that makes a shader is named: for MDL, else for everybody."""
+MDL_PARTS: Final = tuple(f"{name}:subIdentifier" for name in MDL_ASSETS)
+"""Likewise which of the materials in that file it is."""
 SURFACE_OUTPUT: Final = "outputs:surface"
 
 DIFFUSE_COLOR: Final = "diffuseColor"

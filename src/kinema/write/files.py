@@ -41,7 +41,7 @@ def staging(target: Path) -> Iterator[Path]:
         raise WriteError(f"{target}: there is no folder {folder}; make it first")
     if target.is_dir():
         raise WriteError(f"{target}: this is a folder, not a file")
-    if target.resolve() in _PROTECTED.get():
+    if _is_protected(target):
         raise WriteError(f"{target}: {_REFUSED}")
     try:
         draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=folder))
@@ -77,24 +77,38 @@ def errors_of(target: Path) -> Iterator[None]:
 
 
 def _move(draft: Path, target: Path) -> None:
-    made = [p for p in sorted(draft.rglob("*")) if p.is_file()]
-    made.sort(key=lambda p: p == draft / target.name)  # the main file last: until then, the old one holds
-    if draft / target.name not in made:
+    main = draft / target.name
+    made = sorted(Path(folder, name) for folder, _, names in os.walk(draft) for name in names)
+    if main not in made:
         raise WriteError(f"{target}: nothing was written")
+    made.sort(key=lambda p: p == main)  # the main file last: until then, the old one holds
     places = [target.parent / source.relative_to(draft) for source in made]
     for source, place in zip(made, places, strict=True):
-        if place.resolve() in _PROTECTED.get() and place.read_bytes() != source.read_bytes():
+        if _is_protected(place) and place.read_bytes() != source.read_bytes():
             raise WriteError(f"{place}: {_REFUSED}")
+    for folder in {place.parent for place in places} - {target.parent}:
+        folder.mkdir(parents=True, exist_ok=True)
+    mode = _mode_of_new_files()
     for source, place in zip(made, places, strict=True):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        source.chmod(_mode(place))
+        kept = _mode_of(place)
+        source.chmod(mode if kept is None else kept)
         os.replace(source, place)  # noqa: PTH105  the name says that an old file is replaced, in one step
 
 
-def _mode(place: Path) -> int:
-    """The permissions of the file that is replaced, or those that any new file gets."""
-    if place.exists():
+def _is_protected(place: Path) -> bool:
+    protected = _PROTECTED.get()
+    return bool(protected) and place.resolve() in protected
+
+
+def _mode_of(place: Path) -> int | None:
+    """The permissions of a file that is to be replaced; None where there is none."""
+    try:
         return place.stat().st_mode & 0o7777
+    except FileNotFoundError:
+        return None
+
+
+def _mode_of_new_files() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,9 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TO_ESCAPE = re.compile('[&<>"\n\r\t]')
+"""What texts or attributes cannot hold as it is; most have nothing of it, and finding that out is quick."""
+_SMALLEST = sys.float_info.min
 
 
 def xml_name(name: str) -> str:
@@ -23,16 +25,15 @@ def number(value: float) -> str:
     Subnormal numbers are zero: libsdformat refuses a file that has one, and no robot does.
     """
     value = float(value)
-    if abs(value) < sys.float_info.min:
+    size = abs(value)
+    if size < _SMALLEST:
         return "0"
-    if math.isfinite(value) and value == int(value) and abs(value) < 1e16:
-        return str(int(value))
-    return repr(value)
+    return str(int(value)) if size < 1e16 and value.is_integer() else repr(value)
 
 
 def numbers(values: Iterable[float]) -> str:
     """Several numbers, with spaces between."""
-    return " ".join(number(v) for v in values)
+    return " ".join([number(v) for v in values])
 
 
 @dataclass(slots=True, eq=False)
@@ -92,13 +93,21 @@ def _write(node: Element | Verbatim | Comment, depth: int, lines: list[str]) -> 
     if isinstance(node, Verbatim):
         lines.append(indent + node.text.strip())
         return
-    attributes = "".join(f" {name}={quoteattr(value)}" for name, value in node.attributes.items())
+    attributes = "".join([f" {name}={_quoted(value)}" for name, value in node.attributes.items()])
     if node.children:
         lines.append(f"{indent}<{node.tag}{attributes}>")
         for child in node.children:
             _write(child, depth + 1, lines)
         lines.append(f"{indent}</{node.tag}>")
     elif node.text:
-        lines.append(f"{indent}<{node.tag}{attributes}>{escape(node.text)}</{node.tag}>")
+        lines.append(f"{indent}<{node.tag}{attributes}>{_escaped(node.text)}</{node.tag}>")
     else:
         lines.append(f"{indent}<{node.tag}{attributes}/>")
+
+
+def _quoted(value: str) -> str:
+    return quoteattr(value) if _TO_ESCAPE.search(value) else f'"{value}"'
+
+
+def _escaped(text: str) -> str:
+    return escape(text) if _TO_ESCAPE.search(text) else text

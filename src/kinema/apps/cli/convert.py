@@ -21,7 +21,8 @@ from kinema.write import FORMATS, LossReport, format_of, write
 from .choices import Layout, Meshes
 from .diagnostics_table import output_console, print_diagnostics
 from .loss_table import print_losses
-from .reading import STANDARD, ReadSettings, named_input, print_json, read_file, report_error, status
+from .reading import ReadSettings, named_input, print_json, read_file, report_error, status
+from .standard_input import STANDARD, shown
 
 ALL = "all"
 """What `--to` calls every format there is."""
@@ -155,7 +156,7 @@ def _to_standard_output(described: Robot | World, name: Path, format: str, setti
 def save(report: object, file: Path) -> None:
     """Write a report as JSON."""
     try:
-        file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        file.write_text(shown(json.dumps(report, indent=1, ensure_ascii=False)) + "\n", encoding="utf-8")
     except OSError as error:
         raise WriteError(f"{file}: {error.strerror or error}") from None
 

@@ -12,6 +12,8 @@ from rich.text import Text
 
 from kinema.foundation import Diagnostic, Origin, Severity
 
+from .standard_input import shown
+
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _BRIEF = 8
 """How many diagnostics of a severity a command shows that is not about them."""
@@ -59,9 +61,9 @@ def _table(severity: Severity, diagnostics: Sequence[Diagnostic], total: int, *,
     table.add_column("what", overflow="fold", ratio=1)
     table.add_column("code", style="dim", overflow="fold", max_width=30)
     for d in diagnostics:
-        text = Text(d.message)
+        text = Text(shown(d.message))
         if d.hint:
-            text.append(f"\n→ {d.hint}", style="italic dim")
+            text.append(f"\n→ {shown(d.hint)}", style="italic dim")
         who = [Text(speaker(d))] if speakers else []
         table.add_row(*who, Text(_short_place(d.origin)), text, Text(d.code))
     return table
@@ -71,7 +73,7 @@ def _short_place(origin: Origin) -> str:
     """The place without the folder: the reader knows which file was given."""
     if not origin.file:
         return str(origin)
-    return str(Origin(Path(origin.file).name, origin.line, origin.path))
+    return str(Origin(Path(shown(origin.file)).name, origin.line, origin.path))
 
 
 def verdict(diagnostics: Sequence[Diagnostic]) -> Text:

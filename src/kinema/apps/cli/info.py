@@ -18,7 +18,8 @@ from kinema.foundation import KinemaError
 
 from .diagnostics_table import output_console, print_diagnostics
 from .info_json import describe
-from .reading import STANDARD, ReadSettings, named_input, print_json, read_file, report_error, status
+from .reading import ReadSettings, named_input, print_json, read_file, report_error, status
+from .standard_input import STANDARD
 
 
 def run(file: Path, how: ReadSettings, *, json: bool) -> int:

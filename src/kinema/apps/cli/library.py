@@ -214,7 +214,7 @@ def _in_a_bar(
         return
     own = getattr(function, "__module__", "")
     preload = (own, *_HEAVY) if len(tasks) > _FEW else (own,)
-    limits = Limits(MOST_SECONDS, retries=_RETRIES if doing.cluster else 0, per_worker=0 if doing.cluster else 1)
+    limits = Limits(MOST_SECONDS, retries=_RETRIES, ahead=1) if doing.cluster else Limits(MOST_SECONDS, per_worker=1)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with doing.executor(preload) as crew, Progress(*columns, console=console, transient=True) as progress:
         where = f", {crew.name} of {crew.workers}" if doing.cluster else ""

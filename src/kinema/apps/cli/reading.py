@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,18 +13,10 @@ from kinema.description import Base, Robot, World, with_base
 from kinema.foundation import Diagnostic, KinemaError, ReadError, Severity, collect
 from kinema.read import read
 
+from .standard_input import STANDARD, shown, standard_input
+
 FINE, HAS_ERRORS, UNREADABLE = 0, 1, 2
 """Exit status."""
-STANDARD = Path("-")
-"""What the standard input and output are called."""
-_MOST_BYTES = 512 * 2**20
-_BEGINNINGS = {
-    b"#usda": ".usda",
-    b"PXR-USDC": ".usdc",
-    b"PK\x03\x04": ".usdz",
-    b"ISO-10303-21": ".step",
-    b"{": ".json",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +64,7 @@ def named_input(file: Path, how: ReadSettings) -> Iterator[tuple[Path, ReadSetti
     if file != STANDARD:
         yield file, how
         return
-    data = sys.stdin.buffer.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ReadError(f"the standard input has more than {_MOST_BYTES} bytes, which are not read")
-    if not data.strip():
-        raise ReadError("the standard input is empty")
-    begin = data.lstrip()
-    suffix = next((s for word, s in _BEGINNINGS.items() if begin.startswith(word)), ".xml")
-    if suffix == ".xml" and b"xacro:" in data:
-        suffix = ".xacro"
-    with tempfile.TemporaryDirectory(prefix="kinema-") as folder:
-        copy = Path(folder) / f"stdin{suffix}"
-        copy.write_bytes(data)
+    with standard_input() as copy:
         yield copy, replace(how, search_paths=[*how.search_paths, Path.cwd()])
 
 
@@ -123,13 +102,13 @@ def report_error(error: KinemaError, as_json: bool) -> int:
         found = [d.to_json() for d in error.diagnostics]
         print_json({"error": str(error), "diagnostics": found})
     else:
-        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), str(error)))
+        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), shown(str(error))))
     return UNREADABLE
 
 
 def print_json(value: object) -> None:
     """One object on the standard output."""
-    print(json.dumps(value, ensure_ascii=False))  # noqa: T201
+    print(shown(json.dumps(value, ensure_ascii=False)))  # noqa: T201
 
 
 def status(diagnostics: Sequence[Diagnostic]) -> int:

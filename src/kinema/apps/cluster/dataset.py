@@ -16,7 +16,8 @@ from .ledger import Ledger
 from .shards import unpacked
 from .stores import Store
 
-VERSION = 1
+VERSION = 2
+"""Of what is written: since 2 the content is known by other digests."""
 HEAD, MANIFEST, RECORDS = "head.json", "manifest.json", "records"
 """What the folder holds beside them: what it is, what is in it, and what was done so far."""
 

@@ -55,7 +55,7 @@ class Limits:
     """After how many tasks a process makes way for a new one, 0 for never: 1 lets nothing pass from task to task."""
     ahead: int = 0
     """How many tasks more a worker of a cluster has, while there are enough for all: then it never waits for the next.
-    What works on them is called in as many threads, and says itself what it does one after the other."""
+    What `begin(task)` of what works on them leaves to do is done while the next is begun."""
 
     @property
     def at_once(self) -> int:
@@ -180,10 +180,11 @@ class Queue:
 
     def peek(self) -> None:
         """Find out whether there is one, without beginning it."""
-        found = self.take()
-        if found is not None:
-            found.count -= 1
-            self._again.appendleft(found)
+        if not self._again and not self._seen:
+            found = next((Try(task) for task in self._new), None)
+            self.is_empty = found is None
+            if found is not None and found.task is not WAIT:
+                self._seen.append(found.task)
 
     def has(self, count: int) -> bool:
         """Whether so many wait that no worker has had; one that died over its task gets it by itself."""

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import os
-import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from kinema.foundation import THREADS_VARIABLE, KinemaError, require
+from kinema.foundation import KinemaError, require
 
-from .capturing import Log
-from .executor import LOG, Executor, Limits, Outcome, Queue, Result, Task, Try, Work, attempt
-from .nodes import Needs, facts, own_version, places, refusal, short_of
+from .executor import LOG, Executor, Limits, Outcome, Queue, Result, Task, Try, Work
+from .nodes import Needs, own_version, places, refusal, short_of
+from .remote import RemoteWorker, Said
 
 AUTO = "auto"
 """The cluster that runs here, or that `RAY_ADDRESS` names; else one of this machine alone, made for the occasion."""
 _LOOK = 1.0
 """How often the list of nodes is looked at [s]."""
+_REST = -1
 _CHANCES = 3
 """How many workers may die on a node before they have said a word."""
 _PATIENCE = 60.0
@@ -47,43 +45,6 @@ def workplaces(ray: Any) -> list[dict[str, Any]]:
     return [n for n in ray.nodes() if n["Alive"] and (n["Resources"].get("CPU") or n["Resources"].get("GPU"))]
 
 
-class RemoteWorker:
-    """What runs on a node: it says what the node is like, then works on tasks, perhaps on some at a time."""
-
-    def __init__(self, start: Callable[[], Work[Any, Any]], threads: int = 0) -> None:
-        self._start = start
-        self._work: Work[Any, Any] | None = None
-        self._log: Log | None = None
-        self._beginning = threading.Lock()
-        if threads:
-            os.environ[THREADS_VARIABLE] = str(threads)  # the node's other cores are other workers'
-
-    def hello(self) -> dict[str, Any]:
-        """What the node is like."""
-        return facts()
-
-    def work(self, task: Any) -> tuple[str, Any, str, str]:
-        """The outcome of one task, with what was printed where it failed."""
-        with self._beginning:
-            log = self._begin()
-            if self._work is None:
-                self._work, failure, story = attempt(lambda _: self._start(), None)
-                if self._work is None:
-                    return "start", None, failure, story
-        result, failure, story = attempt(self._work, task)
-        if failure:
-            story = "\n".join(part for part in (log.tail(), story) if part)
-        return "task", result, failure, story
-
-    def _begin(self) -> Log:
-        """From now on, what is printed is this task's."""
-        if self._log is None:
-            with tempfile.NamedTemporaryFile(prefix="kinema-log-") as file:  # it stays open, but leaves no name behind
-                self._log = Log(Path(file.name))
-        self._log.begin()
-        return self._log
-
-
 @dataclass(slots=True)
 class _Actor:
     node: str
@@ -92,8 +53,10 @@ class _Actor:
     """The answer that is due first: what its node is like."""
     until: float
     """When whatever it has longest has to be done."""
-    tasks: dict[Any, Try] = field(default_factory=dict)
-    """Answers that are due, with what was asked, in the order in which it was."""
+    calls: dict[Any, int] = field(default_factory=dict)
+    """Answers that are due of what it was asked to do, with the task's number: `_REST` for what is left of others."""
+    tasks: dict[int, Try] = field(default_factory=dict)
+    """What it was asked to do and has not said the outcome of, by number, in the order in which it was asked."""
     done: int = 0
     is_known: bool = False
     """Whether its node was looked at, and found fit."""
@@ -101,7 +64,7 @@ class _Actor:
     @property
     def due(self) -> list[Any]:
         """All answers that are."""
-        return [*self.tasks] if self.is_known else [self.hello]
+        return [*self.calls] if self.is_known else [self.hello]
 
 
 class OnRay(Executor):
@@ -120,6 +83,7 @@ class OnRay(Executor):
         self._ray = ray_library()
         self._needs = needs or Needs()
         self._began = connect(self._ray, address)
+        self._numbers = itertools.count()
         self._stillborn: Counter[str] = Counter()
         self.refused: dict[str, str] = {}
         """Nodes that cannot be used, by their number, and why in one sentence."""
@@ -145,7 +109,7 @@ class OnRay(Executor):
         try:
             while True:
                 if time.monotonic() - looked > _LOOK:
-                    self._hire(crew, made, limits.at_once)
+                    self._hire(crew, made, limits.at_once > 1)
                     looked = time.monotonic()
                 self._give_out(crew, queue, limits)
                 if queue.is_empty and not any(a.tasks for a in crew):
@@ -165,7 +129,7 @@ class OnRay(Executor):
     def _nodes(self) -> list[dict[str, Any]]:
         return [n for n in workplaces(self._ray) if n["NodeID"] not in self.refused]
 
-    def _hire(self, crew: list[_Actor], start: Any, at_once: int) -> None:
+    def _hire(self, crew: list[_Actor], start: Any, is_ahead: bool) -> None:
         """Fill every node that can be used."""
         for node in self._nodes():
             number, resources = node["NodeID"], node["Resources"]
@@ -176,8 +140,8 @@ class OnRay(Executor):
             there = sum(a.node == number for a in crew)
             for _ in range(places(resources, self._needs) - there):
                 kind = self._ray.remote(num_cpus=self._needs.cpus, num_gpus=self._needs.gpus)(RemoteWorker)
-                placed = kind.options(scheduling_strategy=on_node(number), max_concurrency=at_once)
-                handle = placed.remote(start, max(1, int(self._needs.cpus)))
+                placed = kind.options(scheduling_strategy=on_node(number))
+                handle = placed.remote(start, max(1, int(self._needs.cpus)), is_ahead)
                 crew.append(_Actor(number, handle, handle.hello.remote(), time.monotonic() + _FIRST_WORD))
 
     def _despair(self, seconds: float) -> None:
@@ -195,7 +159,7 @@ class OnRay(Executor):
                 return
             self._give(actor, one, limits)
         for size in range(1, limits.at_once):
-            for actor in [a for a in crew if len(a.tasks) == size and not any(t.alone for t in a.tasks.values())]:
+            for actor in [a for a in crew if len(a.calls) == size and not any(t.alone for t in a.tasks.values())]:
                 if not queue.has(len(crew)):
                     break
                 one = queue.take()
@@ -206,15 +170,20 @@ class OnRay(Executor):
     def _give(self, actor: _Actor, one: Try, limits: Limits) -> None:
         if not actor.tasks:
             actor.until = time.monotonic() + limits.seconds
-        actor.tasks[actor.handle.work.remote(one.task)] = one
+        number = next(self._numbers)
+        actor.tasks[number] = one
+        actor.calls[actor.handle.work.remote(number, one.task)] = number
 
     # ------------------------------------------------------------------------------------------------ what comes back
 
     def _look(self, crew: list[_Actor], queue: Queue, limits: Limits) -> Iterator[Outcome[Any, Any]]:
+        for actor in [a for a in crew if a.tasks and not a.calls]:
+            actor.calls[actor.handle.rest.remote()] = _REST
         due = {answer: a for a in crew for answer in a.due}
         if not due:
             time.sleep(0.1)
-        ready = self._ray.wait(list(due), num_returns=1, timeout=0.2)[0] if due else []
+        patience = min([_LOOK, *(a.until - time.monotonic() for a in crew if a.due)])
+        ready = self._ray.wait(list(due), num_returns=1, timeout=max(0.05, patience))[0] if due else []
         for answer in ready:
             if due[answer] in crew:
                 yield from self._hear(due[answer], answer, crew, queue, limits)
@@ -250,13 +219,20 @@ class OnRay(Executor):
         if not actor.is_known:
             self._judge(actor, crew, said)
             return
-        kind, result, failure, log = said
-        if kind == "start":
-            raise KinemaError(failure)
-        one, actor.until, actor.done = actor.tasks.pop(answer), time.monotonic() + limits.seconds, actor.done + 1
-        if actor.done == limits.per_worker:
+        del actor.calls[answer]
+        actor.until = time.monotonic() + limits.seconds
+        yield from list(self._outcomes(actor, said))
+        if limits.per_worker and actor.done == limits.per_worker:
             self._dismiss(actor, crew)
-        yield Outcome(one.task, result, failure, log, one.count)
+
+    @staticmethod
+    def _outcomes(actor: _Actor, said: list[Said]) -> Iterator[Outcome[Any, Any]]:
+        for one in said:
+            if one.is_start:
+                raise KinemaError(one.failure)
+            asked = actor.tasks.pop(one.number)
+            actor.done += 1
+            yield Outcome(asked.task, one.result, one.failure, one.story, asked.count)
 
     def _note_stillborn(self, actor: _Actor, story: str) -> None:
         """An actor died before it said a word: a node on which that happens again and again cannot be used."""
@@ -273,12 +249,14 @@ class OnRay(Executor):
         actor.is_known = not problem
 
     def _dismiss(self, actor: _Actor, crew: list[_Actor]) -> list[Try]:
-        """An actor is no more; what it had, the oldest first."""
+        """An actor is no more; what it had: first what it was at, last what it had only to say the outcome of."""
         self._ray.kill(actor.handle)
         if actor in crew:
             crew.remove(actor)
-        had = list(actor.tasks.values())
+        asked = [number for number in actor.calls.values() if number != _REST]
+        had = [actor.tasks[number] for number in (*asked, *(n for n in actor.tasks if n not in asked))]
         actor.tasks.clear()
+        actor.calls.clear()
         return had
 
 

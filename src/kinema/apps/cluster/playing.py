@@ -6,9 +6,8 @@ import contextlib
 import dataclasses
 import functools
 import os
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from .executor import InProcess, Limits
 from .ledger import key_of
 from .nodes import Needs, own_version
 from .opening import On, opened
+from .played import Played
 from .policies import Policy
 from .recipes import Recipe, function_name
 from .shards import FORMATS, KEEP, arrow, columns, digest
@@ -60,22 +60,23 @@ class Keeping:
 
 
 class Player:
-    """What plays groups, in whatever process it is.
-
-    It may be called in two threads at a time: then what one group gave is packed and written while the next is played.
-    """
+    """What plays groups, in whatever process it is; what one gave can be packed while the next is played."""
 
     def __init__(self, stage: Stage, keeping: Keeping) -> None:
         self._stage, self._keeping = stage, keeping.seen_from_here()
-        self._turn = threading.Lock()
 
     def __call__(self, group: Group) -> tuple[dict[str, Any], bytes]:
         """Play a group: its record, and its file where it was not written already."""
+        return self.begin(group)()
+
+    def begin(self, group: Group) -> Callable[[], tuple[dict[str, Any], bytes]]:
+        """Play a group; what is left is to pack it."""
+        begin = time.perf_counter()
+        played = self._stage.play(np.arange(group.first, group.first + group.count), self._keeping.policy)
+        return functools.partial(self._pack, group, played, time.perf_counter() - begin)
+
+    def _pack(self, group: Group, played: Played, seconds: float) -> tuple[dict[str, Any], bytes]:
         how = self._keeping
-        with self._turn:
-            begin = time.perf_counter()
-            played = self._stage.play(np.arange(group.first, group.first + group.count), how.policy)
-            seconds = time.perf_counter() - begin
         found = columns(played, how.keep, how.every)
         content, name = FORMATS[how.format](found), f"{part_name(group.number)}.{how.format}"
         record = {
@@ -133,7 +134,7 @@ def rollouts(  # noqa: PLR0913  one for each choice there is
         group: how many episodes are played at once, and written to one file.
         keep: a row for each of the `steps`, or one for each of the `episodes` with what it earned.
         every: of steps, only every so many.
-        format: what the files are: `parquet`, or `arrow`, which is faster to write and to read, and a little larger.
+        format: what the files are: `parquet`, or `arrow`, which is faster to read.
         limits: what a group may cost: an hour, and five tries where workers die, when not given.
         needs: what a worker takes of its node: a GPU, so many cores; when not given, a core, and a GPU where the
             recipe's scene is on one.

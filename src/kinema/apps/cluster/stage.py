@@ -90,7 +90,7 @@ class Stage:
         chosen = None if policy is None else found(policy, "policy")
         act = None if chosen is None else of_numpy(chosen)
         self._begin(getattr(chosen, "begin", None))
-        limit = self.recipe.steps if steps is None else steps
+        limit, nothing = self.recipe.steps if steps is None else steps, np.zeros(self.group, np.float32)
         taken = Taken(self.episodes[:wanted], limit)
         for step in range(limit):
             self.step = step
@@ -98,8 +98,9 @@ class Stage:
             self._act(act, obs)
             self.scene.step(self.recipe.decimation)
             broken = np.asarray(self.scene.get_error_envs_mask(), np.bool_)
-            ended = broken | self._told("until", np.bool_)
-            reward = np.where(broken, 0.0, self._told("reward", np.float32))
+            until, reward = self._told("until", np.bool_), self._told("reward", np.float32)
+            ended = broken if until is None else broken | until
+            reward = nothing if reward is None else np.where(broken, 0.0, reward)
             taken.note(obs=obs, action=self.action, reward=reward, done=ended, broken=broken)
             if not taken.going.any():
                 break
@@ -137,10 +138,20 @@ class Stage:
 
     def _observe(self) -> np.ndarray:
         observe = self._functions.get("observe")
-        seen = observe(self) if observe else np.hstack([self.robot.get_qpos(), self.robot.get_qvel()])
-        obs = np.ascontiguousarray(seen, np.float32)
+        if observe is None:
+            return self._coordinates()
+        obs = np.ascontiguousarray(observe(self), np.float32)
         if obs.ndim != 2 or len(obs) != self.group:
             raise KinemaError(f"observe: expected an array of shape ({self.group}, k), not {obs.shape}")
+        return obs
+
+    def _coordinates(self) -> np.ndarray:
+        """Where the robot is and how it moves, from the scene's own memory: getters would copy it twice more."""
+        memory, info = self.scene.running.memory, self.robot.info
+        n_qs = info.q_end - info.q_start
+        obs = np.zeros((self.group, n_qs + info.dof_end - info.dof_start), np.float32)
+        obs[:, :n_qs] = memory.all("qpos")[info.q_start : info.q_end].T
+        obs[:, n_qs:] = memory.all("vel")[info.dof_start : info.dof_end].T
         return obs
 
     def _act(self, act: Callable[..., Any] | None, obs: np.ndarray) -> None:
@@ -156,10 +167,11 @@ class Stage:
             names = None if self.recipe.dofs is None else list(self.recipe.dofs)
             getattr(self.robot, f"control_dofs_{self.recipe.control}")(action, names)
 
-    def _told(self, name: str, kind: Any) -> np.ndarray:
+    def _told(self, name: str, kind: Any) -> np.ndarray | None:
+        """What a function of the recipe says of each environment, if it has one."""
         function = self._functions.get(name)
         if function is None:
-            return np.zeros(self.group, kind)
+            return None
         values = np.asarray(function(self), kind)
         if values.shape != (self.group,):
             raise KinemaError(f"{name}: expected an array of shape ({self.group},), not {values.shape}")

@@ -22,6 +22,7 @@ from kinema.foundation import (
 from kinema.words import physics, usd
 
 from . import pxr
+from .gf_values import floats
 from .polar import Affine, polar_many
 from .shapes_on_links import into_link
 from .stage_index import Body, StageIndex
@@ -267,4 +268,4 @@ def _quaternion(value: Any) -> Array:
     if value.GetReal() == 1 and value.GetImaginary() == _NO_TURN:
         return _ONE
     # a Gf vector is iterated over far slower than it is copied
-    return quaternion_to_matrix([value.GetReal(), *np.array(value.GetImaginary()).tolist()])
+    return quaternion_to_matrix([value.GetReal(), *floats(value.GetImaginary())])

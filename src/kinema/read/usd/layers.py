@@ -251,10 +251,14 @@ def _size(file: Path) -> int:
 
 
 def _depth(data: bytes) -> int:
-    """How deep brackets of one kind are nested in a text, those in strings and comments included."""
+    """How deep brackets of one kind are nested in a text, or more; those in strings and comments included."""
     text = np.frombuffer(data, dtype=np.uint8)
     deepest = 0
     for opening, closing in _BRACKETS:
+        n_opening = data.count(opening)
+        if n_opening <= MAX_DEPTH:  # in most files, and counting is quick
+            deepest = max(deepest, n_opening)
+            continue
         found = text[(text == opening[0]) | (text == closing[0])]
         steps = np.where(found == opening[0], 1, -1)
         deepest = max(deepest, int(np.cumsum(steps).max(initial=0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kinema.description import VisualMaterial
 from kinema.shapes import MapRole, Placement, Texture, Wrap, roughness_of_shininess
@@ -12,7 +12,7 @@ from kinema.words import mjcf, ours, usd
 from . import pxr
 from .own_names import kept_attributes
 from .own_settings import own
-from .shader_inputs import ShaderInputs, plain_numbers, plain_pair, surface_shader
+from .shader_inputs import ShaderInputs, kind_of_shader, plain_numbers, plain_pair, surface_shader
 from .stage_index import StageIndex
 
 _ROLES = {
@@ -43,8 +43,8 @@ def read_look(index: StageIndex, material: pxr.Prim) -> VisualMaterial | None:
     """A material's preview surface; None where it has none."""
     if usd.SURFACE_OUTPUT not in index.values.facts(material).authored:
         return None
-    shader = surface_shader(material, "", usd.SURFACE_OUTPUT)
-    if not shader or shader.GetIdAttr().Get() != usd.PREVIEW_SURFACE:
+    shader = surface_shader(index, material, "", usd.SURFACE_OUTPUT)
+    if shader is None or kind_of_shader(shader) != usd.PREVIEW_SURFACE:
         return None
     return _Surface(index, material, shader).look()
 
@@ -124,9 +124,9 @@ class _Surface(ShaderInputs):
 
     def _image(self, name: str) -> _Image | None:
         shader, output, _ = self.source(self.shader, name)
-        if not shader or shader.GetIdAttr().Get() != usd.UV_TEXTURE:
+        if shader is None or kind_of_shader(shader) != usd.UV_TEXTURE:
             return None
-        file = self._file(shader)
+        file = self.image_of(shader, usd.FILE)
         if not file:
             return None
         factor = plain_numbers(self.value(shader, usd.TEXTURE_SCALE))
@@ -134,17 +134,17 @@ class _Surface(ShaderInputs):
         channel = output if output in ("r", "g", "b", "a") else ""
         # a normal map is stretched from 0 .. 1 to -1 .. 1
         strength = {usd.NORMAL: scale[0] / 2.0, usd.OCCLUSION: scale[0]}.get(name, 1.0) if len(factor) == 4 else 1.0
-        kept = own(self.index, shader.GetPrim(), ours.STRENGTH)
+        kept = own(self.index, shader, ours.STRENGTH)
         strength = strength if kept is None else kept
         texture = Texture(file=file, channel=channel, strength=strength, placement=self._placement(shader))
         return _Image(texture, scale, len(factor) == 4)
 
-    def _placement(self, shader: Any) -> Placement:
+    def _placement(self, shader: pxr.Prim) -> Placement:
         wrap = tuple(_WRAPS.get(str(self.value(shader, name)), Wrap.REPEAT) for name in (usd.WRAP_S, usd.WRAP_T))
         scale, offset, turn, number = (1.0, 1.0), (0.0, 0.0), 0.0, 0
         source, _, _ = self.source(shader, usd.COORDINATES_INPUT)
         for _ in range(_DEPTH):
-            kind = source.GetIdAttr().Get() if source else None
+            kind = "" if source is None else kind_of_shader(source)
             if kind == usd.TRANSFORM_2D:
                 scale = plain_pair(self.value(source, usd.TEXTURE_SCALE), scale)
                 offset = plain_pair(self.value(source, usd.TRANSFORM_TRANSLATION), offset)
@@ -155,11 +155,6 @@ class _Surface(ShaderInputs):
                     number = coordinate_set(str(self.value(source, usd.VARNAME) or ""))
                 break
         return Placement(wrap=wrap, scale=scale, offset=offset, rotation=turn, coordinates=number)  # type: ignore[arg-type]
-
-    def _file(self, shader: Any) -> str:
-        """The image of a texture's shader, if it may be read."""
-        given = shader.GetInput(usd.FILE)
-        return self.asset(given.GetValueProducingAttributes() if given else [])
 
 
 def coordinate_set(name: str) -> int:

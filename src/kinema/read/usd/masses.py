@@ -18,6 +18,7 @@ from kinema.foundation import Array, Pose, quaternion_to_matrix, vector
 from kinema.words import newton, ours, physics
 
 from . import pxr
+from .gf_values import floats
 from .own_names import weightless
 from .own_settings import own
 from .polar import Affine, polar
@@ -145,7 +146,7 @@ def _rotation(quaternion: Any) -> Array:
     """A USD quaternion as a matrix; the zero quaternion, which means unset, is the identity."""
     if quaternion is None:
         return np.eye(3)
-    return quaternion_to_matrix([quaternion.GetReal(), *np.array(quaternion.GetImaginary()).tolist()])
+    return quaternion_to_matrix([quaternion.GetReal(), *floats(quaternion.GetImaginary())])
 
 
 def _from_shapes(index: StageIndex, parts: Sequence[StageShape], density: float | None) -> Inertial | None:

@@ -10,6 +10,7 @@ from kinema.description import PhysicsMaterial, VisualMaterial
 from kinema.words import physics, usd
 
 from . import pxr
+from .gf_values import floats
 from .looks import is_constant, read_look
 from .other_surfaces import read_other_surface
 from .own_shapes import restore_surface
@@ -24,7 +25,8 @@ class Materials:
 
     def __init__(self, index: StageIndex, prims: Sequence[pxr.Prim]) -> None:
         self._index = index
-        self._bound = {purpose: _bindings(prims, purpose) for purpose in (_LOOK, _PHYSICS)}
+        touching = [prim for prim in prims if physics.COLLISION_API in index.schemas(prim)]
+        self._bound = {_LOOK: _bindings(index, prims, _LOOK), _PHYSICS: _bindings(index, touching, _PHYSICS)}
         self._looks: dict[pxr.Prim, VisualMaterial | None] = {}
         self._others: dict[pxr.Prim, VisualMaterial] = {}
         self._surfaces: dict[pxr.Prim, PhysicsMaterial] = {}
@@ -77,7 +79,7 @@ class Materials:
     def _binding(self, prim: pxr.Prim, purpose: str) -> pxr.Prim | None:
         known = self._bound[purpose]
         if prim not in known:  # a shape in the prototype of a point instancer
-            known.update(_bindings([prim], purpose))
+            known.update(_bindings(self._index, [prim], purpose))
         return known[prim]
 
 
@@ -95,13 +97,15 @@ def check_bindings(index: StageIndex) -> None:
                     )
 
 
-def _bindings(prims: Sequence[pxr.Prim], purpose: str) -> dict[pxr.Prim, pxr.Prim | None]:
+def _bindings(index: StageIndex, prims: Sequence[pxr.Prim], purpose: str) -> dict[pxr.Prim, pxr.Prim | None]:
     """Shape -> the material that is bound to it for a purpose."""
     if not prims:
         return {}
     compute = pxr.UsdShade.MaterialBindingAPI.ComputeBoundMaterials
     materials = (compute(list(prims), purpose) if purpose else compute(list(prims)))[0]
-    return {prim: material.GetPrim() if material else None for prim, material in zip(prims, materials, strict=True)}
+    # the prims that the facts hold: what is known of those is found without hashing them
+    found = [index.values.facts(material.GetPrim()).prim if material else None for material in materials]
+    return dict(zip(prims, found, strict=True))
 
 
 def _physics_material(index: StageIndex, bound: pxr.Prim) -> PhysicsMaterial:
@@ -125,7 +129,7 @@ def _display_color(index: StageIndex, prim: pxr.Prim) -> tuple[float, float, flo
     if not colors or (index.values.facts(prim).kind.type == usd.MESH and not is_constant(prim, usd.DISPLAY_COLOR)):
         return None
     opacities = index.value(prim, usd.DISPLAY_OPACITY)
-    r, g, b = (float(c) for c in colors[0])
+    r, g, b = floats(colors[0])
     return (r, g, b, float(opacities[0]) if opacities else 1.0)
 
 

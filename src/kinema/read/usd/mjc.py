@@ -12,6 +12,7 @@ from kinema.words import mjc, ours, usd
 
 from . import pxr
 from .geometry import GeometryError, place_geometry
+from .gf_values import floats
 from .names import unique_names
 from .own_kinds import fitting
 from .own_names import kept_table, mark_generated, own_names, own_order
@@ -109,7 +110,7 @@ def _frame(index: StageIndex, prim: pxr.Prim, name: str) -> Frame:
         frame.marker = placed.geometry
     colors, opacities = (index.value(prim, name) for name in (usd.DISPLAY_COLOR, usd.DISPLAY_OPACITY))
     if colors:
-        r, g, b = (float(c) for c in colors[0])
+        r, g, b = floats(colors[0])
         frame.color = (r, g, b, float(opacities[0]) if opacities else 1.0)
     keep_vendor_data(index, prim, frame, ())
     mark_generated(index, prim, frame)
@@ -143,7 +144,7 @@ def _tendon(index: StageIndex, prim: pxr.Prim, names: Names) -> Tendon:
     if width is not None:
         tendon.width = float(width)
     if color is not None:
-        r, g, b, a = (float(c) for c in color)
+        r, g, b, a = floats(color)
         tendon.color = (r, g, b, a)
     mark_generated(index, prim, tendon)
     return tendon

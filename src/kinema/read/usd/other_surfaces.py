@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kinema.description import VisualMaterial
 from kinema.shapes import MapRole, Texture
 from kinema.words import usd
 
 from . import pxr
-from .shader_inputs import ShaderInputs, plain_numbers, surface_shader
+from .shader_inputs import ShaderInputs, kind_of_shader, plain_numbers, surface_shader
 from .stage_index import StageIndex
 
 _MATERIALX_IMAGES = ("ND_image_", "ND_tiledimage_", "ND_UsdUVTexture", "ND_gltf_image_", "ND_gltf_colorimage")
@@ -155,15 +154,12 @@ def read_other_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial 
     """A material that MDL or MaterialX makes, as far as it can be told; None where nothing makes it."""
     said = index.values.facts(material).authored
     for context, output in _OUTPUTS.items():
-        shader = surface_shader(material, context, output) if output in said else None
-        if not shader:
+        shader = surface_shader(index, material, context, output) if output in said else None
+        if shader is None:
             continue
-        asset = shader.GetSourceAsset("mdl")
-        kind = str(shader.GetIdAttr().Get() or "")
-        if not kind and asset is not None:
-            kind = str(shader.GetSourceAssetSubIdentifier("mdl") or "")
+        file, kind = _made_by(index, shader)
         look = VisualMaterial(name=material.GetName(), origin=index.origin(material))
-        name = f"{asset.path} {kind}".strip() if asset is not None and asset.path else kind
+        name = f"{file} {kind}".strip()
         if name:
             look.attributes[usd.KEPT_SURFACE] = name
         if kind in _KNOWN:
@@ -172,10 +168,22 @@ def read_other_surface(index: StageIndex, material: pxr.Prim) -> VisualMaterial 
     return None
 
 
+def _made_by(index: StageIndex, shader: pxr.Prim) -> tuple[str, str]:
+    """The file of MDL that makes a shader, and which of its materials; without a file, the shader's kind."""
+    said = index.values.facts(shader).authored
+    kind = kind_of_shader(shader) if usd.SHADER_ID in said else ""
+    if usd.SHADER_SOURCE not in said or shader.GetAttribute(usd.SHADER_SOURCE).Get() != usd.SOURCE_ASSET:
+        return "", kind
+    asset = next((shader.GetAttribute(name).Get() for name in usd.MDL_ASSETS if name in said), None)
+    if asset is not None and not kind:
+        kind = next((str(shader.GetAttribute(name).Get() or "") for name in usd.MDL_PARTS if name in said), "")
+    return ("" if asset is None else asset.path), kind
+
+
 class _OtherSurface(ShaderInputs):
     """One such surface on its way into a look."""
 
-    def __init__(self, index: StageIndex, material: pxr.Prim, shader: Any, words: _Words) -> None:
+    def __init__(self, index: StageIndex, material: pxr.Prim, shader: pxr.Prim, words: _Words) -> None:
         super().__init__(index, material, shader)
         self._words = words
 
@@ -229,14 +237,13 @@ class _OtherSurface(ShaderInputs):
             return ""
         shader, _, _ = self.source(self.shader, word)
         for _ in range(2):  # a normal map has a node of its own before the image's
-            if not shader:
+            if shader is None:
                 break
-            kind = str(shader.GetIdAttr().Get() or "")
+            kind = kind_of_shader(shader)
             if kind.startswith(_MATERIALX_IMAGES):
-                given = shader.GetInput(usd.FILE)
-                return self.asset(given.GetValueProducingAttributes() if given else [])
+                return self.image_of(shader, usd.FILE)
             shader = self.source(shader, usd.TRANSFORM_IN)[0] if kind.startswith(_NORMAL_MAPS) else None
-        given = self.shader.GetInput(word)
-        producing = given.GetValueProducingAttributes() if given else []
+        given = self.shader.GetAttribute(usd.input_of(word))
+        producing = pxr.UsdShade.Input(given).GetValueProducingAttributes() if given else []
         is_asset = bool(producing) and isinstance(producing[0].Get(self.index.time), pxr.Sdf.AssetPath)
         return self.asset(producing) if is_asset else ""

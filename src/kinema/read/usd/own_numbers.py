@@ -15,6 +15,7 @@ from kinema.foundation import shortest_decimals
 from kinema.words import ours
 
 from . import pxr
+from .gf_values import floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def _rounds_to(twin: Any, value: Any) -> bool:
 
 def _flat(value: Any) -> np.ndarray:
     if hasattr(value, "GetReal"):
-        return np.array([value.GetReal(), *value.GetImaginary()], dtype=np.float64)
+        return np.array([value.GetReal(), *floats(value.GetImaginary())], dtype=np.float64)
     return np.array(value, dtype=np.float64)
 
 
@@ -76,8 +77,8 @@ def _shortest(value: Any) -> Any:
     if isinstance(value, float):
         return _decimal(value)
     if isinstance(value, gf.Quatf):
-        return gf.Quatd(_decimal(value.GetReal()), gf.Vec3d(*(_decimal(v) for v in value.GetImaginary())))
-    return gf.Vec3d(*(_decimal(v) for v in value)) if isinstance(value, gf.Vec3f) else value
+        return gf.Quatd(_decimal(value.GetReal()), gf.Vec3d(*map(_decimal, floats(value.GetImaginary()))))
+    return gf.Vec3d(*map(_decimal, floats(value))) if isinstance(value, gf.Vec3f) else value
 
 
 def _decimal(value: float) -> float:

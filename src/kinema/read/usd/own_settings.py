@@ -9,6 +9,7 @@ import numpy as np
 from kinema.words import ours
 
 from . import pxr
+from .gf_values import floats
 from .stage_index import StageIndex
 
 
@@ -27,7 +28,7 @@ def own(index: StageIndex, prim: pxr.Prim, setting: ours.Setting) -> Any:
 
 def _is_finite(value: Any) -> bool:
     if isinstance(value, pxr.Gf.Quatd):
-        value = [value.GetReal(), *value.GetImaginary()]
+        value = [value.GetReal(), *floats(value.GetImaginary())]
     elif isinstance(value, str | pxr.Sdf.AssetPath | pxr.Vt.TokenArray):
         return True
     return bool(np.isfinite(np.array(value)).all())

@@ -9,6 +9,7 @@ from kinema.description import Camera, Light
 from kinema.words import mjc, newton, ours, usd
 
 from . import pxr
+from .gf_values import floats
 from .own_kinds import fitting_options
 from .own_names import kept_table, own_order
 from .own_settings import own
@@ -99,7 +100,7 @@ def read_lights(index: StageIndex) -> list[Light]:
                 kind=_LIGHT_KINDS.get(kind, "point"),
                 link=None if body is None else body.name,
                 pose=pose if body is None else body.pose.inverse() @ pose,
-                color=(1.0, 1.0, 1.0) if color is None else tuple(float(c) for c in color),  # type: ignore[arg-type]
+                color=(1.0, 1.0, 1.0) if color is None else tuple(floats(color)),  # type: ignore[arg-type]
                 settings=settings,
             )
         )

@@ -12,6 +12,7 @@ from kinema.shapes import IMAGE_SUFFIXES
 from kinema.words import usd
 
 from . import pxr
+from .gf_values import floats
 from .layers import beside, place_of
 from .stage_index import StageIndex
 
@@ -19,32 +20,33 @@ from .stage_index import StageIndex
 class ShaderInputs:
     """The inputs of a material's surface."""
 
-    def __init__(self, index: StageIndex, material: pxr.Prim, shader: Any) -> None:
+    def __init__(self, index: StageIndex, material: pxr.Prim, shader: pxr.Prim) -> None:
         self.index = index
         self.material = material
         self.shader = shader
-        self._said = frozenset(shader.GetPrim().GetAuthoredPropertyNames())
+        self._said = index.values.facts(shader).authored
 
     def says(self, name: str) -> bool:
         """Whether the surface says anything of an input."""
         return usd.input_of(name) in self._said
 
-    def source(self, shader: Any, name: str) -> tuple[Any, str, Any]:
+    def source(self, shader: pxr.Prim, name: str) -> tuple[pxr.Prim | None, str, Any]:
         """What feeds an input: a shader and its output, or a value."""
         if shader is self.shader and not self.says(name):
             return None, "", None
-        given = shader.GetInput(name)
+        given = shader.GetAttribute(usd.input_of(name))
         if not given:
             return None, "", None
-        own = given.GetAttr()
-        if not own.HasAuthoredConnections():  # most have none, and following them takes long
-            return None, "", self.exact(own.Get(self.index.time))
-        producing = given.GetValueProducingAttributes()
+        if not given.HasAuthoredConnections():  # most have none, and following them takes long
+            return None, "", self.exact(given.Get(self.index.time))
+        producing = pxr.UsdShade.Input(given).GetValueProducingAttributes()
         if not producing:
             return None, "", None
         attribute = producing[0]
         if attribute.GetName().startswith(usd.output_of("")):
-            return pxr.UsdShade.Shader(attribute.GetPrim()), attribute.GetName().removeprefix(usd.output_of("")), None
+            prim = attribute.GetPrim()
+            feeding = prim if prim.IsA(pxr.UsdShade.Shader) else None
+            return feeding, attribute.GetName().removeprefix(usd.output_of("")), None
         return None, "", self.exact(attribute.Get(self.index.time))
 
     def exact(self, value: Any) -> Any:
@@ -55,10 +57,10 @@ class ShaderInputs:
         if isinstance(value, float):
             return float(str(np.float32(value)))
         if isinstance(value, pxr.Gf.Vec2f | pxr.Gf.Vec3f | pxr.Gf.Vec4f):
-            return tuple(float(str(np.float32(v))) for v in value)
+            return tuple(float(str(np.float32(v))) for v in floats(value))
         return value
 
-    def value(self, shader: Any, name: str) -> Any:
+    def value(self, shader: pxr.Prim, name: str) -> Any:
         """The value of an input; None where it has none, or another shader makes it."""
         return self.source(shader, name)[2]
 
@@ -73,6 +75,11 @@ class ShaderInputs:
         numbers = plain_numbers(self.value(self.shader, name))
         return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
+    def image_of(self, shader: pxr.Prim, name: str) -> str:
+        """The image that an input of a shader names, if it may be read."""
+        given = shader.GetAttribute(usd.input_of(name))
+        return self.asset(pxr.UsdShade.Input(given).GetValueProducingAttributes() if given else [])
+
     def asset(self, producing: Sequence[Any]) -> str:
         """The image that an attribute names, if it may be read."""
         asset: Any = producing[0].Get(self.index.time) if producing else None
@@ -83,15 +90,22 @@ class ShaderInputs:
         return allowed_image(self.index, path, self.material)
 
 
-def surface_shader(material: pxr.Prim, context: str, output: str) -> Any:
-    """What makes a material's surface, for everybody or for a context; something false where nothing does."""
+def surface_shader(index: StageIndex, material: pxr.Prim, context: str, output: str) -> pxr.Prim | None:
+    """What makes a material's surface, for everybody or for a context; None where nothing does."""
     connected = material.GetAttribute(output).GetConnections()
     if len(connected) == 1:  # most lead straight to a shader, and OpenUSD takes its time to find that out
-        prim = material.GetStage().GetPrimAtPath(connected[0].GetPrimPath())
+        prim = index.stage.GetPrimAtPath(connected[0].GetPrimPath())
         name = connected[0].name
-        if prim and prim.GetTypeName() == usd.SHADER and name.startswith(usd.output_of("")) and prim.HasAttribute(name):
-            return pxr.UsdShade.Shader(prim)
-    return pxr.UsdShade.Material(material).ComputeSurfaceSource(context)[0]
+        facts = index.values.facts(prim) if prim and name.startswith(usd.output_of("")) else None
+        if facts is not None and facts.kind.type == usd.SHADER and name in facts.authored:
+            return facts.prim
+    found = pxr.UsdShade.Material(material).ComputeSurfaceSource(context)[0]
+    return found.GetPrim() if found else None
+
+
+def kind_of_shader(shader: pxr.Prim) -> str:
+    """What a shader says that it is; nothing where another file makes it."""
+    return str(shader.GetAttribute(usd.SHADER_ID).Get() or "")
 
 
 def allowed_image(index: StageIndex, path: str, owner: pxr.Prim) -> str:
@@ -115,10 +129,10 @@ def plain_numbers(value: Any) -> list[float]:
     if value is None or isinstance(value, str | bool):
         return []
     try:
-        numbers = [float(v) for v in value] if hasattr(value, "__len__") else [float(value)]
+        numbers = floats(value) if hasattr(value, "__len__") else [float(value)]
+        return numbers if all(math.isfinite(v) for v in numbers) else []
     except (TypeError, ValueError):
         return []
-    return numbers if all(math.isfinite(v) for v in numbers) else []
 
 
 def plain_pair(value: Any, default: tuple[float, float]) -> tuple[float, float]:

@@ -26,6 +26,17 @@ class Energy:
 
 
 @wp.struct
+class Aim:
+    """A cone of directions that the base also samples, in the frame of the normal."""
+
+    axis: wp.vec3
+    opening: float
+    """One less the cosine of its half angle."""
+    share: float
+    """How often it is sampled rather than the cosine; 0 for never."""
+
+
+@wp.struct
 class Scatter:
     """One direction that light is taken from."""
 
@@ -175,12 +186,21 @@ def scattered_below(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
 
 
 @wp.func
-def density(spot: Spot, share: float, varnish: float, o: wp.vec3, i: wp.vec3) -> float:
+def base_density(aim: Aim, i: wp.vec3) -> float:
+    """Of the base alone: by the cosine, and within the cone."""
+    result = (1.0 - aim.share) * i[2] / wp.pi
+    if aim.share > 0.0 and wp.dot(aim.axis, i) >= 1.0 - aim.opening:
+        result += aim.share / (2.0 * wp.pi * aim.opening)
+    return result
+
+
+@wp.func
+def density(spot: Spot, share: float, varnish: float, aim: Aim, o: wp.vec3, i: wp.vec3) -> float:
     """How likely `sample` takes i, by solid angle."""
     alpha = width_of(spot.roughness)
     h = wp.normalize(o + i)
     mirror = facets(alpha, h) * unshadowed(alpha, o[2]) / (4.0 * o[2])
-    result = share * mirror + (1.0 - share) * i[2] / wp.pi
+    result = share * mirror + (1.0 - share) * base_density(aim, i)
     if varnish > 0.0:
         alpha = width_of(spot.coat_roughness)
         mirror = facets(alpha, h) * unshadowed(alpha, o[2]) / (4.0 * o[2])
@@ -208,23 +228,35 @@ def seen_facet(alpha: float, o: wp.vec3, r1: float, r2: float) -> wp.vec3:
 
 
 @wp.func
-def sample(spot: Spot, e: Energy, share: float, varnish: float, o: wp.vec3, r0: float, r1: float, r2: float) -> Scatter:
+def base_direction(aim: Aim, r0: float, r1: float, r2: float) -> wp.vec3:
+    """A direction that the base takes light from."""
+    inside = r0 < aim.share
+    height = wp.where(inside, 1.0 - r1 * aim.opening, wp.sqrt(wp.max(1.0 - r1, 0.0)))
+    radius = wp.sqrt(wp.max(1.0 - height * height, 0.0))
+    angle = 2.0 * wp.pi * r2
+    i = wp.vec3(radius * wp.cos(angle), radius * wp.sin(angle), height)
+    if inside:
+        i = frame(aim.axis) * i
+    return i
+
+
+@wp.func
+def sample(spot: Spot, e: Energy, share: float, varnish: float, aim: Aim, o: wp.vec3, r: wp.vec3) -> Scatter:
     """A direction to take light from, in the frame of the normal."""
     i = wp.vec3(0.0, 0.0, 0.0)
-    if r0 < varnish + (1.0 - varnish) * share:
+    facet = varnish + (1.0 - varnish) * share
+    if r[0] < facet:
         roughness = spot.roughness
-        if r0 < varnish:
+        if r[0] < varnish:
             roughness = spot.coat_roughness
-        h = seen_facet(width_of(roughness), o, r1, r2)
+        h = seen_facet(width_of(roughness), o, r[1], r[2])
         i = 2.0 * wp.dot(o, h) * h - o
     else:
-        radius = wp.sqrt(r1)
-        angle = 2.0 * wp.pi * r2
-        i = wp.vec3(radius * wp.cos(angle), radius * wp.sin(angle), wp.sqrt(wp.max(1.0 - r1, 0.0)))
+        i = base_direction(aim, (r[0] - facet) / (1.0 - facet), r[1], r[2])
     result = Scatter()
     result.valid = 0
     if i[2] > 1.0e-6:
-        result.pdf = density(spot, share, varnish, o, i)
+        result.pdf = density(spot, share, varnish, aim, o, i)
         if result.pdf > 1.0e-12:
             result.valid = 1
             result.direction = i

@@ -125,6 +125,8 @@ class Lamps:
     """The sum over all of brightness times area."""
     glows: wp.array[int]
     """By instance, whether its triangles are among them."""
+    glass_body: wp.array[int]
+    """Bodies of glass that what shines may be seen through."""
 
 
 @wp.struct

@@ -6,9 +6,14 @@ from functools import cache
 
 import warp as wp
 
-from .bsdf import Energy, brightness, density, frame, scattered, shine_share, varnish_share
+from .bsdf import Aim, Energy, brightness, density, frame, scattered, shine_share, varnish_share
 from .rays import place_of, searches, turn_of
 from .records import DIRECTIONAL, NEARBY, SPOT, Lamps, Spot, World
+
+AIMED = wp.constant(0.35)
+"""How often directions from matt surfaces go to things of glass."""
+AIMS = wp.constant(1)
+"""Surfaces of a path from which they do: from later ones they would cost more time than they save."""
 
 
 @wp.func
@@ -30,6 +35,26 @@ def start_of(spot: Spot, d: wp.vec3) -> wp.vec3:
     """Where a ray starts that leaves a surface: a little to the side that it goes to."""
     side = wp.where(wp.dot(spot.normal, d) >= 0.0, 1.0, -1.0)
     return spot.point + side * NEARBY * (1.0 + wp.length(spot.point)) * spot.normal
+
+
+@wp.func
+def towards_glass(w: World, lamps: Lamps, env: int, spot: Spot, basis: wp.mat33, r: float) -> Aim:
+    """The cone around one of the things of glass, which r chooses: a lamp may shine through it.
+
+    None where it fills so much of what is seen that the cosine finds it as well, or next to nothing.
+    """
+    aim = Aim()
+    n = lamps.glass_body.shape[0]
+    if n > 0:
+        ball = w.ball[env, lamps.glass_body[wp.min(int(r * float(n)), n - 1)]]
+        offset = wp.vec3(ball[0], ball[1], ball[2]) - spot.point
+        sine2 = ball[3] * ball[3] / wp.max(wp.dot(offset, offset), 1.0e-12)
+        if sine2 > 1.0e-4 and sine2 < 0.75:
+            aim.axis = wp.transpose(basis) * wp.normalize(offset)
+            aim.opening = sine2 / (1.0 + wp.sqrt(1.0 - sine2))
+            if aim.axis[2] > -wp.sqrt(sine2):  # not all of it is behind the surface
+                aim.share = AIMED
+    return aim
 
 
 @wp.struct
@@ -85,7 +110,16 @@ def from_lamp(lamps: Lamps, e: Energy, env: int, spot: Spot, basis: wp.mat33, o:
 
 @wp.func
 def from_glow(
-    w: World, lamps: Lamps, e: Energy, env: int, time: float, spot: Spot, basis: wp.mat33, o: wp.vec3, r: wp.vec3
+    w: World,
+    lamps: Lamps,
+    e: Energy,
+    env: int,
+    time: float,
+    spot: Spot,
+    basis: wp.mat33,
+    aim: Aim,
+    o: wp.vec3,
+    r: wp.vec3,
 ) -> Sent:
     """Light from a point of a surface that shines, weighed against meeting it by chance."""
     k = wp.lower_bound(lamps.glow_share, r[0])
@@ -105,7 +139,7 @@ def from_glow(
     if into[2] > 0.0 and facing > 1.0e-6 and wp.dot(d, spot.normal) * wp.dot(basis * o, spot.normal) > 0.0:
         emitted = lamps.glow_emission[k]
         pdf = brightness(emitted) / lamps.glow_total * distance * distance / facing
-        other = density(spot, shine_share(spot, e, o[2]), varnish_share(spot, e, o[2]), o, into)
+        other = density(spot, shine_share(spot, e, o[2]), varnish_share(spot, e, o[2]), aim, o, into)
         weight = pdf * pdf / (pdf * pdf + other * other)
         sent.light = wp.cw_mul(emitted, scattered(spot, e, o, into)) * (weight / pdf)
         sent.towards = d
@@ -142,6 +176,7 @@ def lighting(tree: bool) -> wp.Function:
         time: float,
         spot: Spot,
         basis: wp.mat33,
+        aim: Aim,
         o: wp.vec3,
         r_lamp: wp.vec3,
         r_glow: wp.vec3,
@@ -153,7 +188,7 @@ def lighting(tree: bool) -> wp.Function:
             if source == 0 and lamps.kind.shape[0] > 0:
                 sent = from_lamp(lamps, e, env, spot, basis, o, r_lamp)
             elif source == 1 and lamps.glow_total > 0.0:
-                sent = from_glow(w, lamps, e, env, time, spot, basis, o, r_glow)
+                sent = from_glow(w, lamps, e, env, time, spot, basis, aim, o, r_glow)
             if wp.max(sent.light) > 0.0:
                 hidden = bool(False)
                 if sent.shadow == 1:

@@ -22,6 +22,7 @@ from ..constrain.wide_rows import WideRows
 from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from .full_matrix import FullMatrix
+from .limbs import TEAM, find_split, with_contacts
 from .newton import Newton, OfDofs
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
 
@@ -49,6 +50,8 @@ class Together(Newton):
         self.left = s.take_fixed(3)
         """Squares of the slope and of the forces, and the work of what is moved."""
         self._fill_inertia()
+        split = find_split(s, [block.dofs for block in self.all_rows.blocks])
+        self.limbs = None if split is None else with_contacts(split, s, lists, self.gathered)
 
     def _look_at_rows(self) -> None:
         """What rows miss while nothing pushes."""
@@ -142,10 +145,10 @@ class Together(Newton):
         """From the slope and all of the curvature."""
         s, full = self.s, self.inertia
         if self.rows.blocks:
-            full = FullMatrix(s)
-            self._copy(full)
+            full = self.inertia.copied()
             self.rows.add_stiffness(full)
-        along = self._vector("direction")
+        along, limbs = self._vector("direction"), self.limbs
+        n_work = max(2 * whole(full.n), 0 if limbs is None else limbs.n_work(TEAM))
         most = self.factors.inverses[next(iter(self.mass.paths))]
         s.recorder.add(
             Solve(
@@ -157,9 +160,11 @@ class Together(Newton):
                 Slot(SCRATCH, most.row),
                 Slot(SCRATCH, s.start_of(self.downhill)),
                 Slot(SCRATCH, s.start_of(along)),
-                Slot(SCRATCH, s.take(2 * whole(full.n)).row),
+                Slot(SCRATCH, s.take(n_work).row),
                 (*self.wide.terms(), *(() if self.gathered is None else self.gathered.terms())),
                 lower=full is not self.inertia,
+                limbs=limbs,
+                n_work=n_work,
             ),
             {},
         )
@@ -296,18 +301,6 @@ class Together(Newton):
 
         return recorder.share(name, reduce(trace.maximum, [number for _, number, _ in parts]), one, count)
 
-    # ----------------------------------------------------------------------------------------------------- the matrix
-
-    def _copy(self, to: FullMatrix) -> None:
-        """The inertia, to be added to."""
-        recorder, start = self.s.recorder, self.inertia.start
-
-        def one(turn: Value) -> list[Value]:
-            recorder.write(SCRATCH, [recorder.read(SCRATCH, start, turn)], to.start, turn)
-            return []
-
-        recorder.share("the inertia, to be added to", float(to.n * to.pitch), one)
-
     # ----------------------------------------------------------------------------------------------------- of vectors
 
     @property
@@ -344,6 +337,4 @@ class Together(Newton):
 
     def _row_times(self, dof: Value, x: Motion) -> Value:
         """A row of the inertia times a vector."""
-        recorder, full = self.s.recorder, self.inertia
-        row = [recorder.read(SCRATCH, full.start + j, dof * float(full.pitch)) for j in range(full.n)]
-        return dot(row, x.values)
+        return dot(self.inertia.row(dof), x.values)

@@ -1,0 +1,119 @@
+"""Loops that are compiled by themselves compute the same as within the function around them, bit by bit."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kinema.backend import CACHE_VARIABLE, host_code
+from kinema.trace import Place, Program, Recorder, Row, RowCode, Target, Value, apart, emit_llvm, record_loop
+
+from .arenas import Memory, compiled, kernel, launched, same_bits
+from .random_programs import MEMORY as RANDOM_MEMORY, random_numbers, recorded, some_tree
+
+N = 6
+MEMORY = Memory(state=[("x", N), ("y", N)])
+N_ENVS = 11  # no whole number of vectors
+NEVER = 1 << 60
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def add_rows(recorder: Recorder, factor: float, shared: str = "") -> None:
+    """Each of the rows of `y` gets a factor times that of `x`, by a local array, its own or one of others too."""
+    rows = [
+        Row("row", {"from": Place("state", i), "to": Place("state", N + i)}, {"factor": [factor + i]}) for i in range(N)
+    ]
+
+    def body(code: RowCode) -> None:
+        sums = shared or code.recorder.local(1)
+        code.recorder.write(sums, [code.number("factor") * code.read("from")])
+        code.recorder.new_line()
+        code.write("to", [code.read("to") + code.recorder.read(sums)])
+
+    record_loop(recorder, "sums", rows, body)
+
+
+def several_loops() -> Program:
+    """One for all environments, one for some of them, one that is repeated as often as each of them likes."""
+    recorder = Recorder()
+    add_rows(recorder, 2.0)
+
+    def then() -> list[Value]:
+        add_rows(recorder, 3.0)
+        return []
+
+    def again(state: object) -> tuple[list[Value], Value, Value]:
+        (left,) = state  # type: ignore[misc]
+        add_rows(recorder, 0.5)
+        return [left - 1.0], 1.5, left
+
+    recorder.where("some", recorder.read("x", 0), 0.0, then, [])
+    recorder.repeat("often", again, [recorder.read("x", 1) * 2.0], 9)
+    return recorder.finish()
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8])
+def test_the_same_numbers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = np.random.default_rng(0).normal(size=(2 * N, N_ENVS))
+    found = []
+    for least in (NEVER, 0):
+        monkeypatch.setattr(apart, "LEAST", least)
+        texts = emit_llvm(several_loops(), MEMORY.places(), Target("double", lanes))
+        assert len(texts) == (1 if least else 4)
+        found.append(compiled(several_loops(), MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
+    same_bits(*found)
+    assert (found[0]["state"][N:] != state[N:]).any()
+
+
+def test_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops among all other kinds of blocks, and in vectors."""
+    monkeypatch.setattr(apart, "LEAST", 0)
+    made_of = (recorded(some_tree(seed)) for seed in range(1000))
+    for number, program in enumerate(islice((p for p in made_of if apart.loops_apart(p)), 3)):
+        numbers, found = random_numbers(number, N_ENVS, 2), []
+        for least in (NEVER, 0):
+            monkeypatch.setattr(apart, "LEAST", least)
+            made = kernel(program, RANDOM_MEMORY, 4)
+            found.append(launched(made, RANDOM_MEMORY, numbers, N_ENVS, 2))
+            assert ("call void @kinema_loop_" in made.source) == (least == 0)
+        same_bits(*found)
+
+
+def test_a_local_array_of_others_keeps_a_loop_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "LEAST", 0)
+    recorder = Recorder()
+    shared = recorder.local(1)
+    recorder.write(shared, [0.0])
+    add_rows(recorder, 2.0, shared)
+    recorder.write("x", [recorder.read(shared)])
+    add_rows(recorder, 3.0)
+    program = recorder.finish()
+    (own,) = apart.loops_apart(program).values()
+    assert shared not in own
+    assert len(emit_llvm(program, MEMORY.places(), Target("double", 4))) == 2
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_modules_are_found_in_the_cache(threads: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by itself, however many threads compile them; a failure of one is a failure."""
+    monkeypatch.setenv("KINEMA_THREADS", threads)
+    monkeypatch.setattr(apart, "LEAST", 0)
+    kernel(several_loops(), MEMORY, 4)
+    assert len(list((cache / "code").iterdir())) == 4
+
+    def fail(text: str) -> bytes:
+        raise AssertionError(text)
+
+    monkeypatch.setattr(host_code.WORKERS, "compile", fail)
+    kernel(several_loops(), MEMORY, 4)
+    next(file for file in (cache / "code").iterdir() if b"kinema_loop" in file.read_bytes()[:200000]).unlink()
+    with pytest.raises(AssertionError):
+        kernel(several_loops(), MEMORY, 4)
