@@ -6,6 +6,8 @@ between trees that touch.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, Value
 
@@ -36,10 +38,10 @@ class Inertia:
 class Heaped(Together):
     """One solution by a team."""
 
-    def __init__(self, *what: object) -> None:
-        s = what[0]
-        self.rooms = Rooms(s)  # type: ignore[arg-type]
-        super().__init__(*what)  # type: ignore[arg-type]
+    @cached_property
+    def rooms(self) -> Rooms:
+        """Where trees are in vectors."""
+        return Rooms(self.s)
 
     def take_contacts(self, lists: Lists | None, axes: Quantity[Axes] | None) -> None:
         """What touches, as threads have found and listed it."""
