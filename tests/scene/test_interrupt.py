@@ -9,34 +9,39 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from kinema.backend import CACHE_VARIABLE
+from kit.assets import EXAMPLES
 from kit.patience import HANG
 
-AT_ONCE = 5.0
-"""Seconds; what is interrupted takes far longer, and is not waited for."""
+KILLED = str(-signal.SIGKILL)
+"""How a process ends that is not waited for."""
 CHILD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where this runs
 import kinema as km
 from kinema.backend import host_code
 
+long, short, parts = sys.argv[1], sys.argv[2], int(sys.argv[3])
 workers, ask = [], host_code.WORKERS._ask
 def asked(worker, text):
     workers.append(worker)
-    print("compiling", worker.pid, flush=True)
+    if len(workers) == parts:
+        print("compiling", flush=True)
     return ask(worker, text)
 host_code.WORKERS._ask = asked
 
-scene = km.Scene(emission="unrolled", quiet=True, contacts=False, limits=False)
-scene.add(sys.argv[1])
+scene = km.Scene(emission="unrolled", quiet=True, contacts=False, limits=False) if parts == 1 else km.Scene(quiet=True)
+scene.add(long)
 scene.build()
 try:
     scene.step()
 except KeyboardInterrupt:
-    print("interrupted", workers[0].poll() is not None, flush=True)
-    if sys.argv[2] == "again":
+    print("interrupted", *(worker.poll() for worker in workers), flush=True)
+    if short:
         small = km.Scene(quiet=True, contacts=False, limits=False)
-        small.add(sys.argv[3])
+        small.add(short)
         small.build()
         small.step()
         print("stepped", small.time > 0.0, flush=True)
@@ -55,15 +60,13 @@ def chain(n: int) -> str:
     return f"<mujoco><worldbody>{links}{'</body>' * n}</worldbody></mujoco>"
 
 
-def interrupted(folder: Path, then: str) -> tuple[str, str, int, float]:
-    """What a process says that is interrupted while it compiles, how it ends, and after how long."""
-    for name, n in (("long.xml", 45), ("short.xml", 2)):
-        (folder / name).write_text(chain(n), encoding="utf-8")
+def interrupted(folder: Path, long: Path, short: Path | str = "", parts: int = 1) -> tuple[str, str, int]:
+    """What a process says that is interrupted while it compiles so many parts at once, and how it ends."""
     child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(folder / "long.xml"), then, str(folder / "short.xml")],
+        [sys.executable, "-c", CHILD, str(long), str(short), str(parts)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, CACHE_VARIABLE: str(folder / "cache")},
+        env={**os.environ, CACHE_VARIABLE: str(folder / "cache"), "KINEMA_THREADS": str(parts)},
         start_new_session=True,
         text=True,
     )
@@ -73,26 +76,40 @@ def interrupted(folder: Path, then: str) -> tuple[str, str, int, float]:
         assert first.startswith("compiling"), first
         time.sleep(0.5)
         assert child.poll() is None
-        since = time.monotonic()
         os.killpg(child.pid, signal.SIGINT)  # the terminal's goes to all processes of a group
         out, err = child.communicate(timeout=HANG)
-        return out, err, child.returncode, time.monotonic() - since
+        return out, err, child.returncode
     finally:
         child.kill()
         child.wait()
 
 
-def test_compiling_is_interrupted(tmp_path: Path) -> None:
-    """With Python's own exception, within seconds; the process that compiled is gone, and nothing half done is kept."""
-    out, err, status, seconds = interrupted(tmp_path, "end")
-    assert seconds < AT_ONCE
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    file = tmp_path / "long.xml"
+    file.write_text(chain(45), encoding="utf-8")
+    return file
+
+
+def test_compiling_is_interrupted(tmp_path: Path, long: Path) -> None:
+    """With Python's own exception; the process that compiled is not waited for, and nothing half done is kept."""
+    out, err, status = interrupted(tmp_path, long)
     assert "KeyboardInterrupt" in err.splitlines()[-1]
     assert status in (-signal.SIGINT, 128 + signal.SIGINT)
-    assert out.split() == ["interrupted", "True"]
+    assert out.split() == ["interrupted", KILLED]
     assert not list((tmp_path / "cache").rglob("*.o"))
 
 
-def test_after_an_interrupt_others_can_be_compiled(tmp_path: Path) -> None:
+def test_so_are_parts_that_are_compiled_side_by_side(tmp_path: Path) -> None:
+    """None of them is waited for."""
+    out, err, _ = interrupted(tmp_path, EXAMPLES / "quadruped" / "quadruped.xml", parts=2)
+    assert "KeyboardInterrupt" in err.splitlines()[-1]
+    assert out.split() == ["interrupted", KILLED, KILLED]
+
+
+def test_after_an_interrupt_others_can_be_compiled(tmp_path: Path, long: Path) -> None:
     """Somebody at a prompt goes on with another scene."""
-    out, err, _, _ = interrupted(tmp_path, "again")
+    short = tmp_path / "short.xml"
+    short.write_text(chain(2), encoding="utf-8")
+    out, err, _ = interrupted(tmp_path, long, short)
     assert "stepped True" in out, err

@@ -126,6 +126,9 @@ def _side_by_side(texts: Sequence[str]) -> list[bytes]:
     try:
         others = [pool.submit(machine_code, text) for text in texts[1:]]
         return [machine_code(texts[0]), *(future.result() for future in others)]
+    except KeyboardInterrupt:
+        WORKERS.close()  # or the end of this process would wait for the other threads, and they for theirs
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
