@@ -154,7 +154,7 @@ def on_a_node(
 def one_node() -> Iterator[None]:
     """Ray on this machine, with all its cores."""
     ray: Any = importlib.import_module("ray")
-    ray.init(num_cpus=n_threads(), include_dashboard=False, log_to_driver=False, logging_level=40)
+    ray.init("local", num_cpus=n_threads(), include_dashboard=False, log_to_driver=False, logging_level=40)
     try:
         yield
     finally:
