@@ -54,7 +54,11 @@ def test_equal_to_unrolled(name: str, integrator: Integrator, drive: Drive) -> N
     assert Both(model(name), settings).difference(*WAYS) < CLOSE
 
 
-@pytest.mark.parametrize("which", [PARAMETERS, ("gravity", "kp"), ("mass_shift",)], ids="+".join)
+@pytest.mark.parametrize(
+    "which",
+    [PARAMETERS, *(pytest.param(few, marks=pytest.mark.benchmark) for few in (("gravity", "kp"), ("mass_shift",)))],
+    ids="+".join,
+)
 def test_parameters_of_environments_and_forces_on_links(which: tuple[str, ...]) -> None:
     """All parameters may differ between environments, and links may be pushed."""
     settings = Settings(per_env=frozenset(which), external_forces=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from kit.assets import ROOT, assets
 from .arrays_for_tests import arrays_for, forced
 
 ROBOTS = ["mjcf/unitree_go2/go2_scene.xml", "mjcf/mujoco_humanoid/humanoid.xml", "mjcf/shadow_hand/right_hand.xml"]
+DRIVES = (Drive.ACTUATORS, Drive.COMMANDS)
 
 
 def model_of(file: str) -> Model:
@@ -53,11 +55,19 @@ def interpreted(roles: tuple[Program, ...], arrays: dict[str, Array]) -> dict[tu
     return found
 
 
-@pytest.mark.parametrize(
-    ("file", "integrator"),
-    [*((QUADRUPED, integrator) for integrator in Integrator), *((file, Integrator.IMPLICIT) for file in ROBOTS)],
-)
-@pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
+def robots_and_drives() -> list[Any]:
+    """The quadruped with every integrator and drive, others with one of each; their other drive as a benchmark."""
+    found = [(QUADRUPED, integrator, drive, ()) for integrator in Integrator for drive in DRIVES]
+    for file in ROBOTS:
+        found += [(file, Integrator.IMPLICIT, DRIVES[0], ())]
+        found += [(file, Integrator.IMPLICIT, DRIVES[1], pytest.mark.benchmark)]
+    return [
+        pytest.param(file, integrator, drive, id=f"{drive.value}-{file}-{integrator.value}", marks=marks)
+        for file, integrator, drive, marks in found
+    ]
+
+
+@pytest.mark.parametrize(("file", "integrator", "drive"), robots_and_drives())
 def test_several_threads_take_the_same_step(file: str, integrator: Integrator, drive: Drive) -> None:
     """Each number of the state is written by one of them, and is that of one thread alone."""
     same_step(model_of(file), Settings(integrator=integrator, drive=drive))

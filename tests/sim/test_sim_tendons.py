@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import mujoco
 import numpy as np
 import pytest
@@ -49,8 +52,17 @@ def test_weights_and_rest_lengths(name: str) -> None:
     np.testing.assert_allclose(rest[sprung], pair.theirs.tendon_lengthspring[theirs][sprung], rtol=0, atol=1e-12)
 
 
-@by_name
-@pytest.mark.parametrize("integrator", list(Integrator), ids=lambda i: i.value)
+def trajectories() -> list[Any]:
+    """Each model with the usual integrator, one with each of them; the rest only as a benchmark."""
+    found = []
+    for name, integrator in itertools.product(MODELS, Integrator):
+        is_usual = integrator is Integrator.IMPLICIT or name == "transmissions"
+        marks = () if is_usual else pytest.mark.benchmark
+        found.append(pytest.param(name, integrator, id=f"{integrator.value}-{name}", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("name", "integrator"), trajectories())
 def test_trajectory(name: str, integrator: Integrator) -> None:
     """200 steps by a straight line."""
     error, rows = error_of_trajectory(pair_of(name), integrator, "unrolled", N_STEPS)
