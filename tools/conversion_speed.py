@@ -216,7 +216,7 @@ def _files(places: Sequence[Path]) -> Iterator[Path]:
 
 def main(arguments: argparse.Namespace) -> int:
     assets = ROOT.parent / "shared" / "assets"
-    places = arguments.places or [p for p in (ROOT / "examples" / "robots", assets) if p.is_dir()]
+    places = [p.resolve() for p in arguments.places] or [p for p in (ROOT / "examples" / "robots", assets) if p.is_dir()]
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         older = Path(folder) / "before"
@@ -227,7 +227,7 @@ def main(arguments: argparse.Namespace) -> int:
             for file in _files(places):
                 figure = measure(versions, str(file), arguments.repeats)
                 if figure is not None:
-                    shown = file.relative_to(assets) if file.is_relative_to(assets) else file.relative_to(ROOT)
+                    shown = next((file.relative_to(p) for p in (assets, ROOT) if file.is_relative_to(p)), file)
                     figures.append(Figure(str(shown), figure.source, figure.read, figure.written))
                     print(shown, *(f"{t} {p[1] / p[0]:.2f}" for t in FORMATS if (p := figure.pair(t))), flush=True)
             for version in versions:
