@@ -3,6 +3,8 @@
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup-done
+DEMO_STAMP := $(VENV)/.demo-setup-done
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 STEPS   ?= 10000000
 ROBOT   ?=
@@ -21,30 +23,32 @@ setup: $(STAMP)  ## make .venv with Kinema and its development tools in it (agai
 PYTHON  ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11)
 
-$(STAMP): pyproject.toml
-	@set -e; \
-	if [ ! -x $(BIN)/python ]; then \
-	  found=; \
-	  for candidate in $(PYTHONS); do \
-	    if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	      found=$$candidate; break; \
-	    fi; \
-	  done; \
-	  if [ -z "$$found" ]; then \
-	    echo "make setup: no Python 3.11 or newer with the venv module was found (tried: $(PYTHONS))." >&2; \
-	    echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make setup PYTHON=/path/to/python3" >&2; \
-	    exit 1; \
+$(BIN)/python:
+	@set -e; found=; \
+	for candidate in $(PYTHONS); do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    found=$$candidate; break; \
 	  fi; \
-	  echo "Making $(VENV) with $$("$$found" --version)"; \
-	  "$$found" -m venv --upgrade-deps $(VENV); \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "make setup: no Python 3.11 or newer with the venv module was found (tried: $(PYTHONS))." >&2; \
+	  echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make setup PYTHON=/path/to/python3" >&2; \
+	  exit 1; \
 	fi; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; \
-	touch $@
+	echo "Making $(VENV) with $$("$$found" --version)"; \
+	"$$found" -m venv $(VENV)
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	@$(INSTALL) -e '.[dev]' && touch $@ $(DEMO_STAMP)
+
+# A demonstration does not wait for the tools of developers.
+$(DEMO_STAMP): pyproject.toml | $(BIN)/python
+	@$(INSTALL) -e '.[render,viewer]' && touch $@
 
 # What takes a while and measures no speed runs beside other work, and is shown when it is done.
 BESIDE  := build/demo/beside
 
-demo: setup  ## look at the example robots, check, convert, simulate and photograph them
+demo: $(DEMO_STAMP)  ## look at the example robots, check, convert, simulate and photograph them
 	@mkdir -p build/demo && rm -f $(BESIDE).* && \
 	  ($(BIN)/python examples/grip_and_lift.py --short --picture build/demo/lift.png >$(BESIDE).out 2>&1; \
 	  echo $$? >$(BESIDE).part && mv $(BESIDE).part $(BESIDE).rc) &
