@@ -216,7 +216,8 @@ def _files(places: Sequence[Path]) -> Iterator[Path]:
 
 def main(arguments: argparse.Namespace) -> int:
     assets = ROOT.parent / "shared" / "assets"
-    places = [p.resolve() for p in arguments.places] or [p for p in (ROOT / "examples" / "robots", assets) if p.is_dir()]
+    usual = [p for p in (ROOT / "examples" / "robots", assets) if p.is_dir()]
+    places = [p.resolve() for p in arguments.places] or usual
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         older = Path(folder) / "before"
