@@ -104,7 +104,10 @@ def test_so_are_parts_that_are_compiled_side_by_side(tmp_path: Path) -> None:
     """None of them is waited for."""
     out, err, _ = interrupted(tmp_path, EXAMPLES / "quadruped" / "quadruped.xml", parts=2)
     assert "KeyboardInterrupt" in err.splitlines()[-1]
-    assert out.split() == ["interrupted", KILLED, KILLED]
+    first, *ends = out.split()
+    assert first == "interrupted"
+    assert len(ends) >= 2  # a short part may have been done, and another one begun by the same process
+    assert set(ends) == {KILLED}
 
 
 def test_after_an_interrupt_others_can_be_compiled(tmp_path: Path, long: Path) -> None:
