@@ -114,21 +114,26 @@ def sheet(robots: list[Robot | World], style: Style) -> np.ndarray:
     return page
 
 
+def pixels(text: str) -> tuple[int, int]:
+    """Width and height of a text like 400x300."""
+    width, height = text.split("x")
+    return int(width), int(height)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--folder", type=Path, default=Path("build/demo"))
     parser.add_argument("--samples", type=int, default=24)
-    parser.add_argument("--size", default="400x300")
+    parser.add_argument("--size", type=pixels, default=(400, 300), help="of each picture")
+    parser.add_argument("--film", type=pixels, default=(320, 240), help="size of the film")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--budget", type=float, help="seconds for each picture")
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
-    width, _, height = options.size.partition("x")
-    size = (int(width), int(height))
     robots = [km.read(file) for file in options.files or FILES] + ([] if options.files else [rover()])
     style = Style(
-        resolution=size, pathtrace=True, samples=options.samples, seconds=options.budget, device=options.device
+        resolution=options.size, pathtrace=True, samples=options.samples, seconds=options.budget, device=options.device
     )
     page = options.folder / "robots.png"
     write_png(page, sheet(robots, style))
@@ -137,7 +142,7 @@ def main() -> None:
     arm = robots[0]
     poses = swept(arm, posed(arm), round(options.seconds * rate))
     film = options.folder / ("arm.mp4" if can_write_mp4() else "arm.apng")
-    quick = Style(resolution=size, samples=4, device=options.device)
+    quick = Style(resolution=options.film, samples=4, device=options.device)
     count = write_video(film, Portrait(arm, poses, quick).pictures(), rate)
     print(f"{film}: {count} pictures, {count / rate:g} s")
 
