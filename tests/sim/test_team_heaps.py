@@ -14,6 +14,7 @@ from kinema.sim import Engine
 from kinema.sim.lower.plan import make_step, wants_team
 from kinema.sim.solve import fitting, team_tiles
 from kinema.trace import (
+    N_HEAD,
     SCRATCH,
     Arrange,
     Part,
@@ -162,8 +163,10 @@ def test_the_text_of_a_team_says_the_same(tmp_path: Path) -> None:
         arrays = {name: np.pad(x, ((0, 1), (0, stride - x.shape[1]))) for name, x in arrays.items()}
         arrays["uniform"] = numbers["uniform"]
         arrays["ints"], arrays["floats"] = team_tables(part_, target, size)
-        arrays["memory"] = np.full((N_ENVS, room.n_memory), np.nan)
+        # one team for all environments: what it finds of one is nothing to the next
+        arrays["memory"] = np.full(N_HEAD + room.n_memory, np.nan)
         run_team_on_host(emit_team(part_, engine.places, target, room), arrays, (stride, 1, 0, N_ENVS), size)
+        assert arrays["memory"][:1].view(np.int32)[0] == 0
         common[:], numbers["state"][:] = arrays[SCRATCH][:-1, :N_ENVS], arrays["state"][:-1, :N_ENVS]
     found, known = (added(engine, x["state"]) for x in (numbers, expected))
     np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-9 * np.abs(known).max())

@@ -89,20 +89,26 @@ def _of_thread(value: int, place: int) -> int:
 def run_team_on_host(
     text: str, arrays: Mapping[str, np.ndarray], numbers: tuple[int, int, int, int], size: int
 ) -> None:
-    """Every thread of the team of every environment, and of one more that there is not."""
+    """Every thread of every team; the first takes all environments but as many as there are others."""
     function = _compiled(text)
     pointers = [arrays[name].ctypes.data for name in (*POINTERS, "memory")]
+    stride, teams, advance, n_envs = numbers
+    taken = arrays["memory"][:1].view(np.int32)
 
-    def one(env: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
-        _thread.ctaid, _thread.ntid, _thread.tid = 0, WARP, env * size + lane
+    def one(team: int, end: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
+        _thread.ctaid, _thread.ntid, _thread.tid = 0, WARP, team * size + lane
         _thread.lane, _thread.passed, _thread.barrier = lane, passed, barrier
-        function(*pointers, *numbers, 0, 0)
+        function(*pointers, stride, n_envs + teams - end, advance, end, 0, 0)
 
+    taken[0] = 0
     with ThreadPoolExecutor(size) as pool:
-        for env in range(numbers[3] + 1):
-            barrier, passed = threading.Barrier(size), [0] * size
-            for done in [pool.submit(one, env, lane, passed, barrier) for lane in range(size)]:
+        for team in range(teams):
+            # they run one after the other here: each is told that there are no more where the next is to begin
+            end, barrier, passed = n_envs - (teams - 1 - team), threading.Barrier(size), [0] * size
+            for done in [pool.submit(one, team, end, lane, passed, barrier) for lane in range(size)]:
                 done.result()
+            assert taken[0] == (end + 1) % (n_envs + teams)
+            taken[0] -= team + 1 < teams
 
 
 def run_spread_on_host(

@@ -137,24 +137,24 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu_code._driver.cache_clear()
 
 
-@pytest.mark.parametrize(("envs_per_block", "n_memory", "n_blocks"), [(64, 0, 2), (32, 0, 3), (4, 7, 20)])
+@pytest.mark.parametrize(("envs_per_block", "n_memory", "n_blocks"), [(64, 0, 2), (32, 0, 3), (4, 7, 20), (4, 7, 5)])
 def test_blocks_have_room_for_all_environments(
     envs_per_block: int, n_memory: int, n_blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many environments as threads, one warp of them where threads have roles, or as many as there are teams."""
+    """As many environments as threads, or one warp of them where threads have roles; as many teams as run at a time."""
     monkeypatch.setattr(graphs, "is_capturing", lambda device: True)
     told: list[Any] = []
     kernel = Kernel.__new__(Kernel)
     kernel.device, kernel.n_scratch, kernel.lanes, kernel._runs_per_step = Device("cuda:0"), 0, 1, 1
     code: Any = SimpleNamespace(record=lambda *a: told.append(a) or (lambda: told.append("launched")))
-    piece = Piece(code, "", (None, None), 0, envs_per_block, n_memory=n_memory)
+    piece = Piece(code, "", (None, None), 0, envs_per_block, n_memory=n_memory, most_blocks=5 if n_blocks == 5 else 100)
     kernel._pieces = [piece]
-    kernel._scratch = {0: np.zeros((1, 96)), piece: np.zeros((96, n_memory))}
+    kernel._scratch = {0: np.zeros((1, 96)), piece: np.zeros(4 + 96 * n_memory)}
     arena = SimpleNamespace(data=None, n_envs=77, stride=96)
     arguments: Any = SimpleNamespace(state=arena, told=None, out=arena, uniform=arena, steps=4, advance=0)
     kernel._on_gpu(arguments)()
     assert told[0][0] == n_blocks
-    assert told[0][2] == (96, 1 if n_memory else 4, 0, 77)
+    assert told[0][2] == (96, n_blocks * envs_per_block if n_memory else 4, 0, 77)
     assert told.count("launched") == (4 if n_memory else 1), "a team takes a launch for each step"
 
 

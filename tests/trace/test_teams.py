@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from kinema.backend import CACHE_VARIABLE
 from kinema.backend.gpu_code import ptx
 from kinema.trace import (
+    N_HEAD,
     SCRATCH,
     UNIFORM,
     Loop,
@@ -72,8 +73,9 @@ def on_host(parts: list[Part], memory: Memory, numbers: Numbers, size: int = SIZ
         if part.is_team:
             arrays["ints"], arrays["floats"] = team_tables(part, target, size)
             room = Room(size, max(part.program.n_scratch, 1), part.n_far)
-            arrays["memory"] = np.zeros((N_ENVS, room.n_memory))  # some of these programs read what nobody wrote
-            run_team_on_host(emit_team(part, memory.places(), target, room), arrays, told, size)
+            # some of these programs read what nobody wrote: a team for each environment
+            arrays["memory"] = np.zeros(N_HEAD + N_ENVS * room.n_memory)
+            run_team_on_host(emit_team(part, memory.places(), target, room), arrays, (STRIDE, N_ENVS, 0, N_ENVS), size)
         else:
             arrays["ints"], arrays["floats"] = part.program.tables()
             text = emit_gpu((optimise(part.program),), memory.places(), target)

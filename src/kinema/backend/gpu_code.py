@@ -56,6 +56,14 @@ class GpuFunction:
         """One of the driver's `CUfunction_attribute`s."""
         return self._within(lambda: _attribute(self.handle, number))
 
+    @property
+    def n_resident(self) -> int:
+        """How many of its blocks run at a time."""
+        found = ctypes.c_int()
+        told = (ctypes.byref(found), self.handle, self._block_dim, ctypes.c_size_t(0))
+        self._within(lambda: _call("cuOccupancyMaxActiveBlocksPerMultiprocessor", *told))
+        return max(found.value, 1) * self._device.n_multiprocessors
+
     def record(self, n_blocks: int, arrays: Sequence[Any], numbers: Sequence[int]) -> Callable[[], None]:
         """A launch that can be repeated, on the stream that is Warp's then: a graph may be capturing it."""
         values = [*(ctypes.c_void_p(a.ptr) for a in arrays), *map(ctypes.c_int32, numbers)]

@@ -14,6 +14,7 @@ import numpy as np
 
 from kinema.trace import (
     N_ENTRY,
+    N_HEAD,
     SCRATCH,
     SHARES,
     Line,
@@ -111,12 +112,12 @@ class Kernel:
         self.source = "\n".join(piece.source for piece in self._pieces)
         self.n_operations = sum(piece.n_operations for piece in self._pieces)
 
-    @property
-    def bytes_per_env(self) -> int:
-        """What a run works in, for each environment: on a CPU nothing, as each core works for a few at a time."""
+    def bytes_per_env(self, n_envs: int) -> int:
+        """What a run works in, for each of so many: on a CPU nothing, as each core works for a few at a time."""
         if self.device.is_cpu:
             return 0
-        numbers = self.n_scratch + sum(piece.n_memory for piece in self._pieces)
+        teams = sum(piece.n_memory * piece.n_teams(n_envs) for piece in self._pieces)
+        numbers = self.n_scratch + -(-teams // n_envs)
         listed = {piece.lists.part: piece.lists.n_rows for piece in self._pieces if piece.lists is not None}
         return numbers * numpy_type(self._precision)().itemsize + 4 * N_ENTRY * sum(listed.values())
 
@@ -150,7 +151,9 @@ class Kernel:
         source = emit_team(own, places, target, room)
         code = GpuFunction(source, self.device, TEAM * room.teams)
         tables = self._tables(team_tables(own, target, TEAM))
-        return Piece(code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1))
+        return Piece(
+            code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1), code.n_resident
+        )
 
     def _spread(self, number: int, part: Part, places: Mapping[str, Place], case: int | None) -> Piece:
         """What all threads share: the tests, or the work of one kind of rows."""
@@ -253,8 +256,11 @@ class Kernel:
         state = arguments.state
         arrays = [state.data, told, arguments.out.data, arguments.uniform.data]
         arrays += [self._memory(0, state.stride), *piece.tables]
-        arrays += [self._memory_of_teams(piece, state.stride)] if piece.n_memory else []
         n_blocks = -(-state.n_envs // piece.envs_per_block)
+        if piece.n_memory:
+            steps = piece.n_teams(state.n_envs)
+            n_blocks = steps // piece.envs_per_block
+            arrays.append(self._memory_of_teams(piece, steps))
         if piece.lists is None:
             return piece.code.record(n_blocks, arrays, (state.stride, steps, arguments.advance, state.n_envs))
         found = self._lists(piece.lists, state.stride)
@@ -280,11 +286,11 @@ class Kernel:
         return self._scratch[key]
 
     def _memory_of_teams(self, piece: Piece, count: int) -> Any:
-        """What the teams of a piece work in: each in a row of its own."""
-        if piece not in self._scratch or len(self._scratch[piece]) < count:
+        """What the teams of a piece work in: behind what counts environments, each in a row of its own."""
+        numbers = N_HEAD + count * piece.n_memory
+        if piece not in self._scratch or len(self._scratch[piece]) < numbers:
             self._earlier += [self._scratch[piece]] if piece in self._scratch else []
-            shape = (count, piece.n_memory)
-            self._scratch[piece] = self.device.zeros(shape, self._precision, f"{count} environments, to work in")
+            self._scratch[piece] = self.device.zeros((numbers,), self._precision, f"{count} teams, to work in")
         return self._scratch[piece]
 
     def _memory(self, shard: int, stride: int) -> Any:

@@ -62,10 +62,17 @@ class Piece:
     roles: int = 1
     n_memory: int = 0
     """Numbers that a team works in; 0 where each thread works by itself."""
+    most_blocks: int = 0
+    """Of teams: as many as run at a time, each for one environment after the other."""
     lists: Lists | None = None
     """What it works with, of what all threads share."""
     beside: bool = False
     """Whether it may run at the same time as the work of lists before it."""
+
+    def n_teams(self, n_envs: int) -> int:
+        """That so many environments are shared between."""
+        per_block = self.envs_per_block
+        return min(-(-n_envs // per_block), self.most_blocks) * per_block
 
 
 @dataclass(frozen=True, slots=True)

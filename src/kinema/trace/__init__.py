@@ -45,7 +45,7 @@ from .functions import (
 )
 from .interpret import interpret as interpret, interpret_in as interpret_in
 from .llvm_spread import N_ENTRY as N_ENTRY, SHARES as SHARES
-from .llvm_threads import Room as Room
+from .llvm_threads import N_HEAD as N_HEAD, Room as Room
 from .loops import (
     Own as Own,
     Row as Row,

@@ -82,7 +82,7 @@ def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
 
 
 def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Room) -> str:
-    """One run of what a team does, as a kernel; its loops have their rounds."""
+    """One run of what teams do, as a kernel; its loops have their rounds. `%steps` is how many teams there are."""
     text = LlvmTeam(places, target)
     program = in_bytes(part.program, text.size)
     text.enter(program, text.allocate(program))
@@ -97,6 +97,7 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
     text.blocks(program.blocks)
     text.wait()
     text.copies(len(ints) + len(padded(part.into, room.size)), part.back, into=False)
+    text.end_team()
     arguments = [f"{text.pointer} %{name}" for name in (*POINTERS, "memory")]  # others see what one writes
     arguments += [f"i32 %{name}" for name in NUMBERS[:4]]
     near = f"[{room.n_near * room.teams} x {text.n}]"

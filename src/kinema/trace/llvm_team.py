@@ -15,7 +15,7 @@ from .llvm_limbs import LlvmLimbs
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
 from .llvm_rounds import AT_ONCE, LlvmRounds
 from .llvm_solution import LlvmSolution
-from .llvm_threads import SHARED, Room
+from .llvm_threads import N_HEAD, SHARED, TELL, Room
 from .slots import COMMON, FAR, SCRATCH, Slot
 
 _EVERY = (1 << WARP) - 1
@@ -25,7 +25,7 @@ class LlvmTeam(LlvmRounds):
     """A kernel that is being written, for teams of so many threads; `%lane` is the number of a thread in its team."""
 
     def begin_team(self, room: Room) -> None:
-        """Where a thread belongs: its environment, its place there, the others of its team, and their memory."""
+        """Where a thread belongs: its team, its place there, their memory, and the environment that is next."""
         self.room, size = room, room.size
         self.in_line = False
         self.alone = False
@@ -35,19 +35,15 @@ class LlvmTeam(LlvmRounds):
         self.numbers, self.starts = {}, {}
         self.put("%first = mul i32 %ctaid, %ntid")
         self.put("%thread = add i32 %first, %tid")
-        self.put(f"%e = udiv i32 %thread, {size}")
         self.put(f"%lane = urem i32 %tid, {size}")
-        self.put("%there = icmp slt i32 %e, %n_envs")
-        self.put("br i1 %there, label %begin, label %leave")
-        self.open("leave")
-        self.put("ret void")
-        self.open("begin")
         self.team = str(_EVERY - (1 << WARP))
         if size < WARP:
             within = self.set(f"urem i32 %tid, {WARP}")
             start = self.set(f"sub i32 {within}, %lane")
             self.team = self.set(f"shl i32 {_EVERY >> (WARP - size)}, {start}")
-        far = f"i32 %e, i32 {room.n_memory * self.size}, {self.pointer} %memory"
+        own = self.set(f"udiv i32 %thread, {size}")
+        rows = self.set(f"getelementptr {self.n}, {self.pointer} %memory, i32 {N_HEAD}")
+        far = f"i32 {own}, i32 {room.n_memory * self.size}, {self.pointer} {rows}"
         self.put(f"%far_e = call {self.pointer} {WIDE}({far})")
         if room.shared:
             number = self.set(f"udiv i32 %tid, {size}")
@@ -55,6 +51,34 @@ class LlvmTeam(LlvmRounds):
             self.put(f"%near_e = getelementptr {self.n}, {SHARED} @near, i32 {first}")
         else:
             self.put(f"%near_e = getelementptr {self.n}, {self.pointer} %far_e, i32 {room.n_far}")
+        self._next_environment()
+
+    def _next_environment(self) -> None:
+        """The one that a team takes: there are as many teams as run at a time, so that they need little memory.
+
+        What counts those that were taken, at the beginning of all teams' memory, starts anew when each team has been
+        told that there is none left: the next launch finds it at 0.
+        """
+        self.put("%asked = add i32 %n_envs, %steps")
+        self.put("%last = sub i32 %asked, 1")
+        self.put("%first_of_team = icmp eq i32 %lane, 0")
+        self.put("br label %next")
+        self.open("next")
+        self.put("br i1 %first_of_team, label %ask, label %told")
+        self.open("ask")
+        self.put(f"%taken = atomicrmw uinc_wrap {self.pointer} %memory, i32 %last monotonic")
+        self.put("br label %told")
+        self.open("told")
+        self.put("%answer = phi i32 [ 0, %next ], [ %taken, %ask ]")
+        self.put(f"%e = call i32 @{TELL}(i32 {self.team}, i32 %answer, i32 0, i32 {self.edge})")
+        self.put("%there = icmp slt i32 %e, %n_envs")
+        self.put("br i1 %there, label %begin, label %leave")
+        self.open("begin")
+
+    def end_team(self) -> None:
+        """On to the next environment; what follows is done once there is none."""
+        self.put("br label %next")
+        self.open("leave")
 
     def copies(self, start: int, pairs: Sequence[tuple[int, int]], *, into: bool) -> None:
         """Between the common scratch memory and the team's own; the pairs are in the table, padded to whole rounds.

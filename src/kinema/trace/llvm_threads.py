@@ -15,6 +15,8 @@ TELL = "llvm.nvvm.shfl.sync.idx.i32"
 """How one thread of a warp tells all others a number."""
 ONES = "llvm.ctpop.i32"
 """How many bits of a word are set."""
+N_HEAD = 4
+"""Numbers at the beginning of all teams' memory, the first of which counts what they took."""
 SHARED = "ptr addrspace(3)"
 """Pointers to memory that the threads of a block share."""
 
@@ -50,6 +52,11 @@ class LlvmThreads(LlvmBlocks):
         """Of a team."""
         return self.room.size
 
+    @property
+    def edge(self) -> int:
+        """How a warp is cut into teams, for those that pass numbers."""
+        return (WARP - self.room.size) << 8 | (WARP - 1)
+
     def start_of(self, slot: Slot) -> tuple[str, str]:
         """Where something starts in memory: the type of the pointer, and its name."""
         kind, name = self._pointer(slot, None).rsplit(" ", 1)
@@ -75,10 +82,9 @@ class LlvmThreads(LlvmBlocks):
 
     def passed(self, value: str, place: int | str, how: str = PASS) -> str:
         """The number of the thread whose place differs in one bit, or of the one at a place."""
-        edge = (WARP - self.room.size) << 8 | (WARP - 1)
 
         def word(bits: str) -> str:
-            return self.set(f"call i32 @{how}(i32 {self.team}, i32 {bits}, i32 {place}, i32 {edge})")
+            return self.set(f"call i32 @{how}(i32 {self.team}, i32 {bits}, i32 {place}, i32 {self.edge})")
 
         if self.size == 4:
             bits = self.set(f"bitcast float {value} to i32")

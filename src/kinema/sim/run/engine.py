@@ -171,7 +171,7 @@ class Engine:
         """What an environment takes: its state and commands, and what the step works in, once that is compiled."""
         rows = self.state.layout.n_rows + self.told.layout.n_rows
         kernel = self._kernels.get(self.settings)
-        return rows * self.state.dtype.itemsize + (0 if kernel is None else kernel.bytes_per_env)
+        return rows * self.state.dtype.itemsize + (0 if kernel is None else kernel.bytes_per_env(self.n_envs))
 
     def make_room(self, contacts: int) -> None:
         """Room for so many contacts between any two frames from now on; programs are compiled anew."""
