@@ -46,17 +46,14 @@ $(STAMP): pyproject.toml | $(BIN)/python
 $(DEMO_STAMP): pyproject.toml | $(BIN)/python
 	@$(INSTALL) -e '.[render,viewer]' && touch $@
 
-# What takes a while and measures no speed runs beside what is read, and is shown when its turn has come.
-# $(call beside,NAME,COMMAND) starts it, $(call shown,NAME) waits for it and prints what it said.
+# What takes a while and measures no speed runs beside what is read, and is shown at the end.
 BESIDE  := build/demo/beside
-beside   = ($(2) >$(BESIDE)-$(1).out 2>&1; echo $$? >$(BESIDE)-$(1).part; mv $(BESIDE)-$(1).part $(BESIDE)-$(1).rc) &
-awaited  = while [ ! -e $(BESIDE)-$(1).rc ]; do sleep 0.2; done
-shown    = $(call awaited,$(1)); cat $(BESIDE)-$(1).out; exit $$(cat $(BESIDE)-$(1).rc)
+PICTURES_DONE = while [ ! -e $(BESIDE).rc ]; do sleep 0.2; done
 
 demo: $(DEMO_STAMP)  ## look at the example robots, check, convert, simulate and photograph them
-	@mkdir -p build/demo && rm -f $(BESIDE)*
-	@($(call beside,lift,$(BIN)/python examples/grip_and_lift.py --short --picture build/demo/lift.png) wait; \
-	  $(call beside,pictures,$(BIN)/python examples/take_pictures.py --samples 16)) &
+	@mkdir -p build/demo && rm -f $(BESIDE).* && \
+	  ($(BIN)/python examples/take_pictures.py --samples 16 >$(BESIDE).out 2>&1; \
+	  echo $$? >$(BESIDE).part && mv $(BESIDE).part $(BESIDE).rc) &
 	@echo "== A six-joint arm with a gripper, as URDF ==" && $(BIN)/kinema info $(ROBOTS)/arm/arm.urdf
 	@echo "== The same arm, checked ==" && $(BIN)/kinema check $(ROBOTS)/arm/arm.urdf
 	@echo "== A gripper with closed loops, as SDFormat ==" && $(BIN)/kinema info $(ROBOTS)/gripper/gripper.sdf
@@ -64,17 +61,19 @@ demo: $(DEMO_STAMP)  ## look at the example robots, check, convert, simulate and
 	  $(BIN)/kinema convert $(ROBOTS)/arm/arm.urdf build/demo/arm.usda --report build/demo/losses.json
 	@echo "== What came out, read back ==" && $(BIN)/kinema info build/demo/arm.usda
 	@echo "== The arm's hand at 20,000 places ==" && $(BIN)/python examples/reach_targets.py --targets 20000
-	@echo "== The arm grips boxes with the gripper of closed loops, and lifts them by 120 mm ==" && $(call shown,lift)
+	@echo "== The arm grips boxes with the gripper of closed loops, and lifts them by 120 mm ==" && \
+	  $(BIN)/python examples/grip_and_lift.py --short
 	@echo "== Quadrupeds that have learnt to walk ==" && \
 	  $(BIN)/python examples/walk_quadruped.py --envs 32 --seconds 3 --emission rolled --picture build/demo/walk.png
-	@echo "== 4,096 arms at once, each after random targets of its own ==" && $(call awaited,pictures) && \
+	@echo "== 4,096 arms at once, each after random targets of its own ==" && $(PICTURES_DONE) && \
 	  $(BIN)/kinema simulate $(ROBOTS)/arm/arm.urdf --envs 4096 --steps 500 --control random
 	@echo "== 4,096 grippers of closed loops, opened and closed ==" && \
 	  $(BIN)/python examples/close_gripper.py
 	@echo "== 4,096 quadrupeds, dropped on stairs ==" && $(BIN)/python examples/drop_quadrupeds.py
 	@echo "== The arms beside MuJoCo on this machine ==" && \
 	  $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf --envs 4096 --device cpu --no-startup --seconds 0.3
-	@echo "== Pictures of four robots, and a film of the arm ==" && $(call shown,pictures)
+	@echo "== Pictures of four robots, and a film of the arm ==" && \
+	  cat $(BESIDE).out && exit $$(cat $(BESIDE).rc)
 	@echo "Pictures are in build/demo. The arm in a browser, to be moved: $(BIN)/kinema view $(ROBOTS)/arm/arm.urdf"
 
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
