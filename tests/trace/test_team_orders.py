@@ -116,7 +116,7 @@ def test_the_order_fills_all_that_is_filled() -> None:
     assert len(arranged(20, 400, [(i, i + 1) for i in range(19)])[1]) == 19
 
 
-@pytest.mark.parametrize("size", [20, 50])
+@pytest.mark.parametrize("size", [20, pytest.param(50, marks=pytest.mark.benchmark)])
 def test_the_compiler_takes_it(size: int) -> None:
     order = Order(size, 4 * size)
     (part,) = cut(order.program, 32)
