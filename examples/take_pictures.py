@@ -132,12 +132,6 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
     robots = [km.read(file) for file in options.files or FILES] + ([] if options.files else [rover()])
-    style = Style(
-        resolution=options.size, pathtrace=True, samples=options.samples, seconds=options.budget, device=options.device
-    )
-    page = options.folder / "robots.png"
-    write_png(page, sheet(robots, style))
-    print(f"{page}: {len(robots)} robots")
     rate = 20.0
     arm = robots[0]
     poses = swept(arm, posed(arm), round(options.seconds * rate))
@@ -145,6 +139,12 @@ def main() -> None:
     quick = Style(resolution=options.film, samples=4, device=options.device)
     count = write_video(film, Portrait(arm, poses, quick).pictures(), rate)
     print(f"{film}: {count} pictures, {count / rate:g} s")
+    style = Style(
+        resolution=options.size, pathtrace=True, samples=options.samples, seconds=options.budget, device=options.device
+    )
+    page = options.folder / "robots.png"
+    write_png(page, sheet(robots, style))
+    print(f"{page}: {len(robots)} robots")
 
 
 if __name__ == "__main__":
