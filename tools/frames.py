@@ -17,6 +17,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +122,14 @@ class Counted:
         return result
 
 
-def warm(page: Any, counted: Counted) -> tuple[list[float], list[tuple[float, float]], dict[str, float]]:
+def warm(page: Any, counted: Counted, again: Callable[[], None]) -> tuple[list[float], list[tuple[float, float]], dict[str, float]]:
     """Frames/s drawn and moved once they no longer change, what the server did meanwhile, the CPU's time of a frame."""
     processes = Processes()
     end = time.monotonic() + LONGEST
     drawn: list[list[float]] = []
     served: list[tuple[float, float]] = []
     while True:
+        again()  # a robot that has walked out of the picture does not move in it
         page.evaluate(TAKE)
         counted.take()
         processes.take()
@@ -162,7 +164,7 @@ def measure(browser: Any, args: argparse.Namespace, n_envs: int) -> tuple[float,
         then = viewer.player.scene.time + 1.0  # the first such command compiles
         while viewer.player.scene.time < then:
             page.wait_for_timeout(200)
-        (drawn, moved), served, spent = warm(page, Counted(viewer))
+        (drawn, moved), served, spent = warm(page, Counted(viewer), viewer.player.reset)
         if args.pictures:
             args.pictures.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=args.pictures / f"{n_envs}.png")

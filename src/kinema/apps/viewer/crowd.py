@@ -17,8 +17,8 @@ from .stage import VIEWS, Stage
 MOST = 64
 _SEGMENTS = 8
 """Of circles of round shapes: they are small, and there are many."""
-_COARSE = 600
-"""Triangles of one environment where they are drawn coarsely; textured ones are not counted."""
+_COARSE = 20_000
+"""Triangles of all environments together where they are drawn coarsely; textured ones are not counted."""
 
 
 class Crowd:
@@ -51,7 +51,7 @@ class Crowd:
             for link, shapes in exhibit.drawn().items()
         }
         every = sum(len(part.faces) for parts in drawn.values() for part in parts)
-        share = _COARSE / max(every, 1) if self.coarse else 1.0
+        share = _COARSE / max(every * self.count, 1) if self.coarse else 1.0
         for i, (link, parts) in enumerate(drawn.items()):
             if parts:
                 coarse = [coarser(part, share) for part in parts] if share < 1.0 else parts

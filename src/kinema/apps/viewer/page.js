@@ -31,6 +31,51 @@
     }, 1000);
   }
 
+  // Where a CPU draws, a frame is drawn only when something has come that it would show, or somebody touches the page;
+  // the library would draw on and on, and each such frame is one less of those that move.
+  const INPUT_LASTS = 600, STREAM_LASTS = 1000, LONGEST = 120; // ms
+  let touched = 0, came = -Infinity, ran = 0;
+  const waits = () => {
+    const now = performance.now();
+    if (window.__viserMutable?.messageQueue.length) came = now;
+    else if (now - touched > INPUT_LASTS && now - came < STREAM_LASTS && now - ran < LONGEST) return true;
+    ran = now;
+    return false;
+  };
+  if (software) {
+    for (const kind of ["pointerdown", "pointermove", "wheel", "keydown", "resize"])
+      window.addEventListener(kind, () => { touched = performance.now(); }, { capture: true, passive: true });
+    const ask = window.requestAnimationFrame.bind(window), cancel = window.cancelAnimationFrame.bind(window);
+    const asked = new Map(); // what the page knows a wish by, and what the browser knows it by
+    let last = 0, judged = null, waiting = false;
+    window.requestAnimationFrame = (callback) => {
+      const mine = ++last;
+      const frame = (time) => {
+        if (time !== judged) { judged = time; waiting = waits(); } // all wishes for one frame are treated alike
+        if (waiting) { asked.set(mine, ask(frame)); return; }
+        asked.delete(mine);
+        callback(time);
+      };
+      asked.set(mine, ask(frame));
+      return mine;
+    };
+    window.cancelAnimationFrame = (mine) => { cancel(asked.get(mine)); asked.delete(mine); };
+  }
+
+  // And it is drawn with fewer pixels while that is too slow, with all of them once nothing moves.
+  const FEWEST = 0.5, STEP = 0.8, WANTED = 33, SPARE = 38, AGAIN = 20; // shares; frames/s; seconds
+  let share = 1, given = null, since = 0;
+  const sharpen = (drawn) => {
+    const settings = window.__viserTestpoints?.devSettings;
+    if (!settings || settings.get().fixedDpr !== given) return; // the user has chosen
+    const moves = performance.now() - came < STREAM_LASTS;
+    since++;
+    if (moves && drawn < WANTED && share > FEWEST) { share = Math.max(FEWEST, share * STEP); since = 0; }
+    if (moves && drawn > SPARE && share < 1 && since > AGAIN) { share = Math.min(1, share / STEP); since = 0; }
+    given = (moves ? share : 1) * window.devicePixelRatio;
+    settings.set({ fixedDpr: given });
+  };
+
   // what was selected in the picture is brought to sight in the tree
   let revealed = "";
   setInterval(() => {
@@ -56,6 +101,7 @@
     const drawn = frames / seconds;
     frames = 0;
     began = performance.now();
+    if (software && !window.kinemaSmooth) sharpen(drawn);
     if (!document.hidden && drawn > 0)
       fetch(`/kinema/pace?drawn=${drawn.toFixed(2)}&software=${software ? 1 : 0}`).catch(() => {});
   }, 1000);
