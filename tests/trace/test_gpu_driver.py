@@ -91,10 +91,10 @@ def test_a_launch(made: Any) -> None:
 
 
 def test_room_for_what_threads_share(made: Any) -> None:
-    """For four blocks, and what the driver keeps of each, of 228 KiB; nothing is asked for where nothing is shared."""
+    """A step, of 228 KiB, with room for four blocks and what the driver keeps of each; none where nothing is shared."""
     driver = Driver(shared=18 * 1024)
     made(driver)
-    assert driver.room == [34]
+    assert driver.room == [33]  # between 64 and 100 KiB, for 76
     driver = Driver()
     made(driver)
     assert driver.room == []

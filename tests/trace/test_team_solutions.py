@@ -25,7 +25,6 @@ from kinema.trace import (
     cut,
     emit_team,
     interpret_in,
-    select,
     whole,
 )
 
@@ -80,10 +79,10 @@ def reversed_lists(few: int, order: Sequence[int]) -> Program:
     with recorder.team("all"):
         count = recorder.read("x")
         for number in order:
-            fits = recorder.local(1)
-            recorder.write(fits, [select(count, few + number + 0.5, 1.0, 0.0)])
+            used = recorder.local(1)
+            recorder.write(used, [count])
             first = Slot(SCRATCH, STARTS[number])
-            recorder.add(Choose("list", first, N_SUMMED, few + number, Slot(fits, 0)), {})
+            recorder.add(Choose("list", first, N_SUMMED, 1, Slot(used, 0), few + number), {})
 
         def put(turn: Value) -> list[Value]:
             for number, first in enumerate(STARTS):

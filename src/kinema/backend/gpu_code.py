@@ -24,12 +24,16 @@ _SHARED, _REGISTERS, _CARVEOUT = 1, 4, 9
 """CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, NUM_REGS and PREFERRED_SHARED_MEMORY_CARVEOUT."""
 WARP = 32
 """Threads of a block that is a warp, as that of a team is: there are as many as fit."""
-_ALL_REGISTERS = 65536
-"""Of a multiprocessor."""
+QUARTERS, _REGISTERS_OF_QUARTER, _AT_A_TIME, _MOST_BLOCKS = 4, 16384, 8, 32
+"""Of a multiprocessor: a warp runs in one of its quarters, whose registers are given to each thread by so many."""
 BLOCKS = 4
 """That a multiprocessor runs at a time if their 64 threads take all the registers they can."""
-_RESERVED, _OF_MULTIPROCESSOR = 1024, 228 * 1024
-"""Bytes that the driver keeps of each block's, and that there are at most; a hint where it is another GPU."""
+_RESERVED, _GRAIN = 1024, 128
+"""Bytes that the driver keeps of each block's, and of which it gives a multiple."""
+STEPS = tuple(1024 * step for step in (8, 16, 32, 64, 100, 132, 164, 196, 228))
+"""Bytes of a multiprocessor that threads can share; what is left is cache. A hint where it is another GPU."""
+_ENOUGH = 0.9
+"""Of the blocks that could run at a time: a larger cache is worth as much as the rest of them."""
 
 
 def ptx(text: str, block_dim: int, n_blocks: int | None = None) -> bytes:
@@ -116,15 +120,36 @@ def _loaded(code: bytes) -> ctypes.c_void_p:
 
 
 def _make_room(function: ctypes.c_void_p, block_dim: int) -> None:
-    """Memory that the threads of a block share, for as many blocks as registers suffice for; the rest is cache.
+    """Memory that the threads of a block share, for nearly as many blocks as registers suffice for; the rest is cache.
 
     Left to itself the driver took so much for a humanoid that its registers spilled beside the cache: a fifth slower.
     """
     own = _attribute(function, _SHARED)
     if own:
-        blocks = BLOCKS if block_dim > WARP else _ALL_REGISTERS // (_attribute(function, _REGISTERS) * block_dim)
-        percent = -(-100 * blocks * (own + _RESERVED) // _OF_MULTIPROCESSOR)
-        _call("cuFuncSetAttribute", function, _CARVEOUT, min(percent, 100))
+        most = BLOCKS if block_dim > WARP else _n_warps(_attribute(function, _REGISTERS))
+        _call("cuFuncSetAttribute", function, _CARVEOUT, _percent(own, most))
+
+
+def _percent(own: int, most: int) -> int:
+    """What to ask for, for blocks with so many bytes each: the least that is enough.
+
+    A little more than the step before: of what is nearly a step the driver made the next one.
+    """
+    wanted = _ENOUGH * min(n_blocks(own, STEPS[-1]), most)
+    number = next((i for i, step in enumerate(STEPS) if min(n_blocks(own, step), most) >= wanted))
+    before = STEPS[number - 1] if number else 0
+    return 100 * (2 * before + STEPS[number]) // (3 * STEPS[-1])
+
+
+def n_blocks(own: int, shared: int) -> int:
+    """How many blocks with so many bytes each there is room for."""
+    return shared // (-(-(own + _RESERVED) // _GRAIN) * _GRAIN)
+
+
+def _n_warps(registers: int) -> int:
+    """Blocks of a warp that a multiprocessor runs at a time, if each of their threads has so many registers."""
+    given = -(-max(registers, 1) // _AT_A_TIME) * _AT_A_TIME
+    return min(QUARTERS * (_REGISTERS_OF_QUARTER // (given * WARP)), _MOST_BLOCKS)
 
 
 def _attribute(function: ctypes.c_void_p, number: int) -> int:

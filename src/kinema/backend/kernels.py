@@ -21,7 +21,6 @@ from kinema.trace import (
     Part,
     Place,
     Program,
-    Room,
     Slot,
     Target,
     cut,
@@ -35,7 +34,6 @@ from kinema.trace import (
     roles_of_scratch,
     split,
     team_tables,
-    whole,
 )
 
 from .devices import Device, numpy_type
@@ -44,18 +42,15 @@ from .graphs import one_by_one, repeated, side_by_side
 from .host_code import compile_host
 from .pieces import Arguments, Lists, Piece, Roles, Share
 from .processor import has_fused_multiply_add, n_threads
+from .team_room import SHARED_BYTES, room_of_team
 
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
 BLOCK_DIM = 64
-TEAM, MOST_TEAMS = WARP, 1
-"""Threads of a team, and teams to a block: more would wait for the last of them."""
 MOST_VALUES = 120
 """That fit into half the registers."""
 BLOCKS_OF_WORK = 16
 """Of threads, to a multiprocessor, that go through lists of what there is to do."""
-SHARED_BYTES = 48 * 1024
-"""Memory that the threads of a block share, on every GPU."""
 
 
 class Kernel:
@@ -95,7 +90,7 @@ class Kernel:
             self.source = "\n".join(modules)
             self._code: Any = compile_host(*modules)
             return
-        parts = cut(program, TEAM) if program.has_team else [Part(program)]
+        parts = cut(program, WARP) if program.has_team else [Part(program)]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
         with ThreadPoolExecutor() as pool:
             shared = roles if roles is None or len(parts) == 1 else _with_scratch(roles, parts)
@@ -145,12 +140,12 @@ class Kernel:
 
     def _team(self, part: Part, places: Mapping[str, Place]) -> Piece:
         """What a team does."""
-        own = replace(part, program=optimise(part.program))
         target = Target(self._precision, gpu=True)
-        room = _room(own, target.bytes)
+        found = room_of_team(replace(part, program=optimise(part.program)), target.bytes)
+        own, room = found.part, found.room
         source = emit_team(own, places, target, room)
-        code = GpuFunction(source, self.device, TEAM * room.teams)
-        tables = self._tables(team_tables(own, target, TEAM))
+        code = GpuFunction(source, self.device, WARP * room.teams, found.at_a_time)
+        tables = self._tables(team_tables(own, target, WARP))
         return Piece(
             code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1), code.n_resident
         )
@@ -315,13 +310,6 @@ def _with_scratch(roles: Roles, parts: Sequence[Part]) -> Roles:
             if isinstance(block, Line):
                 known.update(roles_of_scratch(block, of))
     return replace(roles, of=of)
-
-
-def _room(part: Part, size: int) -> Room:
-    """The memory of a team: near at hand where there is room for it."""
-    n_near = whole(max(part.program.n_scratch, 1))
-    teams = min(MOST_TEAMS, SHARED_BYTES // (n_near * size))
-    return Room(TEAM, n_near, whole(part.n_far), teams > 0, teams or MOST_TEAMS)
 
 
 def _in_threads(work: Sequence[Callable[[], object]]) -> None:

@@ -1,5 +1,6 @@
 """L1: symbolic scalars, programs made of blocks, their optimisation, interpretation, differentiation and emission."""
 
+from .beginnings import shortened as shortened
 from .blocks import (
     Count as Count,
     If as If,

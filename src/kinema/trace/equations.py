@@ -208,12 +208,23 @@ class Choose:
     list: Slot
     length: int
     """Numbers of all of it."""
-    count: int
-    """Numbers of the beginning."""
-    fits: Slot
-    """Above a half where that is enough."""
+    width: int
+    """Numbers of one of its items."""
+    used: Slot
+    """How many items are used, beside those that always are."""
+    most: int
+    """How many of these may be near at hand; where there are more, none is."""
+    fewest: int | None = None
+    """How many at least, where there is little room; None if that makes no difference."""
+    always: int = 0
+    """Items that always are used."""
     near: int = -1
     """Where the beginning is then, in a team's memory near at hand."""
+
+    @property
+    def count(self) -> int:
+        """Numbers of the beginning."""
+        return (self.always + self.most) * self.width
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,8 @@ class LlvmTeam(LlvmRounds):
 
     def _choose_memory(self, block: Choose) -> None:
         """A pointer to where a list is."""
-        fits = self._above_half(block.fits)
+        used = self.load(block.used, {})
+        fits = self.set(f"fcmp olt {self.kn} {used}, {self.constant(block.most + 0.5)}")
         both = []
         for arena, row in ((SCRATCH, block.near), (FAR, block.list.item)):
             kind, base = self._memory(arena)

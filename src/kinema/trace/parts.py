@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .beginnings import with_beginnings
 from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Spread, Team, lines
-from .equations import Arrange, Choose, Next, Solve, whole
+from .equations import Arrange, Choose, Next, Solve
 from .lifetimes import Span, placed, spans
 from .program import Program, every_loop, outside_loops
 from .rounds import in_rounds
@@ -82,7 +83,7 @@ def cut(program: Program, size: int) -> list[Part]:
         packing = _Packing(shared, rows - distant | {shared.taken[nowhere]}, lasting)
         elsewhere = ((FAR, far), (COMMON, _Packing.some(common, lists & rows)))
         moved = _moved(shared.blocks, packing.row, elsewhere=elsewhere)
-        moved, n_near = _with_beginnings(moved, packing.count)
+        moved, n_near = with_beginnings(moved, packing.count)
         made = Program(moved, shared.locals, n_near, packing.taken)
         parts.append(
             Part(
@@ -94,20 +95,6 @@ def cut(program: Program, size: int) -> list[Part]:
             )
         )
     return parts
-
-
-def _with_beginnings(blocks: Blocks, end: int) -> tuple[Blocks, int]:
-    """Room near at hand for the beginnings of lists, behind all else there."""
-    result: list[Block] = []
-    for block in blocks:
-        new = block
-        if isinstance(block, Choose):
-            new, end = replace(block, near=whole(end)), whole(end) + block.count
-        elif isinstance(block, Count | Repeat | If):
-            body, end = _with_beginnings(block.body, end)
-            new = replace(block, body=body)
-        result.append(new)
-    return tuple(result), end
 
 
 def _pieces(program: Program) -> list[Piece]:
@@ -245,7 +232,7 @@ def _moved(
             case Solve() | Arrange():
                 result.append(block.moved(slot))
             case Choose():
-                result.append(replace(block, list=slot(block.list), fits=slot(block.fits)))
+                result.append(replace(block, list=slot(block.list), used=slot(block.used)))
             case Next():
                 result.append(replace(block, counter=slot(block.counter), to=slot(block.to)))
             case Spread():

@@ -190,7 +190,7 @@ def _text(blocks: Blocks, indent: str) -> Iterator[str]:
                 yield f"{indent}{place_text(block.blocks)} = order of {block.name}: {block}"
                 continue
             case Choose():
-                yield f"{indent}{place_text(block.list)} is near where {place_text(block.fits)}"
+                yield f"{indent}{place_text(block.list)} is near up to {block.most} of {place_text(block.used)}"
                 continue
             case Next():
                 yield f"{indent}{place_text(block.to)} = next of {place_text(block.counter)}"

@@ -172,7 +172,7 @@ def _slots(blocks: Blocks) -> Iterator[tuple[Slot, bool]]:
             case Loop() | Spread():
                 continue
             case Choose():
-                yield block.fits, False
+                yield block.used, False
                 continue
             case Next():
                 yield from ((block.counter, False), (block.counter, True), (block.to, True))

@@ -21,8 +21,8 @@ from .deepest import Source, put_in_order
 from .taking import Group, InRecord, InRow, Kept, Taking
 
 OfDofs = Quantity[list[Value]]
-FEW_CONTACTS = 8
-"""Of which the records are near at hand."""
+FEW_CONTACTS, FEWEST_CONTACTS = 8, 5
+"""Of which the records are near at hand, and where these leave too little for the cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,11 +67,10 @@ class Gathered:
 
     def _keep_near(self, group: Group) -> None:
         """The records of few contacts are near at hand."""
-        fits, count = self.s.recorder.local(1), min(FEW_CONTACTS, group.capacity)
-        number = self.s.recorder.read(SCRATCH, group.count.row)
-        self.s.recorder.write(fits, [trace.select(number, count + 0.5, 1.0, 0.0)])
-        width, first = group.kept.width, Slot(SCRATCH, group.records.row)
-        self.s.recorder.add(Choose("contacts", first, group.capacity * width, count * width, Slot(fits, 0)), {})
+        width, capacity = group.kept.width, group.capacity
+        records, count = (Slot(SCRATCH, place.row) for place in (group.records, group.count))
+        most = min(FEW_CONTACTS, capacity)
+        self.s.recorder.add(Choose("contacts", records, capacity * width, width, count, most, FEWEST_CONTACTS), {})
 
     # --------------------------------------------------------------------------------------------------- the Jacobian
 

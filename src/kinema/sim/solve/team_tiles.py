@@ -50,10 +50,9 @@ class TeamTiles:
         near = min(NEAR_TILES, 1 + self.room // rooms.count) * rooms.count
         if near * self.area > MOST_NEAR:
             return
-        fits = recorder.local(1)
-        recorder.write(fits, [trace.select(self._read(self.told), near - rooms.count + 0.5, 1.0, 0.0)])
-        first, length = Slot(SCRATCH, self.tiles), (rooms.count + self.room) * self.area
-        recorder.add(Choose("tiles", first, length, near * self.area, Slot(fits, 0)), {})
+        tiles, length = Slot(SCRATCH, self.tiles), (rooms.count + self.room) * self.area
+        between, count = Slot(SCRATCH, self.told), rooms.count
+        recorder.add(Choose("tiles", tiles, length, self.area, between, near - count, always=count), {})
 
     @property
     def is_missing_some(self) -> Value:
