@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kinema.foundation import no_collecting
 from kinema.trace import (
     N_ENTRY,
     N_HEAD,
@@ -59,6 +60,7 @@ class Kernel:
     Vectors of environments, and several threads to one, are matters of how it is compiled, not of the program.
     """
 
+    @no_collecting()
     def __init__(
         self,
         program: Program,

@@ -18,6 +18,7 @@ from .diagnostics import (
     raise_on_error as raise_on_error,
 )
 from .files import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder, keep as keep
+from .garbage import no_collecting as no_collecting
 from .naming import clean_name as clean_name, unique_name as unique_name
 from .optional import require as require
 from .quaternions import (

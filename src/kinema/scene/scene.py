@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinema.compile import NONCONVEX, Part
-from kinema.foundation import ArrayLike, Diagnostics, KinemaError
+from kinema.foundation import ArrayLike, Diagnostics, KinemaError, no_collecting
 from kinema.sim import EMISSIONS, Integrator, Settings
 
 from .adding import Adding
@@ -224,7 +224,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
             emission=self.emission,
             out=self.out,
         )
-        with self.progress.showing(3):
+        with no_collecting(), self.progress.showing(3):
             running = self._running = build(plan, settings, n_envs, diagnostics, self.progress)
         running.controls.diagnostics = self.diagnostics
         if self._sim is None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from kinema.description import Robot, World
-from kinema.foundation import Diagnostics, ReadError
+from kinema.foundation import Diagnostics, ReadError, no_collecting
 from kinema.read.resolve import Resolver
 
 from . import pxr
@@ -41,7 +39,7 @@ def read_usd(
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     file = Path(source)
     # what a stranger's numbers come to is looked at where it matters
-    with openusd_messages(file, diagnostics), _no_collecting(), np.errstate(all="ignore"):
+    with openusd_messages(file, diagnostics), no_collecting(), np.errstate(all="ignore"):
         resolve = Resolver() if resolve is None else resolve
         stage = open_stage(file, resolve, diagnostics, variants)
         try:
@@ -50,16 +48,3 @@ def read_usd(
             raise ReadError(f"{file}: OpenUSD fails on this stage: {first_message(error)}") from None
         except UnicodeDecodeError:
             raise ReadError(f"{file}: a name or text in it is not UTF-8") from None
-
-
-@contextmanager
-def _no_collecting() -> Iterator[None]:
-    """Reading makes many objects and drops few: looking for garbage meanwhile takes a tenth of the time in vain."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from kinema.foundation import Array
+from kinema.foundation import Array, no_collecting
 from kinema.model import Model
 from kinema.trace import Place, Program, Recorder, Value, unroll
 
@@ -23,6 +23,7 @@ Outputs = Mapping[str, tuple[Owner, int]]
 """Of each array that is written, what its items belong to, and how many numbers each has."""
 
 
+@no_collecting()
 def table_program(
     model: Model, settings: Settings, run: Run, places: Mapping[str, Place], outputs: Outputs | None = None
 ) -> Program:
@@ -33,6 +34,7 @@ def table_program(
     return recorder.finish(n_scratch=sweeps.n_scratch, taken=sweeps.taken, distant=sweeps.distant)
 
 
+@no_collecting()
 def straight_program(model: Model, settings: Settings, run: Run, outputs: Outputs | None = None) -> Program:
     """The same as a straight line, which names arrays and not where they are."""
     recorder = Recorder()
