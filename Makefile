@@ -78,6 +78,9 @@ demo: $(DEMO_STAMP)  ## look at the example robots, check, convert, simulate and
 test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
 
+test-all: setup lint types  ## the same with every robot for every test, which takes half as long again
+	$(BIN)/pytest -n $(WORKERS) --all
+
 lint: setup  ## check style and formatting, change nothing
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)

@@ -21,6 +21,7 @@ def read(path: Path) -> km.Robot | km.World:
     return km.read(path, policy=collect)  # type: ignore[operator]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("path", all_assets("urdf/**/*.urdf", "sdf/**/*.sdf"), ids=asset_id)
 def test_real_robots_have_no_errors_but_the_known_ones(path: Path) -> None:
     """Robots that people use are not called unusable, and no rule fails on one."""

@@ -52,6 +52,7 @@ def test_urdf_against_pinocchio(file: Path) -> None:
     compare(mass_matrix(robot, moving, coordinates), theirs[np.ix_(order, order)])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", [f for f in MJCFS if f.name not in FRAGMENTS], ids=asset_id)
 def test_mjcf_against_mujoco(file: Path) -> None:
     mujoco: Any = pytest.importorskip("mujoco")

@@ -142,6 +142,7 @@ def seen(scene: km.Scene, arm: Any) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.wide
 @how_it_is_stepped
 @pytest.mark.parametrize("name", CHANGES)
 def test_nothing_is_compiled_again(name: str, emission: str, compiled: list[object]) -> None:

@@ -81,6 +81,7 @@ def _scene(text: str, folder: Path, **settings: Any) -> tuple[km.Scene, Any]:
     return scene, entity
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("case", FOLLOWED)
 def test_forces_are_mujocos(case: str, tmp_path: Path) -> None:
     """All that accelerates the joints, and what of it actuators do."""

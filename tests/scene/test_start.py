@@ -59,6 +59,7 @@ def _compiled(file: Path) -> Any:
         pytest.skip(f"MuJoCo does not take it by itself: {error}")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", MJCF, ids=asset_id)
 def test_mjcf_starts_at_qpos0(file: Path) -> None:
     """Kinematics, coordinates after building and after a reset, and link poses, are MuJoCo's at qpos0."""

@@ -94,6 +94,7 @@ def error(pair: Pair, engine: Engine, data: Any) -> float:
     return max(float(np.abs(engine.field(name).numpy() - theirs[name]).max()) for name in names)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("emission", ["unrolled", "rolled"])
 @pytest.mark.parametrize("integrator", list(Integrator), ids=lambda i: i.value)
 @pytest.mark.parametrize("name", ACTUATORS)

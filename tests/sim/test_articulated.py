@@ -18,6 +18,7 @@ from kit.robots.each_joint import CASES, Case, model_of, robot
 from .arrays_for_tests import Found, computed, given_quantity
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("base", [Base.FIXED, Base.FREE])
 def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
@@ -55,6 +56,7 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     np.testing.assert_allclose(inertias.remaining, left, rtol=1e-9)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_whole_step(case: Case) -> None:
     """With springs, dampers and gravity: implicit and explicit accelerations, by bodies and by the matrix.

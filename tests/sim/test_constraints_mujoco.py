@@ -48,6 +48,7 @@ def _copied(model: Any, data: Any) -> Any:
     return copy
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", ROBOTS, ids=asset_id)
 def test_robots(file: Path) -> None:
     """One step from each of eight wild states: velocities to 1e-8."""
@@ -214,6 +215,7 @@ ALL_RUNS = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("integrator", "emission"), ALL_RUNS, ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_rows(tmp_path: Path, case: str, integrator: Integrator, emission: str) -> None:

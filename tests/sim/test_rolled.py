@@ -47,6 +47,7 @@ def combinations() -> list[tuple[str, Integrator, Drive]]:
     return [(n, i, d) for n, i, d in every if n != "zoo" or order[Integrator].index(i) == order[Drive].index(d)]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("name", "integrator", "drive"), combinations())
 def test_equal_to_unrolled(name: str, integrator: Integrator, drive: Drive) -> None:
     """Every kind of joint, integrator and drive; commands of all meanings, some joints left to their actuators."""

@@ -109,6 +109,7 @@ def cases() -> list[Any]:
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("file", "integrator", "drive"), cases())
 def test_the_same_motion(file: Path, integrator: Integrator, drive: Drive) -> None:
     """A hundred steps in double precision, to 1e-12 of the largest number of each environment."""

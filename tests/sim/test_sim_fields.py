@@ -91,6 +91,7 @@ def test_nothing_is_compiled_unasked(running: Running) -> None:
     assert not running.compiled
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("group", sorted(set(GROUPS) - LACKING))
 def test_fields_of_a_group(running: Running, group: str) -> None:
     """Compiled, each is what the interpreter computes, now and after the state has changed."""

@@ -74,6 +74,7 @@ def check(model: Model, program: Program, more: dict[str, Array] | None = None) 
     return set(inputs)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_implicit_step(case: Case) -> None:
     """By position, velocity, commands, masses, centres, gains, damping, rotor inertia, gravity, forces and the step."""
@@ -83,6 +84,7 @@ def test_implicit_step(case: Case) -> None:
     assert wanted <= check(model, program)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_modes_that_are_numbers(case: Case) -> None:
     """The same where environments differ in what commands mean: by kp and kv."""

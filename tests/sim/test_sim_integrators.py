@@ -72,6 +72,7 @@ def test_explicit_steps_gain_energy() -> None:
     assert runner.energy() > 1.01 * before
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("case", [c for c in CASES if "free" not in c.kind], ids=str)
 @pytest.mark.parametrize(("precision", "tolerance"), [("double", 1e-14), ("single", 1e-6)])
 def test_damping_is_implicit_in_both(case: Case, precision: str, tolerance: float) -> None:

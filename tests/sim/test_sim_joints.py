@@ -143,6 +143,7 @@ def energy(model: Model, settings: Settings, state: dict[str, Array]) -> float:
     return float(found["kinetic_energy"][0, 0] + found["potential_energy"][0, 0])
 
 
+@pytest.mark.wide
 @each_kind
 def test_energy_balance(case: Case) -> None:
     """The energy changes by what forces and dampers do: d/dt (T + V) = power, on an exact trajectory."""
@@ -159,6 +160,7 @@ def test_energy_balance(case: Case) -> None:
     assert gained == pytest.approx(work, abs=1e-9)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("case", [c for c in CASES if c.kind != "free"], ids=str)
 def test_momentum_is_conserved(case: Case) -> None:
     """A robot that flies without gravity keeps its momentum, whatever its joints do."""

@@ -64,6 +64,7 @@ def test_there_are_robots_to_compare() -> None:
     assert len(ROBOTS) > (20 if SHARED_ASSETS.exists() else 0)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("check", [*OF_LINKS, *OF_MOTION], ids=lambda check: check.__name__)
 @robot
 def test_fields(file: Path, check: Check) -> None:
@@ -140,6 +141,7 @@ def trajectories() -> list[Any]:
     return found
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("file", "integrator"), trajectories())
 def test_trajectory(file: Path, integrator: Integrator) -> None:
     """200 steps to 1e-6, of a length at which MuJoCo's own trajectory can be told from a neighbour's."""
@@ -164,6 +166,7 @@ def test_trajectory(file: Path, integrator: Integrator) -> None:
     assert error < 1e-6
 
 
+@pytest.mark.wide
 @robot
 def test_single_precision(file: Path) -> None:
     """100 steps in float32 to 1e-4."""

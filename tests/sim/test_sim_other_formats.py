@@ -87,6 +87,7 @@ def _dynamics(sweeps: Sweeps) -> Found:
     return {"mass": step.mass, "bias": step.bias, "acceleration": step.acceleration}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FILES, ids=lambda p: "/".join(p.parts[-2:]))
 def test_the_same_state_accelerates_alike(file: Path, tmp_path: Path) -> None:
     """Mass matrix, bias forces, springs and dampers, and what becomes of them."""

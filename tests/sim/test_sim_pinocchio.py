@@ -134,6 +134,7 @@ def close(ours: Array, theirs: Array, what: str, floor: float = 1e-9) -> None:
     assert error < TOLERANCE, f"{what} is {error:.1e} off"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
 @pytest.mark.parametrize("file", URDFS, ids=asset_id)
 def test_dynamics(file: Path, free: bool) -> None:

@@ -36,6 +36,7 @@ def robot_file(name: str) -> Path:
     return assets(place)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("target", ["urdf", "sdf", "mjcf"])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_judges_agree(name: str, target: str, tmp_path: Path) -> None:

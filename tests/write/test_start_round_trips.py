@@ -28,6 +28,7 @@ POSED = (
 )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("target", ["usd", "mjcf", "sdf", "urdf"])
 @pytest.mark.parametrize("file", POSED)
 def test_the_start_survives_or_is_reported(file: str, target: str, tmp_path: Path) -> None:

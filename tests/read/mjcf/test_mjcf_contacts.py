@@ -60,6 +60,7 @@ def _kinema_pairs(path: Path, model: Any) -> set[frozenset[int]]:
     return {frozenset((numbers[id(a.shape)], numbers[id(b.shape)])) for a, b in colliding_pairs(described)}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("path", all_assets("mjcf/**/*.xml"), ids=asset_id)
 def test_colliding_pairs_of_real_robots(path: Path) -> None:
     """The same pairs of geoms as MuJoCo's on every robot."""

@@ -74,6 +74,7 @@ def test_counts_agree_with_openusd(file: Path) -> None:
     assert {s.origin.path for s in shapes if s.collision} == colliders
 
 
+@pytest.mark.wide
 @every_stage
 def test_masses_agree_with_openusd(file: Path) -> None:
     """Mass, centre and inertia of every body that OpenUSD has a valid answer for, to single precision."""

@@ -28,6 +28,7 @@ FILES = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_mujoco_has_the_same_robot(file: Path, tmp_path: Path) -> None:
     """Poses at random configurations, masses, the mass matrix, limits and colliding pairs."""

@@ -22,6 +22,7 @@ FILES = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_there_and_back(file: Path, tmp_path: Path) -> None:
     """Poses at random configurations, masses, limits and links that may collide."""

@@ -60,6 +60,7 @@ def _same_description(a: Robot | World, b: Robot | World, model: object) -> None
     assert sorted(e.tag for e in b.extras) == sorted(e.tag for e in a.extras)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_real_robots(file: Path, tmp_path: Path) -> None:
     """Every robot of the format comes back as it was."""

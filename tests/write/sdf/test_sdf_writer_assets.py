@@ -31,6 +31,7 @@ FOR_DRAKE = [f for i, f in enumerate(FILES) if i % SLOW == 0 or f.suffix == ".sd
 TOLERANCE = 1e-9
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_judges_agree(file: Path, tmp_path: Path) -> None:
     """There is no fault for libsdformat, our reader has the links in their places, and the masses are kept."""
@@ -41,6 +42,7 @@ def test_judges_agree(file: Path, tmp_path: Path) -> None:
     _masses_are_kept(written)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FOR_DRAKE, ids=asset_id)
 def test_drake_agrees(file: Path, tmp_path: Path) -> None:
     """Drake has the links in their places, at zero and at random configurations."""

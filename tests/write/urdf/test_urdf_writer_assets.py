@@ -23,6 +23,7 @@ FILES = [
 TOLERANCE = 1e-9
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("file", FILES, ids=asset_id)
 def test_judges_agree(file: Path, tmp_path: Path) -> None:
     """check_urdf, Pinocchio, MuJoCo, yourdfpy and our reader find no fault, and all in its place.

@@ -105,6 +105,7 @@ def test_without_exact_numbers_the_schema_rounds(tmp_path: Path, seed: int) -> N
     assert_same_motion(robot, back, 2e-5, 3)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("path", all_assets("usd/*/*.usda", "usd/*/*.usdc", "usd/**/joints/*.usda"), ids=asset_id)
 def test_shared_stages_survive_both_layouts(tmp_path: Path, path: Path) -> None:
     """Real stages: nested and flat forms read to the same robots, and pass OpenUSD's validators without an error."""
@@ -118,6 +119,7 @@ def test_shared_stages_survive_both_layouts(tmp_path: Path, path: Path) -> None:
         assert [d for d in openusd_validation(file) if d.severity is Severity.ERROR] == []
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("path", all_assets("urdf/*/*.urdf", "sdf/*/*.sdf", "mjcf/*/*.xml"), ids=asset_id)
 def test_robots_of_other_formats_come_back(tmp_path: Path, path: Path) -> None:
     """Real robots of other formats: same motion, masses and colliding pairs; OpenUSD has no complaint."""
@@ -158,6 +160,7 @@ def solid(name: str) -> Link:
     return Link(name=name, inertial=Inertial(1.5, np.zeros(3), np.diag([0.1, 0.2, 0.25])), shapes=[shape])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kind", [k for k in JointKind if k is not JointKind.DISTANCE], ids=lambda k: k.value)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_kind_of_joint_comes_back(tmp_path: Path, kind: JointKind, layout: str) -> None:
