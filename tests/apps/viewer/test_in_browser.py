@@ -151,7 +151,7 @@ def test_selection_goes_both_ways(viewer: Viewer, page: Any) -> None:
     until(lambda: viewer.selected is not None and viewer.selected.name == "arm", "the arm is selected")
     assert viewer.selected is not None
     number = viewer.tree.parts.index(viewer.selected)
-    assert f"kinema-part-{number}" in viewer.tree._style.content
+    until(lambda: f"kinema-part-{number}" in viewer.tree._style.content, "the tree marks it")
     page.mouse.click(*place)
     until(lambda: viewer.selected is not None and viewer.selected.kind == "shape", "its shape is selected")
     assert viewer.selected is not None
@@ -183,6 +183,24 @@ def test_play_moves_and_drag_pulls(viewer: Viewer, page: Any) -> None:
     until(lambda: viewer.player.pull is None, "it is let go")
     page.get_by_role("button", name="Pause", exact=True).click()
     until(lambda: not viewer.player.playing, "it is paused")
+
+
+def test_a_picture_is_coarser_while_it_is_slow(viewer: Viewer, page: Any) -> None:
+    """A browser that is kept from drawing gets fewer pixels to draw, and all of them again once nothing moves."""
+
+    def share() -> float:
+        drawn = "Math.max(...[...document.querySelectorAll('canvas')].map(c => c.width / c.clientWidth))"
+        return page.evaluate(f"{drawn} / devicePixelRatio")
+
+    until(lambda: share() > 0.99, "the picture is fine")
+    brake = page.context.new_cdp_session(page)
+    brake.send("Emulation.setCPUThrottlingRate", {"rate": 20})
+    page.get_by_role("button", name="Play", exact=True).click()
+    viewer.player.commands.way = "random"
+    until(lambda: share() < 0.9, "it is coarse")
+    brake.send("Emulation.setCPUThrottlingRate", {"rate": 1})
+    page.get_by_role("button", name="Pause", exact=True).click()
+    until(lambda: share() > 0.99, "it is fine again")
 
 
 def test_fifty_megabytes_of_textures_load(browser: Any, tmp_path: Path) -> None:
