@@ -122,7 +122,9 @@ class Counted:
         return result
 
 
-def warm(page: Any, counted: Counted, again: Callable[[], None]) -> tuple[list[float], list[tuple[float, float]], dict[str, float]]:
+def warm(
+    page: Any, counted: Counted, again: Callable[[], None]
+) -> tuple[list[float], list[tuple[float, float]], dict[str, float]]:
     """Frames/s drawn and moved once they no longer change, what the server did meanwhile, the CPU's time of a frame."""
     processes = Processes()
     end = time.monotonic() + LONGEST
