@@ -215,7 +215,7 @@ class Choose:
     most: int
     """How many of these may be near at hand; where there are more, none is."""
     fewest: int | None = None
-    """How many at least, where there is little room; None if that makes no difference."""
+    """How many at least, where there is little room; None where they do not become fewer."""
     always: int = 0
     """Items that always are used."""
     near: int = -1

@@ -34,11 +34,11 @@
   // Where a CPU draws, a frame is drawn only when something has come that it would show, or somebody touches the page;
   // the library would draw on and on, and each such frame is one less of those that move.
   const INPUT_LASTS = 600, STREAM_LASTS = 1000, LONGEST = 120; // ms
-  let touched = 0, came = -Infinity, ran = 0;
+  let touched = 0, came = -Infinity, ran = 0, spare = 0;
   const waits = () => {
     const now = performance.now();
     if (window.__viserMutable?.messageQueue.length) came = now;
-    else if (now - touched > INPUT_LASTS && now - came < STREAM_LASTS && now - ran < LONGEST) return true;
+    else if (now - touched > INPUT_LASTS && now - came < STREAM_LASTS && now - ran < LONGEST) { spare++; return true; }
     ran = now;
     return false;
   };
@@ -62,15 +62,18 @@
     window.cancelAnimationFrame = (mine) => { cancel(asked.get(mine)); asked.delete(mine); };
   }
 
-  // And it is drawn with fewer pixels while that is too slow, with all of them once nothing moves.
+  // And it is drawn with fewer pixels while drawing is too slow, with all of them once nothing moves; where what moves
+  // comes slowly, frames are waited for, and fewer pixels would not help.
   const FEWEST = 0.5, STEP = 0.8, WANTED = 33, SPARE = 38, AGAIN = 20; // shares; frames/s; seconds
   let share = 1, given = null, since = 0;
   const sharpen = (drawn) => {
     const settings = window.__viserTestpoints?.devSettings;
     if (!settings || settings.get().fixedDpr !== given) return; // the user has chosen
     const moves = performance.now() - came < STREAM_LASTS;
+    const busy = spare < drawn; // else most chances to draw were for nothing
     since++;
-    if (moves && drawn < WANTED && share > FEWEST) { share = Math.max(FEWEST, share * STEP); since = 0; }
+    spare = 0;
+    if (moves && busy && drawn < WANTED && share > FEWEST) { share = Math.max(FEWEST, share * STEP); since = 0; }
     if (moves && drawn > SPARE && share < 1 && since > AGAIN) { share = Math.min(1, share / STEP); since = 0; }
     given = (moves ? share : 1) * window.devicePixelRatio;
     settings.set({ fixedDpr: given });
