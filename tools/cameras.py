@@ -264,7 +264,8 @@ def changed(ours: Ours, changes: dict[str, Any]) -> Callable[[], None]:
 
     kept = dict(changes)
     ours.renderer.block = kept.pop("block", type(ours.renderer).block)
-    ours.renderer.kernel = cast_kernel(**(ours.renderer.traits | kept))
+    made = {"plain": ours.renderer.plain} | kept
+    ours.renderer.kernel = cast_kernel(ours.renderer.placed.traits, **made)
     return ours.render
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from kinema.render import (
     Geometry,
     Instance,
     Kind,
+    PathTracer,
     Placed,
     Renderer,
     Stage,
@@ -22,6 +25,8 @@ from kinema.render import (
     triangles,
 )
 from kinema.render.kernels.cast import cast_kernel
+from kinema.render.kernels.paths import path_kernel
+from kinema.render.traits import Traits
 from kinema.scene import link_rows
 from kinema.shapes import box, sphere
 
@@ -43,12 +48,12 @@ def some(n: int, n_links: int) -> Stage:
     return stage
 
 
-def images_of(stage: Stage, **traits: bool) -> dict[str, np.ndarray]:
+def images_of(stage: Stage, kernel: object = None) -> dict[str, np.ndarray]:
     """Of two environments, the second after a motion, for the flow."""
     placed = Placed(stage, 2, find_device("cpu"))
     renderer = Renderer(placed, [CAMERA], (EDGE, EDGE), images=IMAGES)
-    if traits:
-        renderer.kernel = cast_kernel(**traits)
+    if kernel is not None:
+        renderer.kernel = kernel
     for shift in (0.0, 0.03):
         poses = [
             [Pose(np.array([shift, 0.1 * env, 0.0]), rpy_to_matrix([0.0, 0.0, shift + link])) for link in range(2)]
@@ -81,11 +86,53 @@ def starts(stage: Stage) -> dict[int, tuple[int, int]]:
     return {id(i.geometry.triangles): (0, 0) for i in stage.instances}
 
 
-def test_kernels_that_are_compiled_for_less_give_the_same_images() -> None:
-    """A tree of many bodies, opaque ones without images, against the list that any kernel can go through."""
+def many() -> Stage:
+    """So many boxes that rays go through a tree of them; primitive shapes are not joined."""
     stage = some(90, 2)
-    for instance in stage.instances[:-1]:  # primitive shapes are not joined
+    for instance in stage.instances[:-1]:
         instance.geometry = Geometry(Kind.BOX, (0.04, 0.03, 0.02))
-    assert Placed(stage, 1, find_device("cpu")).has_tree
-    lists = images_of(stage, tree=False, images=True, plain=False)
-    assert_same(lists, images_of(stage, tree=True, images=False, plain=True))
+    return stage
+
+
+def only_meshes() -> Stage:
+    stage = some(12, 2)
+    stage.instances = [i for i in stage.instances if i.geometry.kind in (Kind.MESH, Kind.PLANE)]
+    return stage
+
+
+@pytest.mark.parametrize("make", [many, only_meshes])
+def test_kernels_that_are_compiled_for_less_give_the_same_images(make: Callable[[], Stage]) -> None:
+    """Opaque bodies of one kind, without images, against the list of anything that any kernel can go through."""
+    stage = make()
+    placed = Placed(stage, 1, find_device("cpu"))
+    less = placed.own_traits
+    assert (less.tree, less.solids, less.meshes) == ((True, True, False) if make is many else (False, False, True))
+    assert not (less.images or less.glass or less.varnish or less.glow)
+    whole = images_of(stage, cast_kernel(Traits(), plain=False))
+    assert_same(whole, images_of(stage, cast_kernel(less, plain=True)))
+
+
+def test_paths_of_a_kernel_that_is_compiled_for_less_bring_the_same_light() -> None:
+    stage = only_meshes()
+    light = []
+    for whole in (True, False):
+        placed = Placed(stage, 1, find_device("cpu"))
+        placed.place(*link_rows([[Pose(), Pose()]], "cpu"))
+        tracer = PathTracer(placed, [CAMERA], (16, 16), bounces=3)
+        tracer.kernel = path_kernel(Traits() if whole else placed.own_traits)
+        light.append(tracer.trace(32, denoise=False).light)
+    assert light[0].mean() > 0.1
+    # the same numbers are drawn, so that only rounding differs: of a few paths, which surface they met
+    assert np.median(np.abs(light[0] - light[1])) < 1e-5
+    assert np.abs(light[0].mean() - light[1].mean()) < 2e-3
+
+
+def test_a_stage_tells_what_kernels_have_to_know_of() -> None:
+    def traits(surface: Surface, *per_env: str) -> Traits:
+        stage = only_meshes()
+        stage.instances[0].surface = surface
+        return Placed(stage, 2, find_device("cpu"), per_env).own_traits
+
+    assert traits(Surface(glass=1.5)).glass and traits(Surface(), "finish").glass
+    assert traits(Surface(clearcoat=0.5)).varnish and traits(Surface(emission=(1.0, 1.0, 1.0))).glow
+    assert not any(getattr(traits(Surface()), name) for name in ("glass", "varnish", "glow", "images", "solids"))

@@ -12,9 +12,11 @@ from kinema.backend import Device, warp
 from kinema.foundation import KinemaError, Pose
 
 from .bodies import body_table
+from .geometry import Kind
 from .stage import LAMPS, Stage, check_stage
 from .surfaces import MAPS
 from .tables import glass_bodies, glow_table, instance_surfaces, mesh_table, surface_table
+from .traits import Traits
 
 PER_ENV = ("color", "finish", "emission", "lamp_color")
 """What may differ between environments."""
@@ -123,12 +125,25 @@ class Placed:
         return trees
 
     @property
-    def traits(self) -> dict[str, bool]:
+    def traits(self) -> Traits:
         """What kernels are compiled for. On a CPU for everything: it has no registers to save, and compiles slowly."""
-        return {
-            "tree": self.has_tree,
-            "images": self.device.is_cpu or bool((self._surfaces.maps >= 0).any()),
-        }
+        if self.device.is_cpu:
+            return Traits(tree=self.has_tree)
+        return self.own_traits
+
+    @property
+    def own_traits(self) -> Traits:
+        """What there is, and what there may be in some environment."""
+        surfaces, kinds = self._surfaces, {body.geometry.kind for body in self._table.bodies}
+        return Traits(
+            tree=self.has_tree,
+            meshes=Kind.MESH in kinds,
+            solids=bool(kinds - {Kind.MESH, Kind.PLANE}),
+            images=bool((surfaces.maps >= 0).any()),
+            glass="finish" in self._per_env or bool(surfaces.finish[:, 3].any()),
+            varnish=bool(surfaces.coat[:, 0].any()),
+            glow=float(self.lamps.glow_total) > 0.0,
+        )
 
     @property
     def has_tree(self) -> bool:

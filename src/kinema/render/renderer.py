@@ -101,8 +101,8 @@ class Renderer:
         wanted.more = int(any(name != "rgb" for name in images))
         self._wanted = wanted
         plain = not placed.device.is_cpu and wanted.samples == 1 and placed.looks.layers == 1
-        self.traits = {**placed.traits, "plain": plain}
-        self.kernel = cast_kernel(**self.traits)
+        self.plain = plain
+        self.kernel = cast_kernel(placed.traits, plain=plain)
 
     def render(self) -> dict[str, Image]:
         """The images of what is where it was placed last (`Placed.place`), by name."""

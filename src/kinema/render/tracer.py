@@ -95,7 +95,7 @@ class PathTracer:
         course.lens_open = int(any(c.aperture > 0.0 for c in cameras))
         course.strides = placed.array(STRIDES, wp.uint32)
         self._course = course
-        self.kernel = path_kernel(**placed.traits)
+        self.kernel = path_kernel(placed.traits)
 
     def trace(
         self,

@@ -6,6 +6,7 @@ from functools import cache
 
 import warp as wp
 
+from ..traits import Traits
 from .rays import instance_of, searches
 from .records import DIRECTIONAL, NEARBY, SPOT, Hit, Lamps, Looks, Spot, View, World, turn
 from .surfaces import spots
@@ -143,18 +144,17 @@ def sample_place(s: int, edge: int) -> wp.vec2:
 
 
 @cache
-def cast_kernel(*, tree: bool, images: bool, plain: bool, registers: int = REGISTERS, fast: bool = True) -> wp.Kernel:
+def cast_kernel(traits: Traits, *, plain: bool, registers: int = REGISTERS, fast: bool = True) -> wp.Kernel:
     """The kernel that makes images.
 
     Args:
-        tree: whether bodies are many.
-        images: whether surfaces have any.
+        traits: what there is.
         plain: whether a pixel is one ray, and what it meets is opaque.
         registers: of a thread on a GPU; 0 for as many as the compiler likes.
         fast: whether a GPU may divide and take roots by its quick instructions.
     """
-    nearest, is_blocked = searches(tree)
-    spot_at = spots(images)
+    nearest, is_blocked = searches(traits)
+    spot_at = spots(traits)
 
     @wp.func
     def see(view: View, w: World, looks: Looks, lamps: Lamps, wanted: Wanted, p: Pixel) -> None:

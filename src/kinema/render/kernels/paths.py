@@ -6,6 +6,7 @@ from functools import cache
 
 import warp as wp
 
+from ..traits import Traits
 from .bsdf import Aim, Energy, Scatter, brightness, frame, sample, shine_share, through_glass, varnish_share
 from .draws import AIM, GLOW, LAMP, LENS, PIXEL, SCATTER, TIME, Draws, draw, draw3, draws_of, of_matt, of_pane, of_step
 from .rays import instance_of, searches
@@ -127,10 +128,10 @@ def deposit(film: Film, i: int, light: wp.vec3, seen: wp.vec3) -> None:
 
 
 @cache
-def follower(tree: bool, images: bool) -> wp.Function:
+def follower(traits: Traits) -> wp.Function:
     """The function that follows some paths of one pixel."""
-    nearest, _ = searches(tree)
-    spot_at, direct_light = spots(images), lighting(tree)
+    nearest, _ = searches(traits)
+    spot_at, direct_light = spots(traits), lighting(traits)
 
     @wp.func
     def follow(
@@ -228,17 +229,19 @@ def follower(tree: bool, images: bool) -> wp.Function:
 
 
 @cache
-def path_kernel(*, tree: bool, images: bool, registers: int = 128) -> wp.Kernel:
+def path_kernel(traits: Traits, *, registers: int = 128, fast: bool = True) -> wp.Kernel:
     """The kernel that follows paths.
 
     Args:
-        tree: whether bodies are many.
-        images: whether surfaces have any.
+        traits: what there is.
         registers: of a thread on a GPU; 0 for as many as the compiler likes.
+        fast: whether a GPU may divide, take roots and sines by its quick instructions.
     """
-    follow = follower(tree, images)
+    follow = follower(traits)
 
-    @wp.kernel(enable_backward=False, module="unique", cuda_max_registers=registers or None)
+    @wp.kernel(
+        enable_backward=False, module="unique", cuda_max_registers=registers or None, module_options={"fast_math": fast}
+    )
     def trace_paths(
         first: int,
         last: int,

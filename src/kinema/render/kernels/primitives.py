@@ -155,12 +155,10 @@ def meet_cone(o: wp.vec3, d: wp.vec3, radius: float, half: float) -> float:
 
 
 @wp.func
-def meet(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3) -> float:
-    """Of any kind that is no mesh."""
+def meet_solid(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3) -> float:
+    """Of any kind but planes and meshes."""
     t = float(-1.0)
-    if kind == PLANE:
-        t = meet_plane(o, d, size)
-    elif kind == SPHERE:
+    if kind == SPHERE:
         t = meet_sphere(o, d, size[0])
     elif kind == BOX:
         t = meet_box(o, d, size)

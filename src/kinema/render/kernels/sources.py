@@ -6,6 +6,7 @@ from functools import cache
 
 import warp as wp
 
+from ..traits import Traits
 from .bsdf import Aim, Energy, brightness, density, frame, scattered, shine_share, varnish_share
 from .rays import place_of, searches, turn_of
 from .records import DIRECTIONAL, NEARBY, SPOT, Lamps, Spot, World
@@ -163,9 +164,9 @@ def met_glow(lamps: Lamps, spot: Spot, d: wp.vec3, t: float, instance: int, pdf:
 
 
 @cache
-def lighting(tree: bool) -> wp.Function:
+def lighting(traits: Traits) -> wp.Function:
     """The function that gathers light straight from what shines."""
-    _, is_blocked = searches(tree)
+    _, is_blocked = searches(traits)
 
     @wp.func
     def direct_light(
@@ -188,7 +189,8 @@ def lighting(tree: bool) -> wp.Function:
             if source == 0 and lamps.kind.shape[0] > 0:
                 sent = from_lamp(lamps, e, env, spot, basis, o, r_lamp)
             elif source == 1 and lamps.glow_total > 0.0:
-                sent = from_glow(w, lamps, e, env, time, spot, basis, aim, o, r_glow)
+                if wp.static(traits.glow):
+                    sent = from_glow(w, lamps, e, env, time, spot, basis, aim, o, r_glow)
             if wp.max(sent.light) > 0.0:
                 hidden = bool(False)
                 if sent.shadow == 1:

@@ -6,6 +6,7 @@ from functools import cache
 
 import warp as wp
 
+from ..traits import Traits
 from .primitives import uv_at
 from .rays import instance_of, place_of, turn_of
 from .records import (
@@ -218,13 +219,20 @@ def dressed(w: World, looks: Looks, env: int, time: float, bare: Spot, hit: Hit)
 
 
 @cache
-def spots(images: bool) -> wp.Function:
-    """The function that finds everything about the place that a ray met; without images it need not look for any."""
+def spots(traits: Traits) -> wp.Function:
+    """The function that finds everything about the place that a ray met; without images it need not look for any.
+
+    That nothing is glass or varnished is said here by a constant, and compilers follow it to all that depends on it.
+    """
 
     @wp.func
     def spot_at(w: World, looks: Looks, env: int, time: float, origin: wp.vec3, direction: wp.vec3, hit: Hit) -> Spot:
         spot = bare_spot(w, looks, env, time, origin, direction, hit)
-        if wp.static(images):
+        if wp.static(not traits.glass):
+            spot.glass = 0.0
+        if wp.static(not traits.varnish):
+            spot.coat = 0.0
+        if wp.static(traits.images):
             spot = dressed(w, looks, env, time, spot, hit)
         if looks.cutoff[spot.surface] >= 0.0:
             spot.opacity = wp.where(spot.opacity >= looks.cutoff[spot.surface], 1.0, 0.0)
