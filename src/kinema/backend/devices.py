@@ -75,9 +75,9 @@ class Device:
         """Of a GPU."""
         return int(warp().get_device(self.name).sm_count)
 
-    def lanes(self, precision: str) -> int:
-        """How many environments a program takes at a time."""
-        return lanes(32 if precision == "single" else 64) if self.is_cpu else 1
+    def lanes(self, precision: str, n_envs: int | None = None, threads: int | None = None) -> int:
+        """How many environments a program takes at a time, of so many, shared by threads of the host."""
+        return lanes(32 if precision == "single" else 64, n_envs, threads) if self.is_cpu else 1
 
     def free_memory(self) -> int:
         """Bytes that can be allocated."""

@@ -42,7 +42,7 @@ from .gpu_code import BLOCKS, WARP, GpuFunction
 from .graphs import one_by_one, repeated, side_by_side
 from .host_code import compile_host
 from .pieces import Arguments, Lists, Piece, Roles, Share
-from .processor import has_fused_multiply_add, n_threads
+from .processor import has_fused_multiply_add, is_x86, n_threads
 from .team_room import SHARED_BYTES, room_of_team
 
 WORK_PER_THREAD = 200_000
@@ -71,11 +71,11 @@ class Kernel:
         lanes: int | None = None,
         roles: Roles | None = None,
         runs_per_step: int = 1,
-        n_envs: int = 1,
+        n_envs: int | None = None,
     ) -> None:
-        """`n_envs` is about how many environments it will run for."""
+        """`n_envs` is about how many environments it will run for; None for any number."""
         self.device = device
-        self.lanes = lanes or device.lanes(precision)
+        self.lanes = lanes or device.lanes(precision, n_envs)
         self.n_scratch = program.n_scratch
         self._precision = precision
         self._scratch: dict[object, Any] = {}
@@ -87,7 +87,7 @@ class Kernel:
             program = optimise(program)
             self.n_operations = program.n_operations
             self._ints, self._floats = self._tables(program.tables())
-            target = Target(precision, self.lanes, fused=has_fused_multiply_add())
+            target = Target(precision, self.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
             modules = emit_llvm(program, places, target, runs_per_step)
             self.source = "\n".join(modules)
             self._code: Any = compile_host(*modules)
@@ -96,7 +96,7 @@ class Kernel:
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
         with ThreadPoolExecutor() as pool:
             shared = roles if roles is None or len(parts) == 1 else _with_scratch(roles, parts)
-            plain = self._plain(shared, n_envs, whole=len(parts) == 1)
+            plain = self._plain(shared, n_envs or 1, whole=len(parts) == 1)
             waiting: list[Future[Piece]] = []
             for number, part in enumerate(parts):
                 if part.spread is not None:

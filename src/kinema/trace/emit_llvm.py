@@ -37,6 +37,10 @@ _NOTES = f"""!0 = !{{}}
 !3 = !{{!"llvm.loop.unroll.disable"}}
 """
 """What a team's text refers to."""
+_MODE = ("llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr")
+"""Read and set how a core of an x86 processor rounds."""
+_FLUSH = 0x8040
+"""In that number: what is too small becomes zero, of results and of operands."""
 
 
 def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> tuple[str, ...]:
@@ -49,16 +53,31 @@ def emit_llvm(program: Program, places: Mapping[str, Place], target: Target, run
     text.apart = loops_apart(program)
     elsewhere = set[str]().union(*text.apart.values())
     text.enter(program, text.allocate(program, program.locals.keys() - elsewhere))
+    if target.flushes:
+        _begin_flushing(text)
     vectors, vector = text.begin("%first", "%last")
     text.put(f"%e = mul i64 {vector}, {target.lanes}")
     if target.lanes > 1 and any(_depends(block) for block in program.blocks):
         text.mask = text.present = _present(text)
     _runs(text, ("state", "out"), runs_per_step, lambda: text.blocks(program.blocks))
     text.end(vectors)
+    if target.flushes:
+        text.put(f"call void @{_MODE[1]}(ptr %mode)")  # as it was: the thread is not ours
     arguments = [f"ptr noalias %{name}" for name in POINTERS] + [f"i64 %{name}" for name in NUMBERS]
     heads = [f"declare {head}" for head in text.functions]
+    heads += [f"declare void @{name}(ptr)" for name in _MODE] if target.flushes else []
     main = _module(text, [*heads, f"define void @{ENTRY}({', '.join(arguments)}) {{"])
     return main, *(_module(own, [f"define {head} {{"]) for head, own in text.functions.items())
+
+
+def _begin_flushing(text: LlvmBlocks) -> None:
+    """From here on what is too small becomes zero."""
+    for name in ("mode", "own_mode"):
+        text.put(f"%{name} = alloca i32")
+    text.put(f"call void @{_MODE[0]}(ptr %mode)")
+    before = text.set("load i32, ptr %mode")
+    text.put(f"store i32 {text.set(f'or i32 {before}, {_FLUSH}')}, ptr %own_mode")
+    text.put(f"call void @{_MODE[1]}(ptr %own_mode)")
 
 
 def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Target, runs_per_step: int = 1) -> str:

@@ -70,7 +70,7 @@ class Engine:
         self.n_envs = n_envs
         self.device = device
         self.precision = precision
-        self.lanes = lanes
+        self.lanes = lanes or device.lanes(precision, n_envs, threads)
         self.threads = threads
         self.emission = emission
         if team is None:
