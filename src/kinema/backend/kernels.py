@@ -129,7 +129,7 @@ class Kernel:
 
         def make(part: Part, places: Mapping[str, Place]) -> Piece:
             programs = self._parts(part.program, roles)
-            target = Target(self._precision, gpu=True)
+            target = self._gpu_target()
             source = emit_gpu(programs, places, target, self._runs_per_step if whole else 1)
             block_dim = BLOCK_DIM if len(programs) == 1 else WARP * len(programs)
             code = GpuFunction(source, self.device, block_dim, self._n_blocks(programs, n_envs))
@@ -142,7 +142,7 @@ class Kernel:
 
     def _team(self, part: Part, places: Mapping[str, Place]) -> Piece:
         """What a team does."""
-        target = Target(self._precision, gpu=True)
+        target = self._gpu_target()
         found = room_of_team(replace(part, program=optimise(part.program)), target.bytes)
         own, room = found.part, found.room
         source = emit_team(own, places, target, room)
@@ -156,12 +156,15 @@ class Kernel:
         """What all threads share: the tests, or the work of one kind of rows."""
         own = replace(part, program=optimise(part.program))
         assert own.spread is not None
-        source = emit_spread(own, places, Target(self._precision, gpu=True), case)
+        source = emit_spread(own, places, self._gpu_target(), case)
         loop, blocks = own.spread.test, 0 if case is None else BLOCKS_OF_WORK * self.device.n_multiprocessors
         lists = Lists(number, len(loop.cases), len(loop.ints), blocks)
         code = GpuFunction(source, self.device, BLOCK_DIM)
         operations = own.program.n_operations if case is None else 0
         return Piece(code, source, self._tables(own.program.tables()), operations, BLOCK_DIM, lists=lists)
+
+    def _gpu_target(self) -> Target:
+        return Target(self._precision, gpu=True, n_scratch=self.n_scratch)
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""

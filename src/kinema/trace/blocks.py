@@ -10,7 +10,7 @@ array, whose places are known to the compiler, so that they become registers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,9 +80,12 @@ class Line:
         """Floating-point operations, roughly."""
         return sum(COST.get(i.op, 1) for i in self.instructions)
 
-    def max_live(self) -> int:
-        """The most values that are needed later at any one time: what registers would have to hold."""
-        last = self.last_uses()
+    def max_live(self, soon: Collection[str] = ()) -> int:
+        """The most values that are needed later at any one time: what registers would have to hold.
+
+        What goes to the arrays `soon` is stored as soon as it is computed.
+        """
+        last = self.last_uses(soon)
         expiring = Counter(last.values())
         live = most = 0
         for position, instruction in enumerate(self.instructions):
@@ -92,12 +95,13 @@ class Line:
             live -= expiring.get(position, 0)
         return most
 
-    def last_uses(self) -> dict[int, int]:
-        """Value -> position of the last instruction that needs it; stores come after all instructions."""
+    def last_uses(self, soon: Collection[str] = ()) -> dict[int, int]:
+        """Value -> position of the last instruction that needs it; stores come after all instructions, or soon."""
         last: dict[int, int] = {}
         for position, instruction in enumerate(self.instructions):
             last.update(dict.fromkeys(instruction.needs, position))
-        last.update(dict.fromkeys(self.roots, len(self.instructions)))
+        later = (store for store in self.stores if store.slot.array not in soon)
+        last.update((value, len(self.instructions)) for store in later for value in store.needs)
         return last
 
     def slots(self) -> Iterator[Slot]:

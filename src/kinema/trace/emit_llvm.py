@@ -96,7 +96,8 @@ def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
         _own_environment(text)
     else:
         _shared_environment(text)
-    _runs(text, ("state", "out", SCRATCH), runs_per_step, lambda: _all_roles(text, roles, local_arrays))
+    text.point_scratch("%e")
+    _runs(text, ("state", "out"), runs_per_step, lambda: _all_roles(text, roles, local_arrays))
     return _module(text, _gpu_head(text, roles)) + "!0 = !{}\n"
 
 
@@ -109,8 +110,7 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
     text.begin_team(room)
     text.put(f"%pitch = mul i32 %stride, {text.size}")
-    for name, arena in (("state", "state"), ("out", "out"), (SCRATCH, SCRATCH), ("told", "told_start")):
-        text.put(f"%{name}_e = getelementptr {text.n}, {text.pointer} %{arena}, i32 %e")
+    text.point("%e")
     ints, _ = program.tables()
     text.copies(len(ints), part.into, into=True)
     text.blocks(program.blocks)

@@ -14,6 +14,7 @@ from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import UNIFORM, Target, uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
+from .split import EXCHANGE
 
 LOOP = "kinema_loop_"
 """What functions of loops are called, with a key of what they do."""
@@ -295,7 +296,9 @@ class LlvmBlocks(LlvmMemory):
 
 
 def stored_soon(line: Line) -> dict[int, list[Store]]:
-    """What a line may store in the scratch memory as soon as it is computed, by value: nothing reads there later."""
+    """What a line may store as soon as it is computed, by value: in the scratch memory where nothing reads it later, and
+    where the other roles find it.
+    """
     read = {i.slot: position for position, i in enumerate(line.instructions) if i.slot is not None}
     if any(slot.array == SCRATCH and slot.index is not None for slot in line.slots()):
         return {}
@@ -304,7 +307,7 @@ def stored_soon(line: Line) -> dict[int, list[Store]]:
         made.update(dict.fromkeys(pair, min(made[value] for value in pair)))
     for store in line.stores:
         value, slot = store.value, store.slot
-        if slot.array == SCRATCH and isinstance(value, int) and read.get(slot, -1) < made[value]:
+        if slot.array in (SCRATCH, EXCHANGE) and isinstance(value, int) and read.get(slot, -1) < made[value]:
             found.setdefault(value, []).append(store)
     return found
 

@@ -185,9 +185,30 @@ class LlvmMemory(LlvmWords):
             return self._at("ptr addrspace(3)", f"[{WARP} x {self.n}]", "%exchange_e", row)
         if address.arena == UNIFORM:
             return self._at(self.pointer, self.n, "%uniform", row)
-        if address.arena == SCRATCH and not self.target.gpu:
-            return self._own(self._at("ptr", self.vector, "%scratch", row))
+        if address.arena == SCRATCH:
+            return self._own(self._at("ptr", self.vector, "%scratch", row)) if not self.target.gpu else self.common(row)
         return self._own(f"{self.pointer} {self.below(f'%{address.arena}_e', row)}")
+
+    def point(self, env: str) -> None:
+        """Where the numbers of an environment start on a GPU, in all arenas."""
+        for name, arena in (("state", "state"), ("out", "out"), ("told", "told_start")):
+            self.put(f"%{name}_e = getelementptr {self.n}, {self.pointer} %{arena}, i32 {env}")
+        self.point_scratch(env)
+
+    def point_scratch(self, env: str) -> None:
+        """Likewise, in the scratch memory."""
+        patch = self.set(f"zext i32 {self.set(f'udiv i32 {env}, {WARP}')} to i64")
+        start = self.set(f"mul i64 {patch}, {WARP * max(self.target.n_scratch, 1)}")
+        lane = self.set(f"zext i32 {self.set(f'urem i32 {env}, {WARP}')} to i64")
+        at = self.set(f"add i64 {start}, {lane}")
+        self.put(f"%scratch_e = getelementptr {self.n}, {self.pointer} %scratch, i64 {at}")
+
+    def common(self, row: str) -> str:
+        """A number of the scratch memory of a GPU, that of 32 environments row by row: a distance that is known.
+
+        As far apart as those of all environments, each would be an instruction or two to be found, a fifth of a line.
+        """
+        return self._at(self.pointer, f"[{WARP} x {self.n}]", "%scratch_e", row)
 
     def _local(self, address: Address, row: str) -> str:
         item = address.arena, address.row

@@ -32,11 +32,6 @@ DECLARATIONS = (
 class LlvmSpread(LlvmBlocks):
     """A kernel that is being written; `%memory` has how long the lists are, then the lists."""
 
-    def point(self, env: str) -> None:
-        """Where the arrays of an environment start."""
-        for name, arena in (("state", "state"), ("out", "out"), ("scratch", "scratch"), ("told", "told_start")):
-            self.put(f"%{name}_e = getelementptr {self.n}, {self.pointer} %{arena}, i32 {env}")
-
     def tests(self, block: Spread) -> None:
         """Each environment, and a share of the rows."""
         more = self.set("sub i32 %ntid, 1")

@@ -93,16 +93,12 @@ class LlvmTeam(LlvmRounds):
             targets = [self._int("ints", self.set(f"add i32 {at}, {size}")) for at in words]
             values = []
             for source in sources:
-                place = self._in_common(source) if into else self._of_team(source)
+                place = self.common(source) if into else self._of_team(source)
                 values.append(self.set(f"load {self.n}, {place}, align {self.size}"))
             for value, target in zip(values, targets, strict=True):
-                place = self._of_team(target) if into else self._in_common(target)
+                place = self._of_team(target) if into else self.common(target)
                 self.put(f"store {self.n} {value}, {place}, align {self.size}")
         self.wait()
-
-    def _in_common(self, row: str) -> str:
-        """A number of the common scratch memory."""
-        return f"{self.pointer} {self.below('%scratch_e', row)}"
 
     def _of_team(self, row: str) -> str:
         """A number of the team's own."""
@@ -115,7 +111,7 @@ class LlvmTeam(LlvmRounds):
             number, column = address.column
             return self._at(self.pointer, self.n, self.numbers[number], str(column * self.pitches[number]))
         if address.arena == COMMON:
-            return self._in_common(self.row_of(address, index))
+            return self.common(self.row_of(address, index))
         if address.arena not in (SCRATCH, FAR):
             return super()._pointer(slot, index)
         kind, base = self._memory(address.arena)

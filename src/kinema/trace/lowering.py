@@ -31,6 +31,8 @@ class Target:
     for them, and a lane that is no environment is full of them."""
     gpu: bool = False
     """Whether it is a GPU: an environment is a thread there, or several, and not a lane of a vector."""
+    n_scratch: int = 0
+    """Numbers of an environment in the scratch memory of a GPU."""
 
     @property
     def scalar(self) -> str:

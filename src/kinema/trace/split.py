@@ -10,7 +10,7 @@ threads busy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -48,21 +48,34 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
         own = fuse_multiply_add(own, kept=gives)
         others = {s.slot for other, theirs in enumerate(stores) if other != role for s in theirs}
         soon = [i.target for i in own.instructions if i.slot in others]  # read before another role writes them
-        before = depth_first(own.instructions, [*gives, *soon])
-        done = {i.target for i in before}
+        first_of = depth_first(own.instructions, [*gives, *soon])
+        done = {i.target for i in first_of}
         after = tuple(i for i in own.instructions if i.target not in done)
         used = {v for i in after for v in i.needs} | set(own.roots)
         kept = {v: Slot(KEPT, i) for i, v in enumerate(sorted(used & done))}
         taken = [*((v, place[v]) for v in sorted(takes)), *kept.items()]
-        found = (Instruction(v, "input", (), slot) for v, slot in taken)
-        given = [*((v, place[v]) for v in gives), *kept.items()]
-        roles.append(
-            Program(
-                (Line(before, tuple(Store(slot, v) for v, slot in given)), Line((*found, *after), tuple(stores[role]))),
-                {KEPT: len(kept)},
-            )
-        )
+        found = [Instruction(v, "input", (), slot) for v, slot in taken]
+        given = tuple(Store(slot, v) for v, slot in (*((v, place[v]) for v in gives), *kept.items()))
+        as_traced = tuple(i for i in own.instructions if i.target in done)
+        begin = _with_fewest_values([Line(first_of, given), Line(as_traced, given)])
+        orders = _when_needed(found, after), depth_first([*found, *after], own.roots)
+        rest = _with_fewest_values([Line(order, own.stores) for order in orders])
+        roles.append(Program((begin, rest), {KEPT: len(kept)}))
     return tuple(roles)
+
+
+def _with_fewest_values(lines: Sequence[Line]) -> Line:
+    """Of some orders of the same instructions the one for which registers suffice longest."""
+    return min(lines, key=lambda line: line.max_live(soon=(SCRATCH, EXCHANGE, KEPT)))
+
+
+def _when_needed(found: Sequence[Instruction], after: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Instructions, each behind what it takes of what was found; what none takes comes last, as it is only stored."""
+    waiting, order = {i.target: i for i in found}, list[Instruction]()
+    for instruction in after:
+        order += [waiting.pop(v) for v in instruction.needs if v in waiting]
+        order.append(instruction)
+    return (*order, *waiting.values())
 
 
 def roles_of_scratch(line: Line, role_of: RoleOf) -> dict[int, int | None]:
