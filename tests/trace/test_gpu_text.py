@@ -18,6 +18,7 @@ from kinema.trace import (
     SCRATCH,
     UNIFORM,
     Program,
+    Recorder,
     Slot,
     Tape,
     Target,
@@ -34,12 +35,12 @@ from kinema.trace import (
 from kinema.trace.blocks import lines
 
 from .arenas import Memory, Numbers, interpreted
-from .gpu_on_host import run_on_host
+from .gpu_on_host import WARP, run_on_host
 from .random_programs import MEMORY, N_SCRATCH, random_numbers, recorded, some_tree, trees
 from .test_random_programs import agree
 from .test_split import limbs_program, role_of
 
-N_ENVS, STRIDE, STEPS = 3, 32, 2
+N_ENVS, STRIDE, STEPS = 3, 64, 2
 KINDS = ("count", "repeat", "condition", "table", "index", "scratch", "uniform")
 TREES = 12
 
@@ -56,7 +57,8 @@ def on_host(
     roles: tuple[Program, ...], memory: Memory, numbers: Numbers, n_envs: int, steps: int = 1, runs: int = 1
 ) -> Numbers:
     """What is in the arenas after the threads of a GPU have run; one alone writes nothing beside its environment."""
-    text = emit_gpu(roles, memory.places(), Target("double", gpu=True), runs)
+    target = Target("double", gpu=True, n_scratch=roles[0].n_scratch)
+    text = emit_gpu(roles, memory.places(), target, runs)
     ints, floats = roles[0].tables()
     arrays = {SCRATCH: np.full((max(roles[0].n_scratch, 1), STRIDE), np.nan), "ints": ints, "floats": floats}
     for arena, values in numbers.items():
@@ -83,6 +85,22 @@ def test_the_text_does_what_the_interpreter_does(tree: tuple[Any, ...], seed: in
     program = recorded(tree)
     found = on_host((optimise(program),), MEMORY, numbers, N_ENVS, STEPS)
     agree(found, interpreted(program, MEMORY, numbers, N_ENVS, STEPS))
+
+
+def test_environments_of_several_warps_have_scratch_memory_of_their_own() -> None:
+    """That of 32 lies together, row by row."""
+    n_envs, n_rows, memory = 35, 3, Memory(state=[("x", 1)])
+    recorder = Recorder()
+    recorder.write(SCRATCH, [recorder.read("x") + float(i) for i in range(n_rows)])
+    program = recorder.finish(n_scratch=n_rows)
+    text = emit_gpu((program,), memory.places(), Target("double", gpu=True, n_scratch=n_rows))
+    nothing, scratch = np.zeros((1, STRIDE)), np.full((n_rows, STRIDE), np.nan)
+    x = 10.0 * np.arange(STRIDE)[None]
+    arrays = {"state": x, "told_start": nothing, "out": nothing, UNIFORM: nothing, SCRATCH: scratch}
+    arrays |= {"ints": np.zeros(1, np.int32), "floats": np.zeros(1)}
+    run_on_host(text, arrays, (STRIDE, 1, 0, n_envs), n_blocks=n_envs, shape=(1, 1))
+    rows = scratch.reshape(-1, n_rows, WARP).transpose(1, 0, 2).reshape(n_rows, -1)[:, :n_envs]
+    np.testing.assert_array_equal(rows, x[:, :n_envs] + np.arange(n_rows)[:, None])
 
 
 def test_several_runs_to_a_step() -> None:

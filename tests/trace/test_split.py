@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from kinema.trace import (
     EXCHANGE,
+    KEPT,
     SCRATCH,
     Line,
     Place,
@@ -153,3 +154,18 @@ def test_the_text_has_a_branch_for_each_role_and_two_meetings_in_each() -> None:
     assert cases.count("label") == 3
     assert text.count("call void @llvm.nvvm.barrier0()") == 6
     assert f"global [{n_exchanged(divided) * 32} x float]" in text
+
+
+def test_lines_hold_as_few_values_as_some_order_needs() -> None:
+    """What others find somewhere is stored at once, and what was found is read shortly before it is needed."""
+    n_limbs, rng = 2, np.random.default_rng(1)
+    program = limbs_program(n_limbs, rng, leaves=True)
+    whole = program.line.max_live()
+    for role in split(program.line, role_of, n_limbs):
+        for line in role.blocks:
+            assert isinstance(line, Line)
+            assert line.max_live(soon=(SCRATCH, EXCHANGE, KEPT)) <= line.max_live() <= whole
+        rest = role.blocks[1]
+        assert isinstance(rest, Line)
+        found = [i for i, x in enumerate(rest.instructions) if x.slot is not None and x.slot.array in (EXCHANGE, KEPT)]
+        assert found != list(range(len(found))), "all are read first"

@@ -69,7 +69,7 @@ def on_host(parts: list[Part], memory: Memory, numbers: Numbers, size: int = SIZ
         arrays["told_start" if arena == "told" else arena] = wide
     told = (STRIDE, 1, 0, N_ENVS)
     for part in parts:
-        target = Target("double", gpu=True)
+        target = Target("double", gpu=True, n_scratch=common)
         if part.is_team:
             arrays["ints"], arrays["floats"] = team_tables(part, target, size)
             room = Room(size, max(part.program.n_scratch, 1), part.n_far)

@@ -11,8 +11,8 @@ from kinema.foundation import threads_asked
 
 _VECTORS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 USUAL = 256
-"""Bits of a vector for few environments. Where there are wider ones there are twice as many registers too, and compilers
-make two such vectors of each: a tenth to two fifths faster, where there are enough environments for it."""
+"""Bits of a vector for few environments. Where there are wider ones there are twice as many registers too, and
+compilers make two such vectors of each: a tenth to two fifths faster, where there are enough environments for it."""
 
 
 @cache

@@ -62,6 +62,7 @@ from .record import Recorder as Recorder, finish as finish, repeat as repeat
 from .slots import SCRATCH as SCRATCH, Place as Place, Slot as Slot
 from .split import (
     EXCHANGE as EXCHANGE,
+    KEPT as KEPT,
     n_exchanged as n_exchanged,
     roles_of_scratch as roles_of_scratch,
     split as split,

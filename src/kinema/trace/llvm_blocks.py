@@ -296,9 +296,7 @@ class LlvmBlocks(LlvmMemory):
 
 
 def stored_soon(line: Line) -> dict[int, list[Store]]:
-    """What a line may store as soon as it is computed, by value: in the scratch memory where nothing reads it later, and
-    where the other roles find it.
-    """
+    """What a line may store as soon as it is computed, by value: for others, and to be read no more itself."""
     read = {i.slot: position for position, i in enumerate(line.instructions) if i.slot is not None}
     if any(slot.array == SCRATCH and slot.index is not None for slot in line.slots()):
         return {}

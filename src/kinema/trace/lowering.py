@@ -27,8 +27,8 @@ class Target:
     fused: bool = True
     """Whether the processor has an instruction that multiplies and adds with one rounding."""
     flushes: bool = False
-    """Whether numbers that are too small for all their digits become zero: processors of x86 take a hundred times as long
-    for them, and a lane that is no environment is full of them."""
+    """Whether numbers that are too small for all their digits become zero: processors of x86 take a hundred times as
+    long for them."""
     gpu: bool = False
     """Whether it is a GPU: an environment is a thread there, or several, and not a lane of a vector."""
     n_scratch: int = 0

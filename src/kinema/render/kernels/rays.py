@@ -84,7 +84,7 @@ def flat_or_solid(solids: bool) -> tuple[wp.Function, wp.Function]:
 
 @cache
 def meetings(meshes: bool, solids: bool) -> tuple[wp.Function, wp.Function]:
-    """The functions that hold a ray against one body: the better one of its hit and another, and whether there is any."""
+    """The functions that hold a ray against one body: the better of its hit and another, and whether there is any."""
     meet, normal_of = flat_or_solid(solids)
 
     @wp.func

@@ -188,7 +188,7 @@ def lighting(traits: Traits) -> wp.Function:
             sent = Sent()
             if source == 0 and lamps.kind.shape[0] > 0:
                 sent = from_lamp(lamps, e, env, spot, basis, o, r_lamp)
-            elif source == 1 and lamps.glow_total > 0.0:
+            elif source == 1 and lamps.glow_total > 0.0:  # noqa: SIM102  # the other is known when it is compiled
                 if wp.static(traits.glow):
                     sent = from_glow(w, lamps, e, env, time, spot, basis, aim, o, r_glow)
             if wp.max(sent.light) > 0.0:

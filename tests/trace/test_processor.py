@@ -1,0 +1,50 @@
+"""How a CPU is used: how many environments at a time, and numbers that it would be slow with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kinema.backend import find_device, processor
+from kinema.backend.processor import is_x86, lanes
+from kinema.sim import Engine, Settings
+from kinema.trace import Recorder
+
+from ..sim.rolling import zoo
+from .arenas import Memory, kernel, launched
+
+SMALL = np.float32(1e-40)
+"""Fewer digits than others have: a hundred times as slow, on x86."""
+
+
+@pytest.mark.parametrize(
+    ("bits", "n_envs", "threads", "expected"),
+    [(512, 4096, 2, 16), (512, 17, 2, 16), (512, 16, 2, 8), (512, None, 2, 16), (256, 4096, 2, 8), (128, 3, 2, 4)],
+)
+def test_vectors_are_wide_where_there_is_enough_for_all_threads(
+    monkeypatch: pytest.MonkeyPatch, bits: int, n_envs: int | None, threads: int, expected: int
+) -> None:
+    monkeypatch.setattr(processor, "vector_bits", lambda: bits)
+    assert lanes(32, n_envs, threads) == expected
+    assert lanes(64, n_envs and -(-n_envs // 2), threads) == expected // 2
+
+
+@pytest.mark.skipif(not is_x86(), reason="other processors are as fast with small numbers")
+@pytest.mark.parametrize("width", [1, 4, 8])
+def test_what_is_too_small_becomes_zero_in_programs_and_nowhere_else(width: int) -> None:
+    recorder = Recorder()
+    recorder.write("x", [0.5 * recorder.read("x")])
+    memory = Memory(state=[("x", 1)])
+    made = kernel(recorder.finish(), memory, width, "single")
+    numbers = memory.whole({"state": np.array([[SMALL, 1.0, 2.0 * np.finfo(np.float32).tiny]])}, 3)
+    found = launched(made, memory, numbers, 3, threads=1)["state"][0]
+    assert found.tolist() == [0.0, 0.5, float(np.finfo(np.float32).tiny)]
+    assert SMALL * np.float32(0.5) > 0.0  # the thread is as it was
+
+
+def test_one_environment_of_many_loops_is_no_vector() -> None:
+    cpu = find_device("cpu")
+    model = zoo()
+    for emission, n_envs, alone in (("rolled", 1, True), ("rolled", 2, False), ("unrolled", 1, False)):
+        engine = Engine(model, Settings(), n_envs, cpu, emission=emission)
+        assert (engine.lanes == 1) is alone
