@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def some(n: int, n_links: int) -> Stage:
     return stage
 
 
-def images_of(stage: Stage, kernel: object = None) -> dict[str, np.ndarray]:
+def images_of(stage: Stage, kernel: Any = None) -> dict[str, np.ndarray]:
     """Of two environments, the second after a motion, for the flow."""
     placed = Placed(stage, 2, find_device("cpu"))
     renderer = Renderer(placed, [CAMERA], (EDGE, EDGE), images=IMAGES)

@@ -33,11 +33,16 @@ def vector_bits() -> int | None:
 def lanes(number_bits: int, n_envs: int | None = None, threads: int | None = None) -> int:
     """How many environments to take at a time.
 
+    One by itself is no vector, which would read and write as much as for many: a humanoid and a heap of balls take twice
+    as long then.
+
     Args:
         number_bits: the size of a number.
         n_envs: how many there are; None for many.
         threads: that share them; None for as many as there are cores.
     """
+    if n_envs == 1:
+        return 1
     widest = (vector_bits() or 128) // number_bits
     usual = min(widest, USUAL // number_bits)
     enough = n_envs is None or n_envs > usual * (threads or n_threads())

@@ -41,7 +41,7 @@ class Host(Protocol):
     n_envs: int
     device: Device
     precision: str
-    lanes: int | None
+    lanes: int
     threads: int | None
     is_rolled: bool
     state: Arena

@@ -76,8 +76,7 @@ class Engine:
             team = not device.is_cpu and wants_team(model, settings)
         self.is_rolled = wants_rolling(model, replace(settings, team=team), emission, copies=device.is_cpu)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
-        # a vector of one environment reads and writes as much as one of many: a heap of balls is 2.2 times as slow
-        self.lanes = lanes or (1 if n_envs == 1 and self.is_rolled else device.lanes(precision, n_envs, threads))
+        self.lanes = lanes or device.lanes(precision, n_envs, threads)
         if roles is None:
             undivided = device.is_cpu or self.is_rolled or settings.freezes or (settings.contacts and not team)
             roles = 1 if undivided else best_roles(grow(model))
