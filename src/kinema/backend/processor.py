@@ -33,8 +33,8 @@ def vector_bits() -> int | None:
 def lanes(number_bits: int, n_envs: int | None = None, threads: int | None = None) -> int:
     """How many environments to take at a time.
 
-    One by itself is no vector, which would read and write as much as for many: a humanoid and a heap of balls take twice
-    as long then.
+    One by itself is no vector, which would read and write as much as for many: a humanoid and a heap of balls take
+    twice as long then.
 
     Args:
         number_bits: the size of a number.
