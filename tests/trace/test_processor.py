@@ -19,7 +19,7 @@ SMALL = np.float32(1e-40)
 
 @pytest.mark.parametrize(
     ("bits", "n_envs", "threads", "expected"),
-    [(512, 4096, 2, 16), (512, 17, 2, 16), (512, 16, 2, 8), (512, None, 2, 16), (256, 4096, 2, 8), (128, 3, 2, 4)],
+    [(512, 4096, 2, 16), (512, 17, 2, 16), (512, 16, 2, 8), (512, None, 2, 8), (256, 4096, 2, 8), (128, 3, 2, 4)],
 )
 def test_vectors_are_wide_where_there_is_enough_for_all_threads(
     monkeypatch: pytest.MonkeyPatch, bits: int, n_envs: int | None, threads: int, expected: int

@@ -38,14 +38,14 @@ def lanes(number_bits: int, n_envs: int | None = None, threads: int | None = Non
 
     Args:
         number_bits: the size of a number.
-        n_envs: how many there are; None for many.
+        n_envs: how many there are; None for any number.
         threads: that share them; None for as many as there are cores.
     """
     if n_envs == 1:
         return 1
     widest = (vector_bits() or 128) // number_bits
     usual = min(widest, USUAL // number_bits)
-    enough = n_envs is None or n_envs > usual * (threads or n_threads())
+    enough = n_envs is not None and n_envs > usual * (threads or n_threads())
     return widest if enough else usual
 
 

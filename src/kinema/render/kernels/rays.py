@@ -168,7 +168,7 @@ def list_searches(try_body: wp.Function, blocks: wp.Function) -> tuple[wp.Functi
 
     @wp.func
     def nearest(w: World, env: int, time: float, origin: wp.vec3, direction: wp.vec3, reach: float) -> Hit:
-        """Likewise; first what has no end, then what has, by where the ray comes to it."""
+        """First what has no end, then what has, by where the ray comes to it."""
         best = Hit()
         best.t = reach
         best.body = -1
@@ -198,7 +198,7 @@ def list_searches(try_body: wp.Function, blocks: wp.Function) -> tuple[wp.Functi
 
     @wp.func
     def is_blocked(w: World, env: int, time: float, origin: wp.vec3, direction: wp.vec3, reach: float) -> bool:
-        """Likewise."""
+        """In whatever order they are listed."""
         found = bool(False)
         b = int(0)
         while b < w.n_bodies and not found:
