@@ -1,6 +1,7 @@
 """LLVM's text for the memory that programs work on: arenas, local arrays, constants of rows.
 
-Item `i` of an array that starts at row `r` of an arena is the number `(r + i) * stride + e` there, for environment `e`.
+Item `i` of an array that starts at row `r` of an arena is the number `(r + i) * stride + e` there, for environment `e`;
+in the scratch memory, that of a vector of a CPU or of the 32 threads of a warp lies together, row by row.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ class LlvmMemory(LlvmWords):
         if address.arena == UNIFORM:
             return self._at(self.pointer, self.n, "%uniform", row)
         if address.arena == SCRATCH:
-            return self._own(self._at("ptr", self.vector, "%scratch", row)) if not self.target.gpu else self.common(row)
+            return self.common(row) if self.target.gpu else self._own(self._at("ptr", self.vector, "%scratch", row))
         return self._own(f"{self.pointer} {self.below(f'%{address.arena}_e', row)}")
 
     def point(self, env: str) -> None:

@@ -48,8 +48,8 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
         own = fuse_multiply_add(own, kept=gives)
         others = {s.slot for other, theirs in enumerate(stores) if other != role for s in theirs}
         soon = [i.target for i in own.instructions if i.slot in others]  # read before another role writes them
-        first_of = depth_first(own.instructions, [*gives, *soon])
-        done = {i.target for i in first_of}
+        before = depth_first(own.instructions, [*gives, *soon])
+        done = {i.target for i in before}
         after = tuple(i for i in own.instructions if i.target not in done)
         used = {v for i in after for v in i.needs} | set(own.roots)
         kept = {v: Slot(KEPT, i) for i, v in enumerate(sorted(used & done))}
@@ -57,7 +57,7 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
         found = [Instruction(v, "input", (), slot) for v, slot in taken]
         given = tuple(Store(slot, v) for v, slot in (*((v, place[v]) for v in gives), *kept.items()))
         as_traced = tuple(i for i in own.instructions if i.target in done)
-        begin = _with_fewest_values([Line(first_of, given), Line(as_traced, given)])
+        begin = _with_fewest_values([Line(before, given), Line(as_traced, given)])
         orders = _when_needed(found, after), depth_first([*found, *after], own.roots)
         rest = _with_fewest_values([Line(order, own.stores) for order in orders])
         roles.append(Program((begin, rest), {KEPT: len(kept)}))

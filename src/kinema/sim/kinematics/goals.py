@@ -59,7 +59,7 @@ class Goal:
 
     def off(self, at: Posture, told: Sequence[Value]) -> Off:
         """How far off it is."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no `off`: a goal says how far off it is")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
