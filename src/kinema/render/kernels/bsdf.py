@@ -107,6 +107,14 @@ def unshadowed(alpha: float, cosine: float) -> float:
 
 
 @wp.func
+def grazing(cosine: float) -> float:
+    """Schlick's fifth power. The quick `pow` of a GPU gives no number where rounding makes its base negative."""
+    x = wp.max(1.0 - cosine, 0.0)
+    x2 = x * x
+    return x2 * x2 * x
+
+
+@wp.func
 def coat_of(spot: Spot) -> float:
     """What the clear coat reflects straight on."""
     return 0.08 * spot.specular
@@ -153,7 +161,7 @@ def scattered(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
     if spot.coat > 0.0:
         alpha = width_of(spot.coat_roughness)
         h = wp.normalize(o + i)
-        reflects = VARNISH + (1.0 - VARNISH) * wp.pow(1.0 - wp.max(wp.dot(o, h), 0.0), 5.0)
+        reflects = VARNISH + (1.0 - VARNISH) * grazing(wp.max(wp.dot(o, h), 0.0))
         mirror = facets(alpha, h) * unshadowed(alpha, o[2]) * unshadowed(alpha, i[2]) / (4.0 * o[2])
         top = spot.coat * reflects * mirror
         result = (1.0 - varnish_reflects(spot, e, o[2])) * result + wp.vec3(top, top, top)
@@ -166,7 +174,7 @@ def scattered_below(spot: Spot, e: Energy, o: wp.vec3, i: wp.vec3) -> wp.vec3:
     alpha = width_of(spot.roughness)
     h = wp.normalize(o + i)
     both = wp.max(wp.dot(o, h), 0.0)
-    s = wp.pow(1.0 - both, 5.0)
+    s = grazing(both)
     mirror = facets(alpha, h) * unshadowed(alpha, o[2]) * unshadowed(alpha, i[2]) / (4.0 * o[2] * i[2])
     out = reflected_energy(e, spot.roughness, o[2])
     white = wp.vec3(1.0, 1.0, 1.0)

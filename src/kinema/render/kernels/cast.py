@@ -79,7 +79,7 @@ def shine_of(lamps: Lamps, k: int, env: int, point: wp.vec3) -> Shine:
             if cosine < lamps.cone[k][0]:
                 share = 0.0
             else:
-                share = share * wp.pow(wp.max(cosine, 0.0), lamps.cone[k][1])
+                share = share * wp.pow(wp.max(cosine, 1.0e-6), lamps.cone[k][1])
     result.color = lamps.color[env % lamps.color.shape[0], k] * share
     return result
 

@@ -96,7 +96,7 @@ def from_lamp(lamps: Lamps, e: Energy, env: int, spot: Spot, basis: wp.mat33, o:
         share = 1.0 / wp.max(fall[0] + reach * (fall[1] + reach * fall[2]), 1.0e-6)
         if lamps.kind[k] == SPOT:
             cosine = -wp.dot(d, lamps.direction[k, env])
-            share = wp.where(cosine < lamps.cone[k][0], 0.0, share * wp.pow(wp.max(cosine, 0.0), lamps.cone[k][1]))
+            share = wp.where(cosine < lamps.cone[k][0], 0.0, share * wp.pow(wp.max(cosine, 1.0e-6), lamps.cone[k][1]))
     i = wp.transpose(basis) * d
     sent = Sent()
     if i[2] > 0.0 and share > 0.0 and wp.dot(d, spot.normal) * wp.dot(basis * o, spot.normal) > 0.0:
