@@ -45,6 +45,14 @@ define internal ptr @test_wide(i32 %rows, i32 %pitch, ptr %base) {
   ret ptr %at
 }
 """
+_BALLOT_HERE = """
+declare i32 @test_votes(i32)
+define internal i32 @test_ballot(i32 %mask, i1 %chosen) {
+  %word = zext i1 %chosen to i32
+  %votes = call i32 @test_votes(i32 %word)
+  ret i32 %votes
+}
+"""
 PATIENCE = 300
 """Seconds that a thread waits for the others: a busy machine may take its time."""
 _thread = threading.local()
@@ -58,8 +66,8 @@ def _callbacks() -> list[Any]:
     made["meet"] = meeting(lambda: _thread.barrier.wait(PATIENCE) and None)
     made["wait"] = ctypes.CFUNCTYPE(None, ctypes.c_int32)(lambda _: _thread.barrier.wait(PATIENCE) and None)
     made["pass"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_pass)
-    made["ballot"] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_bool)(lambda _, chosen: int(chosen))
-    made["below"] = number(lambda: 0)
+    made["votes"] = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(_votes)
+    made["below"] = number(lambda: (1 << _thread.lane) - 1)
     made["tell"] = ctypes.CFUNCTYPE(*[ctypes.c_int32] * 5)(_tell)
     for name, callback in made.items():
         address = ctypes.cast(callback, ctypes.c_void_p).value
@@ -73,9 +81,18 @@ def _pass(_mask: int, value: int, offset: int, _edge: int) -> int:
     return _of_thread(value, _thread.lane ^ offset)
 
 
+def _votes(chosen: int) -> int:
+    """Which threads have chosen something, as bits."""
+    _thread.passed[_thread.lane] = chosen
+    _thread.barrier.wait(PATIENCE)
+    votes = sum(own << lane for lane, own in enumerate(_thread.passed))
+    _thread.barrier.wait(PATIENCE)
+    return ctypes.c_int32(votes).value
+
+
 def _tell(_mask: int, value: int, place: int, _edge: int) -> int:
-    """What the thread at a place has; one that is alone has its own."""
-    return value if _thread.passed is None else _of_thread(value, place)
+    """What the thread at a place has."""
+    return _of_thread(value, place)
 
 
 def _of_thread(value: int, place: int) -> int:
@@ -112,22 +129,30 @@ def run_team_on_host(
 
 
 def run_spread_on_host(
-    text: str, arrays: Mapping[str, np.ndarray], numbers: tuple[int, int, int, int], n_blocks: int
+    text: str, arrays: Mapping[str, np.ndarray], numbers: tuple[int, int, int, int], n_blocks: int, n_warps: int
 ) -> None:
-    """Every block, of one thread that is alone in its warp."""
+    """Every block, of so many warps, one after the other."""
     function = _compiled(text)
     pointers = [arrays[name].ctypes.data for name in (*POINTERS, "memory")]
-    _thread.ntid, _thread.tid, _thread.passed = 1, 0, None
-    for block in range(n_blocks):
-        _thread.ctaid = block
+
+    def one(block: int, warp: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
+        _thread.ctaid, _thread.ntid, _thread.tid = block, WARP * n_warps, WARP * warp + lane
+        _thread.lane, _thread.passed, _thread.barrier = lane, passed, barrier
         function(*pointers, *numbers, 0, 0)
+
+    with ThreadPoolExecutor(WARP) as pool:
+        for block, warp in product(range(n_blocks), range(n_warps)):
+            barrier, passed = threading.Barrier(WARP), [0] * WARP
+            for done in [pool.submit(one, block, warp, lane, passed, barrier) for lane in range(WARP)]:
+                done.result()
 
 
 def _compiled(text: str) -> Any:
     for gpu, host in _HERE.items():
         text = text.replace(gpu, host)
     _callbacks()
-    return compile_host(text + _WIDE_HERE)
+    votes = "declare i32 @test_ballot(i32, i1)"
+    return compile_host(text.replace(votes, "") + _WIDE_HERE + (_BALLOT_HERE if votes in text else ""))
 
 
 def run_on_host(

@@ -213,10 +213,9 @@ def test_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     launches = [lambda i=i: told.append(f"launch {i} on {current[-1].name}") for i in range(3)]
     graphs.side_by_side(Device("cuda:0"), launches)()
     assert told == [
-        "main: 0 is here",
+        *("main: 0 is here", "launch 0 on main"),
         *("x waits for 0", "launch 1 on x", "x: 1 is here"),
         *("y waits for 0", "launch 2 on y", "y: 2 is here"),
-        "launch 0 on main",
         *("main waits for 1", "main waits for 2"),
     ]
     assert graphs.side_by_side(Device("cuda:0"), launches[:1]) is launches[0]

@@ -54,7 +54,10 @@ def repeated(device: Device, launches: Sequence[Launch], count: int) -> Launch:
 
 
 def side_by_side(device: Device, launches: Sequence[Launch]) -> Launch:
-    """Launches that may run at the same time: each but the first on a stream of its own, from here to its end."""
+    """Launches that may run at the same time: each but the first on a stream of its own, from here to its end.
+
+    A GPU begins with the first, and others fill what that leaves.
+    """
     if len(launches) < 2:
         return launches[0]
     wp = warp()
@@ -64,12 +67,12 @@ def side_by_side(device: Device, launches: Sequence[Launch]) -> Launch:
     def run() -> None:
         here: Any = wp.get_device(device.name).stream
         here.record_event(begin)
+        launches[0]()
         for stream, launch, end in zip(streams, launches[1:], ends, strict=True):
             stream.wait_event(begin)
             with wp.ScopedStream(stream, sync_enter=False):
                 launch()
             stream.record_event(end)
-        launches[0]()
         for end in ends:
             here.wait_event(end)
 

@@ -17,7 +17,6 @@ from kinema.trace import (
     N_ENTRY,
     N_HEAD,
     SCRATCH,
-    SHARES,
     Line,
     Part,
     Place,
@@ -27,32 +26,31 @@ from kinema.trace import (
     cut,
     emit_gpu,
     emit_llvm,
-    emit_spread,
+    emit_order,
     emit_team,
     lines,
     n_exchanged,
+    n_ordered,
     optimise,
     roles_of_scratch,
     split,
     team_tables,
 )
 
+from .arrays import Arena
 from .devices import Device, numpy_type
 from .gpu_code import BLOCKS, WARP, GpuFunction
 from .graphs import one_by_one, repeated, side_by_side
 from .host_code import compile_host
-from .pieces import Arguments, Lists, Piece, Roles, Share
+from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
 from .processor import has_fused_multiply_add, is_x86, n_threads
+from .spreading import shared_by_all, spread_pieces
 from .team_room import SHARED_BYTES, room_of_team
 
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
-BLOCK_DIM = 64
 MOST_VALUES = 120
 """That fit into half the registers."""
-BLOCKS_OF_WORK = 8
-"""Of threads, to a multiprocessor, that go through lists of what there is to do. Most lists are short, and blocks take
-time to begin and end with nothing: with twice as many a go2 is 2 % slower."""
 
 
 class Kernel:
@@ -94,6 +92,8 @@ class Kernel:
             self._code: Any = compile_host(*modules)
             return
         parts = cut(program, WARP) if program.has_team else [Part(program)]
+        if all(part.spread is None for part in parts):  # nobody finds out then how much there is to do
+            parts = [replace(part, weights=()) for part in parts]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
         with ThreadPoolExecutor() as pool:
             shared = roles if roles is None or len(parts) == 1 else _with_scratch(roles, parts)
@@ -101,8 +101,10 @@ class Kernel:
             waiting: list[Future[Piece]] = []
             for number, part in enumerate(parts):
                 if part.spread is not None:
-                    cases = (None, *range(len(part.spread.test.cases)))
-                    waiting += [pool.submit(self._spread, number, part, places, case) for case in cases]
+                    own = replace(part, program=optimise(part.program))
+                    tables = self._tables(own.program.tables())
+                    emission = own, places, self._gpu_target()
+                    waiting += [pool.submit(make) for make in spread_pieces(number, emission, self.device, tables)]
                 else:
                     waiting.append(pool.submit(self._team if part.is_team else plain, part, places))
             self._pieces = [future.result() for future in waiting]
@@ -146,23 +148,12 @@ class Kernel:
         target = self._gpu_target()
         found = room_of_team(replace(part, program=optimise(part.program)), target.bytes)
         own, room = found.part, found.room
-        source = emit_team(own, places, target, room)
+        source = emit_team(own, places, target, room, ordered=bool(own.weights))
         code = GpuFunction(source, self.device, WARP * room.teams, found.at_a_time)
+        order = GpuFunction(emit_order(own, target), self.device, BLOCK_DIM) if own.weights else None
         tables = self._tables(team_tables(own, target, WARP))
-        return Piece(
-            code, source, tables, own.program.n_operations, room.teams, 1, max(room.n_memory, 1), code.n_resident
-        )
-
-    def _spread(self, number: int, part: Part, places: Mapping[str, Place], case: int | None) -> Piece:
-        """What all threads share: the tests, or the work of one kind of rows."""
-        own = replace(part, program=optimise(part.program))
-        assert own.spread is not None
-        source = emit_spread(own, places, self._gpu_target(), case)
-        loop, blocks = own.spread.test, 0 if case is None else BLOCKS_OF_WORK * self.device.n_multiprocessors
-        lists = Lists(number, len(loop.cases), len(loop.ints), blocks)
-        code = GpuFunction(source, self.device, BLOCK_DIM)
-        operations = own.program.n_operations if case is None else 0
-        return Piece(code, source, self._tables(own.program.tables()), operations, BLOCK_DIM, lists=lists)
+        n_memory, operations = max(room.n_memory, 1), own.program.n_operations
+        return Piece(code, source, tables, operations, room.teams, 1, n_memory, code.n_resident, order=order)
 
     def _gpu_target(self) -> Target:
         return Target(self._precision, gpu=True, n_scratch=self.n_scratch)
@@ -244,12 +235,23 @@ class Kernel:
         for part, group in groupby(self._pieces, key=lambda piece: piece.lists and piece.lists.part):
             pieces = list(group)
             launches = [self._launch(piece, arguments, told, 1) for piece in pieces]
-            if part is not None:  # first it is seen what there is to do, then all kinds of it are done
-                tests, *work = launches
-                found.append(one_by_one([tests, side_by_side(self.device, work)]))
+            if part is not None:
+                found.append(one_by_one([shared_by_all(self.device, pieces, launches), *self._order(arguments)]))
                 continue
             for piece, launch in zip(pieces, launches, strict=True):
                 found.append(side_by_side(self.device, [found.pop(), launch]) if piece.beside else launch)
+        return found
+
+    def _order(self, arguments: Arguments) -> list[Callable[[], None]]:
+        """What puts environments in order for teams, once all contacts are found."""
+        state, teams = arguments.state, [piece for piece in self._pieces if piece.order is not None]
+        told = (state.stride, 1, 0, state.n_envs)
+        found = []
+        for piece in teams:
+            assert piece.order is not None
+            arrays = [state.data, arguments.told, arguments.out.data, arguments.uniform.data]
+            arrays += [self._memory(0, state.stride), *piece.tables, self._memory_of_teams(piece, state)]
+            found.append(piece.order.record(-(-state.n_envs // BLOCK_DIM), arrays, told))
         return found
 
     def _launch(self, piece: Piece, arguments: Arguments, told: Any, steps: int) -> Callable[[], None]:
@@ -261,14 +263,14 @@ class Kernel:
         if piece.n_memory:
             steps = piece.n_teams(state.n_envs)
             n_blocks = steps // piece.envs_per_block
-            arrays.append(self._memory_of_teams(piece, steps))
+            arrays.append(self._memory_of_teams(piece, state))
         if piece.lists is None:
             return piece.code.record(n_blocks, arrays, (state.stride, steps, arguments.advance, state.n_envs))
         found = self._lists(piece.lists, state.stride)
-        n_blocks, counts = piece.lists.blocks or SHARES * n_blocks, found[: piece.lists.n_kinds]
+        n_blocks, counts = piece.lists.blocks or piece.lists.shares * n_blocks, found[: piece.lists.n_kinds]
         told_ = (state.stride, n_blocks, arguments.advance, state.n_envs)
         launch = piece.code.record(n_blocks, [*arrays, found], told_)
-        if piece.lists.blocks:
+        if piece.lists.blocks or piece.lists.at_once:
             return launch
 
         def begin() -> None:
@@ -286,9 +288,10 @@ class Kernel:
             self._scratch[key] = self.device.zeros((count,), "single", f"{stride} environments, to work in")
         return self._scratch[key]
 
-    def _memory_of_teams(self, piece: Piece, count: int) -> Any:
-        """What the teams of a piece work in: behind what counts environments, each in a row of its own."""
-        numbers = N_HEAD + count * piece.n_memory
+    def _memory_of_teams(self, piece: Piece, state: Arena) -> Any:
+        """What the teams of a piece work in: behind what counts and orders environments, each in a row of its own."""
+        count = piece.n_teams(state.n_envs)
+        numbers = N_HEAD + (n_ordered(state.stride) if piece.order else 0) + count * piece.n_memory
         if piece not in self._scratch or len(self._scratch[piece]) < numbers:
             self._earlier += [self._scratch[piece]] if piece in self._scratch else []
             self._scratch[piece] = self.device.zeros((numbers,), self._precision, f"{count} teams, to work in")

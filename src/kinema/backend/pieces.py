@@ -11,6 +11,9 @@ from kinema.trace import Slot
 from .arrays import Arena
 from .gpu_code import GpuFunction
 
+BLOCK_DIM = 64
+"""Threads of a block, where each works by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Roles:
@@ -68,6 +71,8 @@ class Piece:
     """What it works with, of what all threads share."""
     beside: bool = False
     """Whether it may run at the same time as the work of lists before it."""
+    order: GpuFunction | None = None
+    """What puts environments in the order in which teams take them."""
 
     def n_teams(self, n_envs: int) -> int:
         """That so many environments are shared between."""
@@ -83,5 +88,10 @@ class Lists:
     """Whose."""
     n_kinds: int
     n_rows: int
-    blocks: int
-    """How many blocks of threads go through them; 0 where these fill the lists."""
+    """That may be in them."""
+    blocks: int = 0
+    """How many blocks of threads go through them; 0 where rows are tested."""
+    shares: int = 0
+    """Of the rows that are tested."""
+    at_once: bool = False
+    """Whether what is found is done at once, not listed."""

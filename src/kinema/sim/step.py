@@ -259,7 +259,7 @@ class Step:
         if s.settings.islands:
             found = touches if isinstance(touches, Touches) else None
             self.islands = find_islands(s, found, [block.dofs for _, own in kinds for block in own])
-        with s.team("constraints"):
+        with s.team("constraints", [] if self.lists is None else [x.count for x in self.lists.of_kind.values()]):
             if isinstance(touches, Touches) and s.settings.team:
                 touches = touches.taken_along()
             how = {"always": self.always_solves, "by_team": self.by_team}

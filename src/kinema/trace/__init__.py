@@ -16,9 +16,11 @@ from .differentiate import ADJOINT as ADJOINT, gradient as gradient
 from .emit_llvm import (
     ENTRY as ENTRY,
     emit_gpu as emit_gpu,
+    emit_listed as emit_listed,
     emit_llvm as emit_llvm,
-    emit_spread as emit_spread,
+    emit_order as emit_order,
     emit_team as emit_team,
+    emit_tests as emit_tests,
     team_tables as team_tables,
 )
 from .equations import (
@@ -45,7 +47,14 @@ from .functions import (
     square as square,
 )
 from .interpret import interpret as interpret, interpret_in as interpret_in
-from .llvm_spread import N_ENTRY as N_ENTRY, SHARES as SHARES
+from .llvm_order import n_ordered as n_ordered
+from .llvm_spread import (
+    N_ENTRY as N_ENTRY,
+    long_kinds as long_kinds,
+    n_listed as n_listed,
+    shares as shares,
+    short_kinds as short_kinds,
+)
 from .llvm_threads import N_HEAD as N_HEAD, Room as Room
 from .loops import (
     Own as Own,

@@ -179,7 +179,7 @@ class Count:
     shared: bool = False
     """Whether turns do not depend on each other: the threads of a team share them."""
     most: int | None = None
-    """How many turns there are, where that is known."""
+    """How many turns there are, of shared ones, or at most, where that is known."""
     sums: tuple[Slot, ...] = ()
     """Of shared turns: local numbers that each thread adds to by itself; in the end all have the sum over threads."""
 
@@ -218,6 +218,8 @@ class Team:
 
     name: str
     body: Blocks
+    weights: tuple[Slot, ...] = ()
+    """Numbers that say, all together, how much there is to do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,12 +230,17 @@ class Spread:
     """
 
     name: str
-    test: Loop
-    """Whose rows decide."""
+    tests: tuple[Loop, ...]
+    """Whose rows decide, one after the other: the quickest first."""
     flag: Slot
     """Above a half where a row has something to do."""
     work: Loop
     """The same rows, and what they do then."""
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """All, in order."""
+        return (*self.tests, self.work)
 
 
 Block = Line | Loop | Count | Repeat | If | Team | Solve | Arrange | Next | Choose | Spread
@@ -246,7 +253,7 @@ def inner(block: Block) -> list[Blocks]:
         case Line() | Solve() | Arrange() | Next() | Choose():
             return []
         case Spread():
-            return [(block.test, block.work)]
+            return [block.loops]
         case Loop():
             return [case.blocks for case in block.cases]
         case _:
@@ -284,8 +291,8 @@ def map_lines(blocks: Blocks, change: Callable[[Line], Line]) -> Blocks:
             case Solve() | Arrange() | Next() | Choose():
                 result.append(block)
             case Spread():
-                test, work = map_lines((block.test, block.work), change)
-                result.append(replace(block, test=test, work=work))
+                *tests, work = map_lines(block.loops, change)
+                result.append(replace(block, tests=tuple(tests), work=work))
             case _:
                 result.append(replace(block, body=map_lines(block.body, change)))
     return tuple(result)

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .apart import loops_apart
-from .blocks import Block, Count, If, Line, Loop, Repeat, inner
+from .blocks import Block, Count, If, Line, Loop, Repeat, Spread, inner
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
+from .llvm_order import DECLARATIONS as ORDERING, LlvmOrder
+from .llvm_queues import DECLARATIONS, LlvmQueues
 from .llvm_solution import ROLLED
-from .llvm_spread import DECLARATIONS, LlvmSpread
+from .llvm_spread import long_kinds, short_kinds
 from .llvm_team import LlvmTeam
 from .llvm_threads import ONES, PASS, TELL, WAIT, Room
 from .lowering import UNIFORM, Target
@@ -101,14 +103,17 @@ def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
     return _module(text, _gpu_head(text, roles)) + "!0 = !{}\n"
 
 
-def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Room) -> str:
-    """One run of what teams do, as a kernel; its loops have their rounds. `%steps` is how many teams there are."""
+def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Room, *, ordered: bool = False) -> str:
+    """One run of what teams do, as a kernel; its loops have their rounds. `%steps` is how many teams there are.
+
+    Environments may be `ordered` before (`emit_order`).
+    """
     text = LlvmTeam(places, target)
     program = in_bytes(part.program, text.size)
     text.enter(program, text.allocate(program))
     for register in _REGISTERS:
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
-    text.begin_team(room)
+    text.begin_team(room, ordered=ordered)
     text.put(f"%pitch = mul i32 %stride, {text.size}")
     text.point("%e")
     ints, _ = program.tables()
@@ -117,8 +122,6 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
     text.wait()
     text.copies(len(ints) + len(padded(part.into, room.size)), part.back, into=False)
     text.end_team()
-    arguments = [f"{text.pointer} %{name}" for name in (*POINTERS, "memory")]  # others see what one writes
-    arguments += [f"i32 %{name}" for name in NUMBERS[:4]]
     near = f"[{room.n_near * room.teams} x {text.n}]"
     head = [
         'target triple = "nvptx64-nvidia-cuda"',
@@ -127,32 +130,57 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
         *(f"declare i32 @{how}(i32, i32, i32, i32)" for how in (PASS, TELL)),
         f"declare i32 @{ONES}(i32)",
         *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
-        f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
+        _entry_of(text),
     ]
     return _module(text, head) + _NOTES
 
 
-def emit_spread(part: Part, places: Mapping[str, Place], target: Target, case: int | None) -> str:
-    """What all threads share, as a kernel: the tests, or the work of one kind of rows."""
-    text, block = LlvmSpread(places, target), part.spread
+def emit_order(part: Part, target: Target) -> str:
+    """What puts environments in the order in which teams take them, as a kernel."""
+    text = LlvmOrder({}, target)
+    for register in _REGISTERS:
+        text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
+    text.put("%first = mul i32 %ctaid, %ntid")
+    text.sort(part.weights)
+    registers = [f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS]
+    return _module(text, ['target triple = "nvptx64-nvidia-cuda"', *ORDERING, *registers, _entry_of(text)])
+
+
+def emit_tests(part: Part, places: Mapping[str, Place], target: Target, *, at_once: bool) -> str:
+    """What all threads share, as a kernel: rows are tested, and what is found is done `at_once`, or listed."""
+    text, block = _spread_text(part, places, target)
+    kinds = short_kinds(block) if at_once else long_kinds(block)
+    arrays = text.tests(block, kinds, at_once=at_once)
+    return _module(text, [*_spread_head(arrays), _entry_of(text)]) + "!0 = !{}\n"
+
+
+def emit_listed(part: Part, places: Mapping[str, Place], target: Target, kind: int) -> str:
+    """What all threads share, as a kernel: what was listed of one kind of rows."""
+    text, block = _spread_text(part, places, target)
+    text.work(block, kind)
+    return _module(text, [*_spread_head([]), _entry_of(text)]) + "!0 = !{}\n"
+
+
+def _spread_text(part: Part, places: Mapping[str, Place], target: Target) -> tuple[LlvmQueues, Spread]:
+    text, block = LlvmQueues(places, target), part.spread
     assert block is not None
     text.enter(part.program, text.allocate(part.program))
     for register in _REGISTERS:
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
     text.put(f"%pitch = mul i32 %stride, {text.size}")
-    if case is None:
-        text.tests(block)
-    else:
-        text.work(block, case)
+    return text, block
+
+
+def _spread_head(arrays: Sequence[str]) -> list[str]:
+    registers = [f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS]
+    return ['target triple = "nvptx64-nvidia-cuda"', *arrays, *DECLARATIONS, *registers]
+
+
+def _entry_of(text: LlvmBlocks) -> str:
+    """The head of a kernel whose threads have memory in common."""
     arguments = [f"{text.pointer} %{name}" for name in (*POINTERS, "memory")]
     arguments += [f"i32 %{name}" for name in NUMBERS[:4]]
-    head = [
-        'target triple = "nvptx64-nvidia-cuda"',
-        *DECLARATIONS,
-        *(f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS),
-        f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{',
-    ]
-    return _module(text, head) + "!0 = !{}\n"
+    return f'define ptx_kernel void @{ENTRY}({", ".join(arguments)}) "no-jump-tables"="true" {{'
 
 
 def team_tables(part: Part, target: Target, size: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:

@@ -120,13 +120,13 @@ class _Run:
 
     def spread(self, block: Spread) -> None:
         before = self.active
-        for i in range(len(block.test.ints)):
-            for loop in (block.test, block.work):
+        for i in range(len(block.work.ints)):
+            for loop in block.loops:
                 case = loop.cases[int(loop.case_of_row()[i])]
                 self.rows.append((case, loop.ints[i], loop.floats[i]))
                 self.run(case.blocks)
                 self.rows.pop()
-                if loop is block.test and not self._narrow(self.get(block.flag) > 0.5):
+                if loop is not block.work and not self._narrow(self.get(block.flag) > 0.5):
                     break
             self.active = before
 

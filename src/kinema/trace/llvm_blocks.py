@@ -116,7 +116,7 @@ class LlvmBlocks(LlvmMemory):
             offset = self.set(f"mul {self.i} {row}, {width}")
             index = self.set(f"add {self.i} {begin}, {offset}")
             kind, array = ("i32", "ints") if name == "row" else (self.n, "floats")
-            self.put(f"%{name}{number} = getelementptr {kind}, {self.pointer} %{array}, {self.i} {index}")
+            self.put(f"%{name}{number}{self.copy} = getelementptr {kind}, {self.pointer} %{array}, {self.i} {index}")
 
     def case_of_row(self, number: int, case: Case) -> None:
         """What a row does that is of this kind."""
@@ -139,7 +139,7 @@ class LlvmBlocks(LlvmMemory):
 
     def column(self, number: int, column: int, _arena: str, at: int) -> None:
         """Where an array of a row starts."""
-        self.columns[number, column] = self._int(f"row{number}", str(at))
+        self.columns[number, column] = self._int(f"row{number}{self.copy}", str(at))
 
     def _int(self, array: str, index: str) -> str:
         at = self.set(f"getelementptr i32, {self.pointer} %{array}, {self.i} {index}")

@@ -54,6 +54,8 @@ class LlvmMemory(LlvmWords):
         """What is read only has a cache of its own on a GPU."""
         self.columns: dict[tuple[int, int], str] = {}
         """Row numbers of the tables' rows that the text is in."""
+        self.copy = ""
+        """Of the text that is written, where the same is written for several rows: a part of their names."""
         self.pitches: dict[int, int] = {}
         """Of tables that are laid out by columns: how far apart these are."""
         self.lane: str | None = None
@@ -178,7 +180,7 @@ class LlvmMemory(LlvmWords):
         address = self.addresses.of(slot)
         if not address.arena:  # a constant of a row
             assert address.column is not None
-            return self._at(self.pointer, self.n, f"%number{address.column[0]}", str(address.column[1]))
+            return self._at(self.pointer, self.n, f"%number{address.column[0]}{self.copy}", str(address.column[1]))
         row = self.row_of(address, index)
         if self.addresses.is_local(address):
             return self._local(address, row)

@@ -1,100 +1,80 @@
 """LLVM's text for what all threads of a GPU share: rows of which few have anything to do in an environment.
 
-First it is tested, for each environment and row, whether there is anything to do; where there is, both numbers go into
-a list of the row's kind. Then as many threads as fit go through these lists: those of a warp do the same, whatever the
-environments are. The order of a list differs from run to run; what is done for a row of an environment does not.
+First rows are tested, and what is short is done at once (`llvm_queues.py`). What is long, a search perhaps, goes into a
+list of its kind: as many threads as fit go through these lists in launches of their own. The order of entries differs
+from run to run; what is done for a row of an environment does not.
 """
 
 from __future__ import annotations
 
-from .blocks import Spread
+from collections.abc import Sequence
+from math import inf
+
+from .blocks import Blocks, Count, Line, Loop, Repeat, Spread, inner
 from .equations import Next
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
-from .llvm_threads import ONES, TELL
 
-BALLOT, BELOW = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt"
-SHARES = 16
-"""Threads to an environment that test its rows."""
+AT_MOST = 8
+"""Rows that a warp tests."""
+LONG = 2000
+"""Instructions beyond which work is long."""
+ENOUGH = 2500
+"""Instructions of work that a warp tests rows for: others could do some of it at the same time."""
 FEWEST = 8
 """Threads of a warp that go through a list, where there are fewer entries than warps."""
 N_ENTRY = 2
 """Integers of an entry of a list: environment and row."""
-ALL = -1
-DECLARATIONS = (
-    f"declare i32 @{BALLOT}(i32, i1)",
-    f"declare i32 @{BELOW}()",
-    f"declare i32 @{ONES}(i32)",
-    f"declare i32 @{TELL}(i32, i32, i32, i32)",
-)
+
+
+def long_kinds(block: Spread) -> list[int]:
+    """Kinds of rows with much to do, or nobody knows how much: one thread may take far longer than others."""
+    return [i for i, case in enumerate(block.work.cases) if _most_work(case.blocks) > LONG]
+
+
+def short_kinds(block: Spread) -> list[int]:
+    """All others."""
+    long = long_kinds(block)
+    return [i for i in range(len(block.work.cases)) if i not in long]
+
+
+def shares(block: Spread, kinds: Sequence[int]) -> list[list[int]]:
+    """Which rows each warp tests: of one kind."""
+    of_row = block.work.case_of_row().tolist()
+    found = []
+    for kind in kinds:
+        rows = [row for row, own in enumerate(of_row) if own == kind]
+        work = _most_work(block.work.cases[kind].blocks)
+        most = AT_MOST if work > LONG else max(1, min(AT_MOST, int(ENOUGH // work)))
+        count = -(-len(rows) // most)
+        found += [rows[i::count] for i in range(count)]
+    return found
+
+
+def n_listed(block: Spread) -> int:
+    """Rows of one environment that may be in lists."""
+    return int(sum((block.work.case_of_row() == kind).sum() for kind in long_kinds(block)))
+
+
+def _most_work(blocks: Blocks) -> float:
+    """Instructions that blocks may take."""
+    total = 0.0
+    for block in blocks:
+        turns = 1 if not isinstance(block, Loop | Count | Repeat) else getattr(block, "most", None) or inf
+        own = len(block.instructions) if isinstance(block, Line) else 0
+        total += own + turns * sum(map(_most_work, inner(block)))
+    return total
 
 
 class LlvmSpread(LlvmBlocks):
     """A kernel that is being written; `%memory` has how long the lists are, then the lists."""
 
-    def tests(self, block: Spread) -> None:
-        """Each environment, and a share of the rows."""
-        more = self.set("sub i32 %ntid, 1")
-        blocks = self.set(f"udiv i32 {self.set(f'add i32 %n_envs, {more}')}, %ntid")
-        share = self.set(f"udiv i32 %ctaid, {blocks}")
-        first = self.set(f"mul i32 {self.set(f'urem i32 %ctaid, {blocks}')}, %ntid")
-        env, last = self.set(f"add i32 {first}, %tid"), self.set("sub i32 %n_envs, 1")
-        there = self.set(f"icmp slt i32 {env}, %n_envs")
-        self.put(f"%e = select i1 {there}, i32 {env}, i32 {last}")
-        self.point("%e")
-        loop, number = block.test, self.addresses.number_of(block.test)
-        start, numbers = (self._int("ints", str(self.addresses.header(loop) + i)) for i in (1, 2))
-        turns = self.set(f"sub i32 {len(loop.ints) + SHARES - 1}, {share}")
-        rounds, turn = self.begin("0", self.set(f"udiv i32 {turns}, {SHARES}"))
-        row = self.set(f"add i32 {share}, {self.set(f'mul i32 {turn}, {SHARES}')}")
-        self.row_of_table(loop, row, start, numbers)
-        after, labels = self.fresh("after"), [self.fresh("case") for _ in loop.cases]
-        if len(labels) > 1:
-            kind = self.set(f"load i32, {self.pointer} %row{number}{self.fixed}")
-            targets = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
-            self.put(f"switch i32 {kind}, label %{labels[-1]} [ {targets} ]")
-        else:
-            self.put(f"br label %{labels[0]}")
-        for i, (case, label) in enumerate(zip(loop.cases, labels, strict=True)):
-            self.open(label)
-            self.case_of_row(number, case)
-            chosen = self.set(f"and i1 {there}, {self._above_half(block.flag)}")
-            self._list(block, i, row, chosen)
-            self.put(f"br label %{after}")
-        self.open(after)
-        self.end(rounds)
-
-    def _list(self, block: Spread, case: int, row: str, chosen: str) -> None:
-        """Add to a list what the threads of a warp have chosen: one of them asks for the places of all."""
-        votes = self.set(f"call i32 @{BALLOT}(i32 {ALL}, i1 {chosen})")
-        some, ask, told, put, done = (self.fresh(word) for word in ("some", "ask", "told", "put", "done"))
-        self.put(f"br i1 {self.set(f'icmp ne i32 {votes}, 0')}, label %{some}, label %{done}")
-        self.open(some)
-        lane, count = self.set("urem i32 %tid, 32"), self.set(f"call i32 @{ONES}(i32 {votes})")
-        self.put(f"br i1 {self.set(f'icmp eq i32 {lane}, 0')}, label %{ask}, label %{told}")
-        self.open(ask)
-        counter = self.set(f"getelementptr i32, {self.pointer} %memory, i32 {case}")
-        place = self.set(f"atomicrmw add {self.pointer} {counter}, i32 {count} monotonic")
-        self.put(f"br label %{told}")
-        self.open(told)
-        asked = self.set(f"phi i32 [ 0, %{some} ], [ {place}, %{ask} ]")
-        first = self.set(f"call i32 @{TELL}(i32 {ALL}, i32 {asked}, i32 0, i32 31)")
-        below = self.set(f"and i32 {votes}, {self.set(f'call i32 @{BELOW}()')}")
-        at = self.set(f"add i32 {first}, {self.set(f'call i32 @{ONES}(i32 {below})')}")
-        self.put(f"br i1 {chosen}, label %{put}, label %{done}")
-        self.open(put)
-        entry = self._entry(block, case, at)
-        for i, value in enumerate(("%e", row)):
-            self.put(f"store i32 {value}, {self._at(self.pointer, 'i32', entry, str(i))}")
-        self.put(f"br label %{done}")
-        self.open(done)
-
-    def _entry(self, block: Spread, case: int, at: str) -> str:
+    def _entry(self, block: Spread, kind: int, at: str) -> str:
         """Where an entry of a list is."""
-        kinds = block.test.case_of_row()
-        before = int((kinds < case).sum())
+        kinds, long = block.work.case_of_row(), long_kinds(block)
+        before = int(sum((kinds == own).sum() for own in long if own < kind))
         wide, stride = self.set(f"sext i32 {at} to i64"), self.set("sext i32 %stride to i64")
-        start = self.set(f"add i64 {len(block.test.cases)}, {self.set(f'mul i64 {stride}, {N_ENTRY * before}')}")
+        start = self.set(f"add i64 {len(block.work.cases)}, {self.set(f'mul i64 {stride}, {N_ENTRY * before}')}")
         index = self.set(f"add i64 {start}, {self.set(f'mul i64 {wide}, {N_ENTRY}')}")
         return self.set(f"getelementptr i32, {self.pointer} %memory, i64 {index}")
 

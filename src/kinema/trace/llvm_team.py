@@ -13,6 +13,7 @@ from .equations import Arrange, Choose, Solve
 from .llvm_arranging import LlvmArranging
 from .llvm_limbs import LlvmLimbs
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
+from .llvm_order import N_LISTS, forget_order, of_order
 from .llvm_rounds import AT_ONCE, LlvmRounds
 from .llvm_solution import LlvmSolution
 from .llvm_threads import N_HEAD, SHARED, TELL, Room
@@ -24,8 +25,11 @@ _EVERY = (1 << WARP) - 1
 class LlvmTeam(LlvmRounds):
     """A kernel that is being written, for teams of so many threads; `%lane` is the number of a thread in its team."""
 
-    def begin_team(self, room: Room) -> None:
-        """Where a thread belongs: its team, its place there, their memory, and the environment that is next."""
+    def begin_team(self, room: Room, *, ordered: bool = False) -> None:
+        """Where a thread belongs: its team, its place there, their memory, and the environment that is next.
+
+        They may be `ordered` by how much there is to do.
+        """
         self.room, size = room, room.size
         self.in_line = False
         self.alone = False
@@ -42,7 +46,11 @@ class LlvmTeam(LlvmRounds):
             start = self.set(f"sub i32 {within}, %lane")
             self.team = self.set(f"shl i32 {_EVERY >> (WARP - size)}, {start}")
         own = self.set(f"udiv i32 %thread, {size}")
-        rows = self.set(f"getelementptr {self.n}, {self.pointer} %memory, i32 {N_HEAD}")
+        start = str(N_HEAD)
+        if ordered:
+            lists = self.set(f"mul i32 {N_LISTS}, {self.set('add i32 %stride, 1')}")
+            start = self.set(f"add i32 {lists}, {N_HEAD}")
+        rows = self.set(f"getelementptr {self.n}, {self.pointer} %memory, i32 {start}")
         far = f"i32 {own}, i32 {room.n_memory * self.size}, {self.pointer} {rows}"
         self.put(f"%far_e = call {self.pointer} {WIDE}({far})")
         if room.shared:
@@ -51,9 +59,9 @@ class LlvmTeam(LlvmRounds):
             self.put(f"%near_e = getelementptr {self.n}, {SHARED} @near, i32 {first}")
         else:
             self.put(f"%near_e = getelementptr {self.n}, {self.pointer} %far_e, i32 {room.n_far}")
-        self._next_environment()
+        self._next_environment(ordered=ordered)
 
-    def _next_environment(self) -> None:
+    def _next_environment(self, *, ordered: bool) -> None:
         """The one that a team takes: there are as many teams as run at a time, so that they need little memory.
 
         What counts those that were taken, at the beginning of all teams' memory, starts anew when each team has been
@@ -67,13 +75,21 @@ class LlvmTeam(LlvmRounds):
         self.put("br i1 %first_of_team, label %ask, label %told")
         self.open("ask")
         self.put(f"%taken = atomicrmw uinc_wrap {self.pointer} %memory, i32 %last monotonic")
+        if ordered:
+            self.put(f"br i1 {self.set('icmp eq i32 %taken, %last')}, label %forget, label %answered")
+            self.open("forget")
+            forget_order(self)
+            self.put("br label %answered")
+            self.open("answered")
+        asked = self.label
         self.put("br label %told")
         self.open("told")
-        self.put("%answer = phi i32 [ 0, %next ], [ %taken, %ask ]")
-        self.put(f"%e = call i32 @{TELL}(i32 {self.team}, i32 %answer, i32 0, i32 {self.edge})")
-        self.put("%there = icmp slt i32 %e, %n_envs")
+        self.put(f"%answer = phi i32 [ 0, %next ], [ %taken, %{asked} ]")
+        self.put(f"%number = call i32 @{TELL}(i32 {self.team}, i32 %answer, i32 0, i32 {self.edge})")
+        self.put("%there = icmp slt i32 %number, %n_envs")
         self.put("br i1 %there, label %begin, label %leave")
         self.open("begin")
+        self.put(f"%e = add i32 {of_order(self, '%number') if ordered else '%number'}, 0")
 
     def end_team(self) -> None:
         """On to the next environment; what follows is done once there is none."""

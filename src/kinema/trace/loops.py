@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,16 +127,21 @@ def record_loop(
     _record(recorder, name, rows, body, stays=stays, chosen=chosen)
 
 
-def record_spread(recorder: Recorder, name: str, rows: Sequence[Row], test: Test, work: Body) -> None:
-    """Likewise, of what all threads share: the rows for which the first of two numbers is below the second."""
+def record_spread(recorder: Recorder, name: str, rows: Sequence[Row], tests: Sequence[Test], work: Body) -> None:
+    """Likewise, of what all threads share: the rows for which the first of two numbers is below the second.
+
+    There may be several tests, each of which is for what has passed the ones before.
+    """
     flag = f"{recorder.prefix}chosen {len(recorder.locals)}"
 
-    def decide(code: RowCode) -> None:
+    def decide(test: Test, code: RowCode) -> None:
         code.recorder.write(flag, [select(*test(code), 1.0, 0.0)])
 
-    first, own = _packed(recorder, name, rows, decide)
-    second, more = _packed(recorder, name, rows, work, prefix="then ")
-    recorder.add(Spread(name, first, Slot(flag, 0), second), {**own, **more, flag: 1})
+    bodies = [*(partial(decide, test) for test in tests), work]
+    found = [_packed(recorder, name, rows, body, prefix=f"{i} ") for i, body in enumerate(bodies)]
+    *deciding, (then, _) = found
+    own = {local: count for _, locals_ in found for local, count in locals_.items()}
+    recorder.add(Spread(name, tuple(loop for loop, _ in deciding), Slot(flag, 0), then), {**own, flag: 1})
 
 
 def _record(

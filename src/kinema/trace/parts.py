@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,6 @@ from .staying import Touched, end_of, loops_in, touched
 
 Elsewhere = Sequence[tuple[str, "_Packing"]]
 """Other memory, by the name of its arena, and what has gone there."""
-Piece = tuple[Blocks, bool]
-"""Some blocks, and whether a team does what they say."""
 LONG = 64
 """Numbers beyond which a list is long."""
 
@@ -44,6 +43,8 @@ class Part:
     """What others read: where it is in the team's memory, and where it goes."""
     n_far: int = 0
     """Numbers of the team's memory that are far away: lists that have room for more than they mostly hold."""
+    weights: tuple[int, ...] = ()
+    """Rows of the common scratch memory that say, all together, how much a team has to do."""
     beside: bool = False
     """Whether it may run at the same time as what all threads share before it."""
 
@@ -58,15 +59,16 @@ def cut(program: Program, size: int) -> list[Part]:
     """The launches of a program, in order; teams have so many threads, which share the rows of loops in rounds."""
     program = _share_locals(program)
     pieces = _pieces(program)
-    touches = [touched(program, blocks) for blocks, _ in pieces]
-    plain = [touch for touch, (_, team) in zip(touches, pieces, strict=True) if not team]
-    exchanged = [_exchanged(touch, touches) for touch, (_, team) in zip(touches, pieces, strict=True) if team]
+    touches = [touched(program, piece.blocks) for piece in pieces]
+    plain = [touch for touch, piece in zip(touches, pieces, strict=True) if not piece.team]
+    exchanged = [_exchanged(touch, touches) for touch, piece in zip(touches, pieces, strict=True) if piece.team]
     used = {row for touch in plain for row in _rows(touch.reads | touch.writes)}
     common = _Packing(program, used.union(*exchanged))
     parts = []
-    for i, ((blocks, team), touch) in enumerate(zip(pieces, touches, strict=True)):
+    for i, (piece, touch) in enumerate(zip(pieces, touches, strict=True)):
+        blocks = piece.blocks
         own = {name: program.locals[name] for name in sorted(touch.locals)}
-        if not team:
+        if not piece.team:
             made = Program(_moved(blocks, common.row), own, common.count, common.taken)
             parts.append(Part(made, beside=i > 0 and _may_run_beside(pieces[i - 1], pieces[i], touches[i - 1 : i + 1])))
             continue
@@ -92,27 +94,36 @@ def cut(program: Program, size: int) -> list[Part]:
                 tuple((common.row(r), packing.row(r)) for r in sorted(into)),
                 tuple((packing.row(r), common.row(r)) for r in sorted(back)),
                 far.count,
+                tuple(common.row(slot.item) for slot in piece.weights),
             )
         )
     return parts
 
 
-def _pieces(program: Program) -> list[Piece]:
+class _Piece(NamedTuple):
+    """Some blocks, and whether a team does what they say."""
+
+    blocks: Blocks
+    team: bool = False
+    weights: tuple[Slot, ...] = ()
+
+
+def _pieces(program: Program) -> list[_Piece]:
     """The blocks between teams, and teams."""
-    pieces: list[tuple[list[Block], bool]] = [([], False)]
+    pieces, own = list[_Piece](), list[Block]()
     for block in program.blocks:
-        if isinstance(block, Team):
-            pieces += [(list(block.body), True), ([], False)]
-        elif isinstance(block, Spread):
-            pieces += [([block], False), ([], False)]
+        if isinstance(block, Team | Spread):
+            pieces += [_Piece(tuple(own))]
+            own = []
+            pieces += [_Piece((block,)) if isinstance(block, Spread) else _Piece(block.body, True, block.weights)]
         else:
-            pieces[-1][0].append(block)
-    return [(tuple(blocks), team) for blocks, team in pieces if blocks]
+            own.append(block)
+    return [piece for piece in (*pieces, _Piece(tuple(own))) if piece.blocks]
 
 
-def _may_run_beside(before: Piece, own: Piece, touches: Sequence[Touched]) -> bool:
+def _may_run_beside(before: _Piece, own: _Piece, touches: Sequence[Touched]) -> bool:
     """Whether what comes after something that all threads share has nothing to do with it."""
-    if not isinstance(before[0][0], Spread) or isinstance(own[0][0], Spread):
+    if not isinstance(before.blocks[0], Spread) or isinstance(own.blocks[0], Spread):
         return False
     first, second = touches
     return not (second.reads & first.writes or second.writes & (first.reads | first.writes))
@@ -138,10 +149,10 @@ def _exchanged(own: Touched, touches: Sequence[Touched]) -> set[int]:
 
 def _share_locals(program: Program) -> Program:
     """Local arrays that several parts have become scratch memory, and those that the rows of a team's loops share."""
-    users = Counter(name for blocks, _ in _pieces(program) for name in touched(program, blocks).locals)
-    for blocks, team in _pieces(program):
-        if team:
-            users.update(2 * _seen_by_rows(program, blocks))
+    users = Counter(name for piece in _pieces(program) for name in touched(program, piece.blocks).locals)
+    for piece in _pieces(program):
+        if piece.team:
+            users.update(2 * _seen_by_rows(program, piece.blocks))
     starts: dict[str, int] = {}
     end = program.n_scratch
     for name, count in program.locals.items():
@@ -236,10 +247,11 @@ def _moved(
             case Next():
                 result.append(replace(block, counter=slot(block.counter), to=slot(block.to)))
             case Spread():
-                test, work = (_moved_loop(loop, row, shared, elsewhere) for loop in (block.test, block.work))
-                result.append(replace(block, test=test, work=work))
+                *tests, work = (_moved_loop(loop, row, shared, elsewhere) for loop in block.loops)
+                result.append(replace(block, tests=tuple(tests), work=work))
             case Team():
-                result.append(replace(block, body=_moved(block.body, row, shared, elsewhere)))
+                own = tuple(map(slot, block.weights))
+                result.append(replace(block, body=_moved(block.body, row, shared, elsewhere), weights=own))
     return tuple(result)
 
 

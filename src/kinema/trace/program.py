@@ -157,7 +157,7 @@ def _operations(blocks: Blocks) -> int:
         elif isinstance(block, Solve):
             total += block.size**3 // 3
         elif isinstance(block, Spread):
-            total += _operations((block.test,))
+            total += _operations(block.tests[:1])
         elif isinstance(block, Arrange | Next | Choose):
             total += 1
         else:
@@ -197,7 +197,7 @@ def _text(blocks: Blocks, indent: str) -> Iterator[str]:
                 continue
             case Spread():
                 yield f"{indent}wherever {place_text(block.flag)} ({block.name}):"
-                yield from _text((block.test, block.work), indent + "  ")
+                yield from _text(block.loops, indent + "  ")
                 continue
             case If():
                 yield f"{indent}if {place_text(block.flag)} ({block.name}):"

@@ -114,10 +114,10 @@ class Recorder:
         return self._apart > 0
 
     @contextmanager
-    def team(self, name: str) -> Iterator[None]:
-        """What is recorded meanwhile several threads may do together."""
+    def team(self, name: str, weights: Sequence[Slot] = ()) -> Iterator[None]:
+        """What is recorded meanwhile several threads may do together; some numbers say how much there is to do."""
         assert not self._apart, "a team is not part of another"
-        with self._nested(lambda blocks: Team(name, blocks)):
+        with self._nested(lambda blocks: Team(name, blocks, tuple(weights))):
             self._n_teams += 1
             self._apart = self._n_teams
             self.new_line()
@@ -166,11 +166,16 @@ class Recorder:
         body: Callable[[Value], None],
         *,
         uniform: bool = False,
+        most: int | None = None,
     ) -> None:
-        """Run the body for each of the numbers below a count; it reads and writes arrays."""
+        """Run the body for each of the numbers below a count; it reads and writes arrays.
+
+        There may be known to be so many at `most`.
+        """
+        most = int(count) if isinstance(count, float | int) else most
         number = self.local(1)
         self.write(number, [count])
-        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, uniform)):
+        with self._nested(lambda blocks: Count(name, Slot(number, 0), blocks, uniform, most=most)):
             body(self.turn())
 
     def share(self, name: str, count: Value, body: Callable[[Value], State], n_sums: int = 0) -> list[Value]:

@@ -43,7 +43,7 @@ def capsule_box(work: Work, capsule: Solid, box: Solid) -> None:
         point = along(centre, recorder.read(places, 0, turn), way)
         sphere_and_box(work, point, capsule.size[0], box)
 
-    recorder.count("points", 1.0 + two, tell)
+    recorder.count("points", 1.0 + two, tell, most=2)
 
 
 class _Axis:

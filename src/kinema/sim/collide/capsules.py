@@ -39,7 +39,7 @@ def capsule_capsule(work: Work, a: Solid, b: Solid) -> None:
         point_a, point_b = along(a.position, on_a, way_a), along(b.position, on_b, way_b)
         two_spheres(work, point_a, a.size[0], point_b, b.size[0], spare)
 
-    recorder.count("nearest points", 1.0 + two, tell)
+    recorder.count("nearest points", 1.0 + two, tell, most=2)
 
 
 class _Axes:

@@ -6,7 +6,7 @@ All positions are about the first robot's own, wherever that is in the world: fa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
@@ -14,20 +14,20 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 from ..arrays import UNLIMITED, Owner
 from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
-from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
+from ..sweeps.maths import Vector, add, product, rotate, scale
 from ..sweeps.own import with_own
 from ..sweeps.quantities import PartRow, Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
-from .boxes_around import ROUNDING, boxed, gap, half_extents
 from .branches import where
 from .broad import list_near
 from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
+from .near import LookKind, both_solids, by_shapes, by_spheres, is_near, kind_of, own_numbers
 from .numbers import geom_numbers, pair_numbers
 from .pairs import FORMULAS, PAIRS
-from .solid import Grid, Hull, Samples, Solid, Work
+from .solid import Work
 from .touches import Layout, PlannedSet, Touches
 
 
@@ -38,28 +38,6 @@ class GeomKind:
     on_world: bool
     round: bool
     """Whether it matters not how it is turned."""
-
-
-@dataclass(frozen=True, slots=True)
-class LookKind:
-    """What decides how a pair is looked at."""
-
-    kinds: tuple[str, str]
-    dimension: int
-    elliptic: bool
-    power: int
-    own_sliding: bool
-    """Whether friction has a law of its own."""
-    full: bool
-    """Whether there may be more points than there is room."""
-    safe: bool
-    """Whether no contact is stiffer than a step can carry."""
-    lively: bool
-    """Whether anything bounces, or sticks better than it slides."""
-    own: tuple[str, ...]
-    """What differs between environments."""
-    listed: bool
-    """Whether contacts go into a list, and others are found at the same time."""
 
 
 def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> Place | None:
@@ -87,7 +65,7 @@ def list_contacts(s: Sweeps, lists: Lists, frames: Quantity[Pose]) -> None:
     with s.staying():
         places = _place_geoms(s, frames)
     rows = [x for p in lists.plans for x in _rows(s, p, places, lists.places(p), lists.numbers(p), listed=True)]
-    s.spread("pairs of shapes", rows, _is_near, lambda code: _touch(code, _kind(code)))
+    s.spread("pairs of shapes", rows, [by_spheres, by_shapes], lambda code: _touch(code, kind_of(code)))
 
 
 def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:
@@ -163,13 +141,6 @@ def _differing(s: Sweeps, pair: int) -> dict[str, Place]:
     return own
 
 
-def _own(code: RowCode, word: str, count: int) -> list[Value]:
-    """Numbers of a pair: of this environment, or of all of them."""
-    kind = code.kind
-    assert isinstance(kind, LookKind)
-    return code.array(word, count) if word in kind.own else list(code.numbers(word))
-
-
 def _weight(code: RowCode, kind: LookKind, friction: Value, bound: Value) -> Value:
     """What the inverse stiffness is proportional to, in the directions that are scaled by friction."""
     own = code.number("weight")
@@ -179,74 +150,17 @@ def _weight(code: RowCode, kind: LookKind, friction: Value, bound: Value) -> Val
     return scaled if kind.elliptic else 2.0 * scaled * (1.0 + friction * friction)
 
 
-def _kind(code: RowCode) -> LookKind:
-    assert isinstance(code.kind, LookKind)
-    return code.kind
-
-
 def _look(code: RowCode) -> None:
     """A pair: by what is around both, then closely.
 
     Few environments come to a search, and each searches in its own way: there they go one after the other.
     """
-    kind, recorder = _kind(code), code.recorder
+    kind, recorder = kind_of(code), code.recorder
 
     def by_spheres() -> None:
-        where(recorder, "near", *_is_near(code), lambda: _touch(code, kind), alone=kind.kinds not in FORMULAS)
+        where(recorder, "near", *is_near(code), lambda: _touch(code, kind), alone=kind.kinds not in FORMULAS)
 
     where(recorder, "near frames", 0.5, code.read("near"), by_spheres)
-
-
-def _is_near(code: RowCode) -> tuple[Value, Value]:
-    """Two numbers of which the first is smaller where what is around both shapes overlaps."""
-    kind = _kind(code)
-    named = list(zip(("a", "b"), kind.kinds, strict=True))
-    centers = [_center(code, word, name) for word, name in named]
-    apart, margin = sub(centers[1], centers[0]), code.number("margin")
-    if kind.kinds[0] == "plane":
-        normal = [code.read("a", 5), code.read("a", 8), code.read("a", 11)]
-        return dot(apart, normal), _own(code, "b radius", 1)[0] + margin
-    reach = _own(code, "a radius", 1)[0] + _own(code, "b radius", 1)[0] + margin
-    far, limit = dot(apart, apart), reach * trace.absolute(reach)
-    if not boxed(kind.kinds):
-        return far, limit
-    near = margin + ROUNDING * reach
-    between = code.recorder.where("boxes", far, limit, lambda: [gap(*(_box(code, *x) for x in named)) - near], [1.0])
-    return between[0], 0.0
-
-
-def _box(code: RowCode, word: str, name: str) -> Solid:
-    """Around a shape."""
-    solid = _solid(code, word, name)
-    if name != "mesh":
-        return replace(solid, size=half_extents(name, solid.size))
-    numbers = code.numbers(f"{word} box")
-    middle = add(solid.position, rotate(solid.rotation, numbers[:3]))
-    return replace(solid, position=middle, size=numbers[3:])
-
-
-def _center(code: RowCode, word: str, name: str) -> Vector:
-    """Of the sphere around a shape."""
-    position = code.array(word, 3)
-    if name not in ("mesh", "height field", "distance field"):
-        return position
-    return add(position, rotate(_solid(code, word, name).rotation, code.numbers(f"{word} center")))
-
-
-def _solid(code: RowCode, word: str, name: str) -> Solid:
-    flat = code.array(word, 12)
-    rotation = [flat[3 * i : 3 * i + 3] for i in range(1, 4)]
-    solid = Solid(flat[:3], rotation, _own(code, f"{word} size", 3))
-
-    def read(index: Value) -> Value:
-        return code.recorder.read("shape_numbers", 0, index)
-
-    first, one, two, extent = code.numbers(f"{word} numbers")
-    if name == "mesh":
-        return replace(solid, hull=Hull(read, first, one, two, extent))
-    if name == "distance field":
-        return replace(solid, samples=Samples(read, first, one, extent))
-    return replace(solid, grid=Grid(read, first, one, two)) if name == "height field" else solid
 
 
 def _touch(code: RowCode, kind: LookKind) -> None:
@@ -265,8 +179,7 @@ def _touch(code: RowCode, kind: LookKind) -> None:
 
         where(recorder, "touching", distance, margin, keep)
 
-    a, b = (_solid(code, word, name) for word, name in zip(("a", "b"), kind.kinds, strict=True))
-    PAIRS[kind.kinds].touch(Work(recorder, margin, emit), a, b)
+    PAIRS[kind.kinds].touch(Work(recorder, margin, emit), *both_solids(code, kind))
 
 
 def _record(
@@ -275,13 +188,13 @@ def _record(
     """All that the force of a contact is made of."""
     sign = code.number("sign")
     axes = [scale(sign, axis) for axis in (normal, *tangents(normal, along))]
-    solimp = [*_own(code, "solimp", 5)[:4], code.numbers("solimp")[4]]
-    friction = _own(code, "friction", 5)
+    solimp = [*own_numbers(code, "solimp", 5)[:4], code.numbers("solimp")[4]]
+    friction = own_numbers(code, "friction", 5)
     bound = friction[0] * code.number("per ratio")
     weight = _weight(code, kind, friction[0], bound)
     off = distance - code.number("force margin")
     hard = impedance(solimp, kind.power, off)
-    spring, damper = reference(sound(_own(code, "solref", 2)), solimp[1], code.read("dt"), safe=kind.safe)
+    spring, damper = reference(sound(own_numbers(code, "solref", 2)), solimp[1], code.read("dt"), safe=kind.safe)
     sliding = damper
     if kind.own_sliding:
         _, sliding = reference(code.numbers("solref of sliding"), solimp[1], code.read("dt"), safe=kind.safe)

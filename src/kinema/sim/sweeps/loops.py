@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from kinema.model import Model
@@ -125,10 +126,10 @@ class Loops:
         self,
         name: str,
         rows: Sequence[Row],
-        test: Callable[[RowCode], tuple[Value, Value]],
+        tests: Sequence[Callable[[RowCode], tuple[Value, Value]]],
         work: Callable[[RowCode], None],
     ) -> None:
-        """What is to be done for those rows for which the first of two numbers is below the second."""
+        """What is to be done for those rows for which the first of two numbers is below the second, in all tests."""
 
         def run(code: RowCode, body: Callable[[RowCode], Any]) -> Any:
             self._code = code
@@ -136,7 +137,8 @@ class Loops:
             self._code = None
             return found
 
-        record_spread(self.recorder, name, rows, lambda code: run(code, test), lambda code: run(code, work))
+        own = [partial(run, body=test) for test in tests]
+        record_spread(self.recorder, name, rows, own, partial(run, body=work))
 
     @property
     def stays(self) -> bool:

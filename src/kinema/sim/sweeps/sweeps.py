@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kinema.model import Model, Motion
-from kinema.trace import SCRATCH, Place, RowCode, Value
+from kinema.trace import SCRATCH, Place, RowCode, Slot, Value
 
 from .cords import NO_LENGTHS, Cord, Cords, Lengths, Pull
 from .loops import Loops
@@ -194,9 +194,13 @@ class Sweeps(Loops):
         """What is recorded meanwhile is computed for all trees, also for those with nothing to do."""
         return nullcontext() if self.idle is None else self.idle.everybody()
 
-    def team(self, name: str) -> AbstractContextManager[None]:
-        """What is recorded meanwhile is work for a team of threads, where there are any."""
-        return self.recorder.team(name) if self.settings.team else nullcontext()
+    def team(self, name: str, weights: Sequence[Place] = ()) -> AbstractContextManager[None]:
+        """What is recorded meanwhile is work for a team of threads, where there are any.
+
+        Numbers in the scratch memory say how much it has to do.
+        """
+        slots = [Slot(SCRATCH, place.row) for place in weights]
+        return self.recorder.team(name, slots) if self.settings.team else nullcontext()
 
     def where(self, name: str, count: Value, body: Callable[[], object]) -> None:
         """Do something to quantities where a count is not zero."""

@@ -1,0 +1,62 @@
+"""What all threads of a GPU share: the launches that it takes, and which of them go side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kinema.trace import (
+    Part,
+    Place,
+    Target,
+    emit_listed,
+    emit_tests,
+    long_kinds,
+    n_listed,
+    shares,
+    short_kinds,
+)
+
+from .devices import Device
+from .gpu_code import GpuFunction
+from .graphs import Launch, one_by_one, side_by_side
+from .pieces import BLOCK_DIM, Lists, Piece
+
+BLOCKS_OF_WORK = 8
+"""Of threads, to a multiprocessor, that go through lists of what there is to do. Most lists are short, and blocks take
+time to begin and end with nothing: with twice as many a go2 is 2 % slower."""
+
+
+def spread_pieces(
+    number: int, emission: tuple[Part, Mapping[str, Place], Target], device: Device, tables: tuple[Any, Any]
+) -> list[Callable[[], Piece]]:
+    """How to make each: tests of what is long, of what is short and done at once, then the lists of what is long."""
+    part = emission[0]
+    block = part.spread
+    assert block is not None
+    lists = Lists(number, len(block.work.cases), n_listed(block))
+
+    def make(own: Lists, emit: Callable[[], str]) -> Piece:
+        source = emit()
+        operations = 0 if own.blocks else part.program.n_operations // 2
+        return Piece(GpuFunction(source, device, BLOCK_DIM), source, tables, operations, BLOCK_DIM, lists=own)
+
+    made = []
+    for kinds, at_once in ((long_kinds(block), False), (short_kinds(block), True)):
+        own = replace(lists, shares=len(shares(block, kinds)), at_once=at_once)
+        made += [partial(make, own, partial(emit_tests, *emission, at_once=at_once))] if kinds else []
+    own = replace(lists, blocks=BLOCKS_OF_WORK * device.n_multiprocessors)
+    return made + [partial(make, own, partial(emit_listed, *emission, kind)) for kind in long_kinds(block)]
+
+
+def shared_by_all(device: Device, pieces: Sequence[Piece], launches: Sequence[Launch]) -> Launch:
+    """What is long is listed, then done kind by kind; beside that all that is short."""
+    tests, work = list[Launch](), list[Launch]()
+    for piece, launch in zip(pieces, launches, strict=True):
+        (work if piece.lists is not None and piece.lists.blocks else tests).append(launch)
+    if not work:
+        return tests[0]
+    long, *short = tests
+    return side_by_side(device, [one_by_one([long, side_by_side(device, work)]), *short])
