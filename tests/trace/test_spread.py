@@ -72,7 +72,7 @@ def powers_of_positive_numbers(n_tests: int = 2) -> Program:
     return recorder.finish(n_scratch=1)
 
 
-def on_host(part: Part, numbers: np.ndarray, n_warps: int) -> np.ndarray:
+def on_host(part: Part, numbers: np.ndarray, n_warps: int, n_shares: int) -> np.ndarray:
     """What the arrays hold after the tests and the work of each kind, by blocks of so many warps."""
     assert part.spread is not None
     ints, floats = part.program.tables()
@@ -83,9 +83,9 @@ def on_host(part: Part, numbers: np.ndarray, n_warps: int) -> np.ndarray:
     arrays["memory"] = np.zeros(N_KINDS + 2 * n_listed(part.spread) * STRIDE, np.int32)
     target, places, numbers_of = Target("double", gpu=True), MEMORY.places(), (STRIDE, 3, 0, N_ENVS)
     for kinds, at_once in ((long_kinds(part.spread), False), (short_kinds(part.spread), True)):
-        blocks = len(shares(part.spread, kinds)) * -(-N_ENVS // (WARP * n_warps))
-        text = emit_tests(part, places, target, at_once=at_once)
-        run_spread_on_host(text, arrays, numbers_of, blocks, n_warps)
+        found = shares(part.spread, kinds, n_shares)
+        text = emit_tests(part, places, target, found, at_once=at_once)
+        run_spread_on_host(text, arrays, numbers_of, len(found) * -(-N_ENVS // (WARP * n_warps)), n_warps)
     for kind in long_kinds(part.spread):
         run_spread_on_host(emit_listed(part, places, target, kind), arrays, numbers_of, 3, n_warps)
     listed = [(numbers[kind:N_ROWS:N_KINDS] > 0.0).sum() for kind in range(N_KINDS)]
@@ -95,8 +95,10 @@ def on_host(part: Part, numbers: np.ndarray, n_warps: int) -> np.ndarray:
 
 @pytest.mark.parametrize("n_warps", [1, 2])
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])  # of rows that have something to do
-@pytest.mark.parametrize("n_tests", [1, 2])
-def test_rows_that_are_chosen_do_what_the_interpreter_does(n_warps: int, share: float, n_tests: int) -> None:
+@pytest.mark.parametrize(("n_tests", "n_shares"), [(1, 1), (2, 1), (2, 20)])
+def test_rows_that_are_chosen_do_what_the_interpreter_does(
+    n_warps: int, share: float, n_tests: int, n_shares: int
+) -> None:
     rng = np.random.default_rng(0)
     x = np.where(rng.uniform(size=(3 * N_ROWS + 1, N_ENVS)) < share, 1.0, -1.0) * rng.uniform(1.0, 2.0, N_ENVS)
     x *= np.where(rng.uniform(size=x.shape) < 0.5, 1.0, np.where(x > 0.0, 1.0, 0.1))  # some are near zero
@@ -109,7 +111,7 @@ def test_rows_that_are_chosen_do_what_the_interpreter_does(n_warps: int, share: 
         np.abs(expected[N_ROWS : 2 * N_ROWS]), np.where(x[:N_ROWS] > 0.0, np.abs(x[:N_ROWS]) ** powers, 0.0)
     )
     (part,) = cut(program, 4)
-    found = on_host(Part(optimise(part.program)), x, n_warps)
+    found = on_host(Part(optimise(part.program)), x, n_warps, n_shares)
     np.testing.assert_array_equal(found[: 2 * N_ROWS], expected[: 2 * N_ROWS])
     np.testing.assert_array_equal(found[-1], expected[-1])
     for e in range(N_ENVS):  # all are there, once
@@ -118,15 +120,17 @@ def test_rows_that_are_chosen_do_what_the_interpreter_does(n_warps: int, share: 
         np.testing.assert_array_equal(next(lists), next(lists))
 
 
-def test_each_row_is_tested_by_one_warp() -> None:
+@pytest.mark.parametrize("count", [0, 1, 7, 1000])
+def test_each_row_is_tested_by_one_warp(count: int) -> None:
     (part,) = cut(powers_of_positive_numbers(), 4)
     block = part.spread
     assert block is not None
     assert (long_kinds(block), short_kinds(block)) == ([2], [0, 1])
-    found = [rows for kinds in ([2], [0, 1]) for rows in shares(block, kinds)]
+    found = [rows for kinds in ([2], [0, 1]) for rows in shares(block, kinds, count)]
     assert sorted(row for rows in found for row in rows) == list(range(N_ROWS))
     kinds = block.work.case_of_row()
     assert all(len({kinds[row] for row in rows}) == 1 for rows in found)
+    assert len(found) == {0: 3, 1: 3, 7: 14, 1000: N_ROWS}[count]
 
 
 @pytest.mark.parametrize(("reads", "writes", "beside"), [("x", "z", True), ("y", "z", False), ("x", "x", False)])
@@ -150,7 +154,10 @@ def test_what_has_nothing_to_do_with_it_may_run_beside(reads: str, writes: str, 
 def test_the_compiler_takes_it(precision: str) -> None:
     (part,) = cut(powers_of_positive_numbers(), 4)
     made, target, places = Part(optimise(part.program)), Target(precision, gpu=True), MEMORY.places()
-    texts = [emit_tests(made, places, target, at_once=at_once) for at_once in (False, True)]
+    block = made.spread
+    assert block is not None
+    found = [(shares(block, kinds, 3), kinds != [2]) for kinds in (long_kinds(block), short_kinds(block))]
+    texts = [emit_tests(made, places, target, rows, at_once=at_once) for rows, at_once in found]
     for text in [*texts, emit_listed(made, places, target, 2)]:
         compiled = ptx(text, 64).decode()
         assert ("vote.sync.ballot" in compiled) == (text in texts)

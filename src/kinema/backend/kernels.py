@@ -104,7 +104,9 @@ class Kernel:
                     own = replace(part, program=optimise(part.program))
                     tables = self._tables(own.program.tables())
                     emission = own, places, self._gpu_target()
-                    waiting += [pool.submit(make) for make in spread_pieces(number, emission, self.device, tables)]
+                    waiting += [
+                        pool.submit(make) for make in spread_pieces(number, emission, self.device, tables, n_envs or 1)
+                    ]
                 else:
                     waiting.append(pool.submit(self._team if part.is_team else plain, part, places))
             self._pieces = [future.result() for future in waiting]
@@ -240,7 +242,14 @@ class Kernel:
                 continue
             for piece, launch in zip(pieces, launches, strict=True):
                 found.append(side_by_side(self.device, [found.pop(), launch]) if piece.beside else launch)
-        return found
+        # nobody waits for lists to be emptied, unless they are what comes first
+        empty, is_list = self._emptied(arguments.state.stride), self._pieces[0].lists is not None
+        return [*empty, *found] if is_list or not empty else [side_by_side(self.device, [found[0], *empty]), *found[1:]]
+
+    def _emptied(self, stride: int) -> list[Callable[[], None]]:
+        """The lists of all parts have nothing in them."""
+        parts = {piece.lists.part: piece.lists for piece in self._pieces if piece.lists is not None}
+        return [self._lists(own, stride)[: own.n_kinds].zero_ for own in parts.values() if own.n_rows]
 
     def _order(self, arguments: Arguments) -> list[Callable[[], None]]:
         """What puts environments in order for teams, once all contacts are found."""
@@ -267,17 +276,8 @@ class Kernel:
         if piece.lists is None:
             return piece.code.record(n_blocks, arrays, (state.stride, steps, arguments.advance, state.n_envs))
         found = self._lists(piece.lists, state.stride)
-        n_blocks, counts = piece.lists.blocks or piece.lists.shares * n_blocks, found[: piece.lists.n_kinds]
-        told_ = (state.stride, n_blocks, arguments.advance, state.n_envs)
-        launch = piece.code.record(n_blocks, [*arrays, found], told_)
-        if piece.lists.blocks or piece.lists.at_once:
-            return launch
-
-        def begin() -> None:
-            counts.zero_()
-            launch()
-
-        return begin
+        n_blocks = piece.lists.blocks or piece.lists.shares * n_blocks
+        return piece.code.record(n_blocks, [*arrays, found], (state.stride, n_blocks, arguments.advance, state.n_envs))
 
     def _lists(self, lists: Lists, stride: int) -> Any:
         """The lists of a part, with room for all rows of all environments."""

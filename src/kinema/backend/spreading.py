@@ -20,7 +20,7 @@ from kinema.trace import (
 )
 
 from .devices import Device
-from .gpu_code import GpuFunction
+from .gpu_code import WARP, GpuFunction
 from .graphs import Launch, one_by_one, side_by_side
 from .pieces import BLOCK_DIM, Lists, Piece
 
@@ -29,10 +29,21 @@ BLOCKS_OF_WORK = 8
 time to begin and end with nothing: with twice as many a go2 is 2 % slower."""
 
 
+AT_A_TIME = 28
+"""Warps of a multiprocessor that test rows: as many as run at a time, so that none begins when others are done."""
+
+
 def spread_pieces(
-    number: int, emission: tuple[Part, Mapping[str, Place], Target], device: Device, tables: tuple[Any, Any]
+    number: int,
+    emission: tuple[Part, Mapping[str, Place], Target],
+    device: Device,
+    tables: tuple[Any, Any],
+    n_envs: int,
 ) -> list[Callable[[], Piece]]:
-    """How to make each: tests of what is long, of what is short and done at once, then the lists of what is long."""
+    """How to make each: tests of what is long, of what is short and done at once, then the lists of what is long.
+
+    For about so many environments.
+    """
     part = emission[0]
     block = part.spread
     assert block is not None
@@ -45,8 +56,9 @@ def spread_pieces(
 
     made = []
     for kinds, at_once in ((long_kinds(block), False), (short_kinds(block), True)):
-        own = replace(lists, shares=len(shares(block, kinds)), at_once=at_once)
-        made += [partial(make, own, partial(emit_tests, *emission, at_once=at_once))] if kinds else []
+        found = shares(block, kinds, AT_A_TIME * device.n_multiprocessors * WARP // n_envs)
+        own = replace(lists, shares=len(found), at_once=at_once)
+        made += [partial(make, own, partial(emit_tests, *emission, found, at_once=at_once))] if kinds else []
     own = replace(lists, blocks=BLOCKS_OF_WORK * device.n_multiprocessors)
     return made + [partial(make, own, partial(emit_listed, *emission, kind)) for kind in long_kinds(block)]
 

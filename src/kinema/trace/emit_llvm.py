@@ -18,7 +18,6 @@ from .llvm_memory import WARP
 from .llvm_order import DECLARATIONS as ORDERING, LlvmOrder
 from .llvm_queues import DECLARATIONS, LlvmQueues
 from .llvm_solution import ROLLED
-from .llvm_spread import long_kinds, short_kinds
 from .llvm_team import LlvmTeam
 from .llvm_threads import ONES, PASS, TELL, WAIT, Room
 from .lowering import UNIFORM, Target
@@ -146,11 +145,12 @@ def emit_order(part: Part, target: Target) -> str:
     return _module(text, ['target triple = "nvptx64-nvidia-cuda"', *ORDERING, *registers, _entry_of(text)])
 
 
-def emit_tests(part: Part, places: Mapping[str, Place], target: Target, *, at_once: bool) -> str:
-    """What all threads share, as a kernel: rows are tested, and what is found is done `at_once`, or listed."""
+def emit_tests(
+    part: Part, places: Mapping[str, Place], target: Target, found: Sequence[Sequence[int]], *, at_once: bool
+) -> str:
+    """What all threads share, as a kernel: rows are tested, in `shares`; what is found is done `at_once`, or listed."""
     text, block = _spread_text(part, places, target)
-    kinds = short_kinds(block) if at_once else long_kinds(block)
-    arrays = text.tests(block, kinds, at_once=at_once)
+    arrays = text.tests(block, found, at_once=at_once)
     return _module(text, [*_spread_head(arrays), _entry_of(text)]) + "!0 = !{}\n"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from .blocks import Case, Loop, Spread
 from .llvm_memory import WARP
-from .llvm_spread import LlvmSpread, long_kinds, shares
+from .llvm_spread import LlvmSpread, long_kinds
 from .llvm_threads import ONES, SHARED, TELL, WAIT
 
 BALLOT, BELOW = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt"
@@ -35,8 +35,8 @@ DECLARATIONS = (
 class LlvmQueues(LlvmSpread):
     """A kernel that is being written."""
 
-    def tests(self, block: Spread, kinds: Sequence[int], *, at_once: bool) -> list[str]:
-        """Test rows of some kinds for all environments; what they find is done at once, or goes into lists.
+    def tests(self, block: Spread, found: Sequence[Sequence[int]], *, at_once: bool) -> list[str]:
+        """Test rows for all environments, in shares; what they find is done at once, or goes into lists.
 
         What the text refers to, to be put before it.
         """
@@ -45,7 +45,8 @@ class LlvmQueues(LlvmSpread):
         for name in ("tested", *(f"queued{i}" for i in range(1, last + 1))):
             self.put(f"%{name} = alloca i32")
             self._let(name, "0")
-        found = shares(block, kinds)
+        of_row = block.work.case_of_row()
+        kinds = sorted({int(of_row[rows[0]]) for rows in found})
         pitch = 1 + max(map(len, found)) + TOGETHER
         self._find_environment(pitch, last)
         self._begin_turn(last)

@@ -15,12 +15,12 @@ from .equations import Next
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
 
-AT_MOST = 8
-"""Rows that a warp tests."""
 LONG = 2000
 """Instructions beyond which work is long."""
-ENOUGH = 2500
-"""Instructions of work that a warp tests rows for: others could do some of it at the same time."""
+OVERHEAD = 50
+"""Instructions beside what a row says."""
+OFTEN = (1.0, 0.2, 0.03)
+"""How often a row comes to its first test, the others, and its work, about."""
 FEWEST = 8
 """Threads of a warp that go through a list, where there are fewer entries than warps."""
 N_ENTRY = 2
@@ -38,16 +38,16 @@ def short_kinds(block: Spread) -> list[int]:
     return [i for i in range(len(block.work.cases)) if i not in long]
 
 
-def shares(block: Spread, kinds: Sequence[int]) -> list[list[int]]:
-    """Which rows each warp tests: of one kind."""
+def shares(block: Spread, kinds: Sequence[int], count: int) -> list[list[int]]:
+    """Which rows each warp tests: of one kind, and with about as much to do; so many of them, but one of each kind."""
     of_row = block.work.case_of_row().tolist()
+    rows = {kind: [row for row, own in enumerate(of_row) if own == kind] for kind in kinds}
+    work = {kind: len(rows[kind]) * _usual_work(block, kind) for kind in kinds}
+    each = sum(work.values()) / max(count, 1)
     found = []
     for kind in kinds:
-        rows = [row for row, own in enumerate(of_row) if own == kind]
-        work = _most_work(block.work.cases[kind].blocks)
-        most = AT_MOST if work > LONG else max(1, min(AT_MOST, int(ENOUGH // work)))
-        count = -(-len(rows) // most)
-        found += [rows[i::count] for i in range(count)]
+        own = max(1, min(round(work[kind] / each), len(rows[kind])))
+        found += [rows[kind][i::own] for i in range(own)]
     return found
 
 
@@ -64,6 +64,15 @@ def _most_work(blocks: Blocks) -> float:
         own = len(block.instructions) if isinstance(block, Line) else 0
         total += own + turns * sum(map(_most_work, inner(block)))
     return total
+
+
+def _usual_work(block: Spread, kind: int) -> float:
+    """Instructions that a row takes, about."""
+    found = 0.0
+    for i, loop in enumerate(block.loops):
+        often = OFTEN[-1] if loop is block.work else OFTEN[min(i, 1)]
+        found += often * (OVERHEAD + min(_most_work(loop.cases[kind].blocks), LONG))
+    return found
 
 
 class LlvmSpread(LlvmBlocks):
