@@ -64,11 +64,11 @@ def spread_pieces(
 
 
 def shared_by_all(device: Device, pieces: Sequence[Piece], launches: Sequence[Launch]) -> Launch:
-    """What is long is listed, then done kind by kind; beside that all that is short."""
+    """What is long is listed, then done kind by kind; beside that all that is short, which would else come first."""
     tests, work = list[Launch](), list[Launch]()
     for piece, launch in zip(pieces, launches, strict=True):
         (work if piece.lists is not None and piece.lists.blocks else tests).append(launch)
     if not work:
         return tests[0]
     long, *short = tests
-    return side_by_side(device, [one_by_one([long, side_by_side(device, work)]), *short])
+    return one_by_one([long, side_by_side(device, [*work, *short])])

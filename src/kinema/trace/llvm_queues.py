@@ -16,7 +16,7 @@ from .llvm_spread import LlvmSpread, long_kinds
 from .llvm_threads import ONES, SHARED, TELL, WAIT
 
 BALLOT, BELOW = "llvm.nvvm.vote.ballot.sync", "llvm.nvvm.read.ptx.sreg.lanemask.lt"
-TOGETHER = 4
+TOGETHER = 8
 """Rows that are first tested at a time: one after the other, threads would wait for the memory each time."""
 ROOM = WARP * (TOGETHER + 1)
 """Entries of a queue: it is filled only as long as there are fewer than threads."""
