@@ -30,6 +30,9 @@ from .pairs import FORMULAS, PAIRS
 from .solid import Work
 from .touches import Layout, PlannedSet, Touches
 
+FEW = 64
+"""Shapes that are placed in a straight line, if all else is: as a loop, one thread would go through them."""
+
 
 @dataclass(frozen=True, slots=True)
 class GeomKind:
@@ -62,7 +65,7 @@ def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> Place 
 
 def list_contacts(s: Sweeps, lists: Lists, frames: Quantity[Pose]) -> None:
     """Fill lists with what touches, in any order."""
-    with s.staying():
+    with s.staying(len(s.model.geoms.names) > FEW):
         places = _place_geoms(s, frames)
     rows = [x for p in lists.plans for x in _rows(s, p, places, lists.places(p), lists.numbers(p), listed=True)]
     s.spread("pairs of shapes", rows, [by_spheres, by_shapes], lambda code: _touch(code, kind_of(code)))
