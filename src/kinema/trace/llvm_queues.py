@@ -35,6 +35,9 @@ DECLARATIONS = (
 class LlvmQueues(LlvmSpread):
     """A kernel that is being written."""
 
+    tables: dict[int, tuple[str, str]]
+    """Of each loop, by its identity."""
+
     def tests(self, block: Spread, found: Sequence[Sequence[int]], *, at_once: bool) -> list[str]:
         """Test rows for all environments, in shares; what they find is done at once, or goes into lists.
 
@@ -49,6 +52,7 @@ class LlvmQueues(LlvmSpread):
         kinds = sorted({int(of_row[rows[0]]) for rows in found})
         pitch = 1 + max(map(len, found)) + TOGETHER
         self._find_environment(pitch, last)
+        self.tables = {id(loop): self._table(loop) for loop in block.loops}
         self._begin_turn(last)
         self._next_entry(last)
         self.point("%e")
@@ -79,10 +83,14 @@ class LlvmQueues(LlvmSpread):
     def _get(self, name: str) -> str:
         return self.set(f"load i32, ptr %{name}")
 
+    def _table(self, loop: Loop) -> tuple[str, str]:
+        """Where the integers and the numbers of a loop's rows begin."""
+        start, numbers = (self._int("ints", str(self.addresses.header(loop) + i)) for i in (1, 2))
+        return start, numbers
+
     def _row(self, loop: Loop, row: str) -> None:
         """Where a row of a loop has its numbers."""
-        start, numbers = (self._int("ints", str(self.addresses.header(loop) + i)) for i in (1, 2))
-        self.row_of_table(loop, row, start, numbers)
+        self.row_of_table(loop, row, *self.tables[id(loop)])
 
     def _find_environment(self, pitch: int, last: int) -> None:
         """Of a thread; which rows its warp has, and its queues."""
