@@ -11,6 +11,7 @@ from ..sweeps.maths import Matrix, Vector, add, product, rotate, scale, sub, tra
 from .deepest import deepest
 from .directions import TINY, rounding, unit
 from .nearest import FAR, Difference, Nearest, Point, outside
+from .shallowest import shallowest
 from .solid import Solid, Work
 from .support import CORES, Core
 from .vectors import either
@@ -67,7 +68,7 @@ def _signed(difference: Difference, position: Vector, reach: Value) -> Nearest:
     touching = trace.select(0.5, apart.inside, -1.0, near.distance)
 
     def overlap() -> list[Value]:
-        deep = deepest(difference, near.direction)
+        deep = shallowest(difference, apart) if difference.is_round else deepest(difference, near.direction)
         # of what nearly touches, a face has a better direction than what is between, but that may be longer
         surely = trace.select((1.0 - apart.inside) * apart.bound, TINY, -FAR, apart.bound)
         return either(deep.distance + 8.0 * difference.rounding, surely, near.numbers(), deep.numbers())

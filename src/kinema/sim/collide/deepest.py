@@ -32,7 +32,7 @@ BESIDE = ((1, 2, 3), (3, 2, 0), (1, 3, 0), (2, 1, 0))
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class Growth:
     """Of the search: how many points and faces there are, and the best direction that was tried."""
 
     n_points: Value
@@ -44,10 +44,12 @@ class _State:
     """1 after a step that failed: then a new point takes the place of one face only, which cannot fail."""
 
     def flat(self) -> list[Value]:
+        """As a list."""
         return [self.n_points, self.n_faces, *self.lowest, *self.direction, self.depth, self.careful]
 
     @classmethod
-    def of(cls, flat: Sequence[Value]) -> _State:
+    def of(cls, flat: Sequence[Value]) -> Growth:
+        """From a list."""
         return cls(flat[0], flat[1], (flat[2], flat[3]), flat[4:7], flat[7], flat[8])
 
 
@@ -65,7 +67,7 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
     tolerance = 8.0 * difference.rounding + SLACK
 
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
-        return _step(difference, surface, _State.of(flat), tolerance)
+        return grow(difference, surface, Growth.of(flat), tolerance)
 
     first, *others = (surface.point(float(i)) for i in range(4))
     longest: Vector = ZERO
@@ -73,8 +75,8 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
         along = sub(other[:3], first[:3])
         longest = either(dot(longest, longest), dot(along, along), along, longest)
     beside = across(unit(longest))
-    start = _State(4.0, 4.0, lowest, beside, UNKNOWN, 0.0)
-    end = _State.of(recorder.repeat("deepest", step, start.flat(), STEPS))
+    start = Growth(4.0, 4.0, lowest, beside, UNKNOWN, 0.0)
+    end = Growth.of(recorder.repeat("deepest", step, start.flat(), STEPS))
     # where the difference is but a line, there is no face, and it is no deeper beside it than any of its points
     end = replace(end, depth=trace.select(end.depth, 0.5 * UNKNOWN, end.depth, dot(first[:3], beside)))
     point = _point_below(recorder, surface, end.n_faces, end.lowest[0] + 2.0 * tolerance, first[3:])
@@ -82,7 +84,7 @@ def deepest(difference: Difference, towards: Vector) -> Nearest:
         return Nearest(end.direction, -end.depth, point)
 
     def better() -> list[Value]:
-        direction, depth = slide(difference, end.direction, end.depth, tolerance)
+        direction, depth = slide(difference, end.direction, ZERO, tolerance)
         return [*direction, depth]
 
     unsure = end.depth - end.lowest[0]
@@ -119,7 +121,10 @@ def _first_points(difference: Difference, surface: Surface, towards: Vector) -> 
     recorder.new_line()
 
 
-def _step(difference: Difference, surface: Surface, old: _State, tolerance: Value) -> tuple[list[Value], Value, Value]:
+def grow(
+    difference: Difference, surface: Surface, old: Growth, tolerance: Value, enough: Value = UNKNOWN
+) -> tuple[list[Value], Value, Value]:
+    """Push the lowest face out: a step, followed by another one where it could be, and was not as deep as is enough."""
     recorder = difference.recorder
     offset, face = old.lowest
     direction = [recorder.read(surface.faces, NORMAL + i, FACE * face) for i in range(3)]
@@ -127,14 +132,15 @@ def _step(difference: Difference, surface: Surface, old: _State, tolerance: Valu
     depth = trace.select(offset, 0.5 * GONE, dot(new[:3], direction), UNKNOWN)
     best = [*either(depth, old.depth, direction, old.direction), trace.minimum(old.depth, depth)]
 
-    def grow() -> list[Value]:
+    def take() -> list[Value]:
         above = trace.select(0.5, old.careful, 1.0 / TINY, 4.0 * difference.rounding)
         number = old.n_points + 0.5 * old.careful  # one that failed is done again with the same points
         n_points, n_faces, lowest, grown = surface.grow(new, old.lowest, old.n_points, old.n_faces, above, number)
         return [n_points, n_faces, *lowest, 1.0 - grown, trace.maximum(grown, 1.0 - old.careful)]
 
+    left = trace.minimum(depth, enough) - offset
     *grown, careful, going = recorder.where(
-        "grow", tolerance, depth - offset, grow, [old.n_points, old.n_faces, *old.lowest, 0.0, 0.0]
+        "grow", tolerance, left, take, [old.n_points, old.n_faces, *old.lowest, 0.0, 0.0]
     )
     return [*grown, *best, careful], 0.5, going
 

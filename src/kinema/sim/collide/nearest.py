@@ -64,7 +64,25 @@ class Outside:
     bound: Value
     """They are at least so far apart."""
     inside: Value
-    """1 where the origin is within the difference: they overlap, and nothing else of this holds."""
+    """1 where the origin is within the difference: they overlap, and nothing else of this holds but what follows."""
+    shallow: Vector
+    """Of the directions that were tried, the one in which the difference reaches the least."""
+    points: tuple[Point, Point, Point]
+    """Some of the difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A corner, an edge or a triangle: three points, perhaps alike."""
+
+    points: tuple[Point, Point, Point]
+    shares: Sequence[Value]
+    """How much of each point there is in the nearest point."""
+    direction: Vector
+    """From there to the origin."""
+    distance: Value
+    inside: Value
+    """1 where the origin is within what all points make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +98,10 @@ class _State:
     inside: Value
     idle: Value
     """How many steps have brought nothing that single precision could show."""
+    best: Vector
+    """Of the directions that were tried, the one in which the difference reaches the least."""
+    reach: Value
+    """How far it does."""
 
     def flat(self) -> list[Value]:
         return [
@@ -90,12 +112,15 @@ class _State:
             self.bound,
             self.inside,
             self.idle,
+            *self.best,
+            self.reach,
         ]
 
     @classmethod
     def of(cls, flat: Sequence[Value]) -> _State:
         points = (flat[0:6], flat[6:12], flat[12:18])
-        return cls(points, flat[18:21], flat[21:24], *flat[24:28])
+        distance, bound, inside, idle = flat[24:28]
+        return cls(points, flat[18:21], flat[21:24], distance, bound, inside, idle, flat[28:31], flat[31])
 
 
 def outside(difference: Difference, towards: Vector, reach: Value) -> Outside:
@@ -104,21 +129,21 @@ def outside(difference: Difference, towards: Vector, reach: Value) -> Outside:
     near = first[:3]
     distance = trace.sqrt(dot(near, near))
     direction = unit(scale(-1.0, near))
-    start = _State((first, first, first), (1.0, 0.0, 0.0), direction, distance, -FAR, 0.0, 0.0)
+    start = _State((first, first, first), (1.0, 0.0, 0.0), direction, distance, -FAR, 0.0, 0.0, direction, FAR)
 
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         return _step(difference, _State.of(flat), reach)
 
     end = _State.of(difference.recorder.repeat("nearest", step, start.flat(), STEPS))
     point = [dot(end.shares, [p[3 + i] for p in end.points]) for i in range(3)]
-    return Outside(Nearest(end.direction, end.distance, point), end.bound, end.inside)
+    return Outside(Nearest(end.direction, end.distance, point), end.bound, end.inside, end.best, end.points)
 
 
 def _step(difference: Difference, old: _State, reach: Value) -> tuple[list[Value], Value, Value]:
     new = difference.farthest(old.direction)
     bound = -dot(new[:3], old.direction)
     tolerance = (4.0 * difference.rounding + SLACK) * (1.0 + old.distance)
-    found = _nearest_feature(new, old, 64.0 * difference.rounding)
+    found = nearest_feature(new, old.points, old.direction, 64.0 * difference.rounding)
     # what is near enough, too far to matter, or no better than before stays as it is
     done = trace.maximum(below(old.distance - bound, tolerance), below(reach, bound))
     inside = (1.0 - done) * below(bound, 0.0) * found.inside
@@ -128,19 +153,21 @@ def _step(difference: Difference, old: _State, reach: Value) -> tuple[list[Value
     idle = trace.select(0.5, gained, 0.0, old.idle + 1.0)
     worse = trace.maximum(worse, below(IDLE - 0.5, idle))
     done = trace.maximum(done, (1.0 - inside) * worse)
-    kept = [trace.select(0.5, done, a, b) for a, b in zip(old.flat(), found.flat(), strict=True)]
-    kept[-3:] = [bound, inside, idle]
+    before = [*(x for p in old.points for x in p), *old.shares, *old.direction, old.distance]
+    after = [*(x for p in found.points for x in p), *found.shares, *found.direction, found.distance]
+    kept = [*either(0.5, done, before, after), bound, inside, idle]
+    kept += either(old.reach, -bound, [*old.best, old.reach], [*old.direction, -bound])
     touching = below(found.distance, 4.0 * difference.rounding)
     again = (1.0 - done) * (1.0 - inside) * (1.0 - touching)
     return kept, 0.5, again
 
 
-def _nearest_feature(new: Point, old: _State, flattest: Value) -> _State:
+def nearest_feature(new: Point, points: Sequence[Point], otherwise: Vector, flattest: Value) -> Feature:
     """The nearest point of what a new point makes with three old ones: it is on an edge or triangle at the new one.
 
-    Four points in one plane, but for rounding, have no inside.
+    Four points in one plane, but for rounding, have no inside. Where the origin is on it, it has the other direction.
     """
-    w, olds = new[:3], [p[:3] for p in old.points]
+    w, olds = new[:3], [p[:3] for p in points]
     best = _edge(w, olds[0], 0)
     for i in (1, 2):
         best = _better(best, _edge(w, olds[i], i))
@@ -155,10 +182,8 @@ def _nearest_feature(new: Point, old: _State, flattest: Value) -> _State:
         height = dot(normal, sub(olds[k], w))
         inside = inside * below(off * height, 0.0) * below(volume, trace.absolute(height))
     square, i, j, *rest = best
-    distance = trace.sqrt(square)
-    direction = unit(rest[3:], old.direction)
-    points = (new, _which(old.points, i), _which(old.points, j))
-    return _State(points, rest[:3], direction, distance, old.bound, inside, old.idle)
+    chosen = (new, _which(points, i), _which(points, j))
+    return Feature(chosen, rest[:3], unit(rest[3:], otherwise), trace.sqrt(square), inside)
 
 
 def _which(points: Sequence[Point], number: Value) -> Point:

@@ -28,20 +28,29 @@ BENT = 1e-3
 """Least curvature that is believed, against the product of the lengths of a step and the change of the slope."""
 
 
-def slide(difference: Difference, direction: Vector, depth: Value, tolerance: Value) -> tuple[Vector, Value]:
-    """A direction in which the difference is less deep, and how deep: downhill, as long as steps are worth it."""
+def slide(difference: Difference, direction: Vector, edge: Vector, tolerance: Value) -> tuple[Vector, Value]:
+    """A direction in which the difference is less deep, and how deep: downhill, as long as steps are worth it.
+
+    Where there is an edge, directions are across it: to either side of those the difference is deeper at once.
+    """
+
+    def across(a: Vector) -> Vector:
+        return sub(a, scale(dot(edge, a), edge))
+
+    direction = unit(across(direction), direction)
     start = difference.farthest(direction)[:3]
+    depth = dot(start, direction)
 
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         old, old_depth, point, size, inverse = flat[:3], flat[3], flat[4:7], flat[7], flat[8:14]
-        slope = sub(point, scale(old_depth, old))
+        slope = across(sub(point, scale(old_depth, old)))
         whole = rotate(_matrix(inverse), slope)
         far = trace.sqrt(trace.maximum(dot(whole, whole), TINY))
         ahead = scale(size * trace.minimum(1.0, LONGEST / far), whole)
         new = unit(sub(old, ahead), old)
         farthest = difference.farthest(new)[:3]
         depth = dot(farthest, new)
-        bends = _bent(inverse, sub(new, old), sub(sub(farthest, scale(depth, new)), slope))
+        bends = _bent(inverse, sub(new, old), sub(across(sub(farthest, scale(depth, new))), slope))
         better = below(depth, old_depth)
         kept = either(0.5, better, [*new, depth, *farthest], [*old, old_depth, *point])
         size = trace.minimum(size * trace.select(0.5, better, LONGER, SHORTER), MOST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kinema import trace
 from kinema.trace import Recorder, Value
@@ -12,9 +13,9 @@ from .directions import TINY, below
 
 POINT = 6
 """Numbers of a point."""
-FACE, BESIDE, NORMAL, OFFSET = 10, 3, 6, 9
-"""Numbers of a face: three points, the faces across the edges that start there, a unit normal, and its offset from the
-origin."""
+FACE, BESIDE, NORMAL, OFFSET, RANK = 11, 3, 6, 9, 10
+"""Numbers of a face: three points, the faces across the edges that start there, a unit normal, its offset from the
+origin, and by what it is found: the same, or none of a face that is trusted."""
 GONE = 1e15
 """The offset of a face that is there no more, or that has no area."""
 TOGETHER = 4
@@ -27,11 +28,33 @@ Lowest = tuple[Value, Value]
 """The smallest offset of all faces, and the face that has it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Faces that need not be found, as what is low there is known: they look nearly in a direction."""
+
+    direction: Vector
+    cosine: Value
+    """Of the largest angle to it."""
+    edge: Vector
+    """Across the direction, or zero."""
+    slant: float
+    """The sine of the largest angle along the edge."""
+    least: Value
+    """Their offset at least."""
+
+    def holds(self, normal: Vector, offset: Value) -> Value:
+        """1 of a face that is one of these."""
+        near = below(self.cosine, dot(normal, self.direction)) * below(self.least, offset)
+        return near * below(trace.absolute(dot(normal, self.edge)), self.slant)
+
+
 class Surface:
     """In local arrays of a program."""
 
     def __init__(self, recorder: Recorder, steps: int) -> None:
         self.recorder = recorder
+        self.known: list[Known] = []
+        """Faces that are not to be found."""
         most = 4 + 2 * steps
         self.most = most
         self.points = recorder.local((5 + steps) * POINT)
@@ -51,14 +74,33 @@ class Surface:
         return [self.recorder.read(self.points, i, POINT * number) for i in range(POINT)]
 
     def put(self, number: Value, points: Sequence[Value], beside: Sequence[Value], corners: Sequence[Vector]) -> Value:
-        """A face; its offset."""
+        """A face; by what it is found."""
         normal = cross(sub(corners[1], corners[0]), sub(corners[2], corners[0]))
         square = dot(normal, normal)
         normal = scale(1.0 / trace.sqrt(trace.maximum(square, TINY)), normal)
         offset = trace.select(square, 16.0 * TINY, GONE, dot(normal, corners[2]))
-        self.recorder.write(self.faces, [*points, *beside, *normal, offset], 0, FACE * number)
+        rank = self._rank(normal, offset)
+        self.recorder.write(self.faces, [*points, *beside, *normal, offset, rank], 0, FACE * number)
         self.recorder.write(self._noted, [0.0], 0, number)
-        return offset
+        return rank
+
+    def _rank(self, normal: Vector, offset: Value) -> Value:
+        """By what a face is found."""
+        rank = offset
+        for known in self.known:
+            rank = trace.select(0.5, known.holds(normal, offset), GONE, rank)
+        return rank
+
+    def rank(self, n_faces: Value) -> Lowest:
+        """Have faces found by what is trusted now; the lowest."""
+        recorder = self.recorder
+
+        def again(turn: Value) -> None:
+            *normal, offset = (recorder.read(self.faces, NORMAL + i, FACE * turn) for i in range(4))
+            recorder.write(self.faces, [self._rank(normal, offset)], RANK, FACE * turn)
+
+        recorder.count("faces", n_faces, again)
+        return self._find_lowest(n_faces)
 
     def grow(
         self, new: Sequence[Value], lowest: Lowest, n_points: Value, n_faces: Value, above: Value, step: Value
@@ -133,7 +175,7 @@ class Surface:
             offset, face = recorder.read(best), recorder.read(best, 1)
             for i in range(TOGETHER):
                 number = trace.minimum(TOGETHER * turn + float(i), n_faces - 1.0)
-                own = recorder.read(self.faces, OFFSET, FACE * number)
+                own = recorder.read(self.faces, RANK, FACE * number)
                 face = trace.select(own, offset, number, face)
                 offset = trace.minimum(offset, own)
             recorder.write(best, [offset, face])
@@ -186,6 +228,6 @@ class Surface:
 
         def forget(turn: Value) -> None:
             gone = recorder.read(self._seen, 0, n_edges + turn)
-            recorder.write(self.faces, [0.0, 0.0, 0.0, GONE], NORMAL, FACE * gone)
+            recorder.write(self.faces, [0.0, 0.0, 0.0, GONE, GONE], NORMAL, FACE * gone)
 
         recorder.count("gone", n_seen - n_edges, forget)

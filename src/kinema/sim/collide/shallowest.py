@@ -1,0 +1,207 @@
+"""How deep two convex shapes are in each other where their difference is round, and they are not deep.
+
+A polytope needs many points to come near to what is round. So a direction is looked for in which the difference is less
+deep than in all nearby; a polytope of few points then shows that it is deeper in all others, or comes upon one in which
+it is not, and it is looked for again from there. A step of the polytope costs as much as several of that search.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kinema import trace
+from kinema.trace import Value
+
+from ..sweeps.maths import ZERO, Vector, add, cross, dot, scale, sub
+from .deepest import SLACK, Growth, deepest, grow
+from .directions import across, below, unit
+from .nearest import Difference, Nearest, Outside, Point
+from .settle import Settled, settle
+from .slide import slide
+from .surface import GONE, POINT, Known, Lowest, Surface
+from .vectors import either
+
+PLACES = 3
+"""Directions that are tried, one after the other, at most."""
+STEPS = 24
+"""Points that the polytope gets beside its first six, at most."""
+SHALLOW = 0.1
+"""Of the size of the shapes: what is deeper has less deep directions near to each other too often."""
+ROUND, ALONG, SLANT = math.cos(0.15), math.cos(0.3), math.sin(0.1)
+"""Faces of the polytope that look nearly in a direction that was found are not looked at: what is within such angles of
+it, and if it is across an edge, within other angles of it that are across the edge, too, and along the edge."""
+TILT, ACROSS, BESIDE = 0.25, 0.5, 0.1
+"""Tangents of angles to that direction in which the polytope gets points around it: where there is no edge; where there
+is one, across it and along it."""
+TOP, BOTTOM = 0, 5
+"""Of the first points: the one that was found, and one on the other side. Those in between are around it."""
+FIRST = [face for i in range(4) for face in ((TOP, 1 + i, 1 + (i + 1) % 4), (BOTTOM, 1 + (i + 1) % 4, 1 + i))]
+"""Corners of the first faces, once around as seen from outside."""
+KNOWN = 7
+
+
+def _across_edges(faces: Sequence[tuple[int, int, int]]) -> list[list[float]]:
+    """The faces across the edges of each, from its first corner on."""
+    starts = {(face[i], face[(i + 1) % 3]): number for number, face in enumerate(faces) for i in range(3)}
+    return [[float(starts[face[(i + 1) % 3], face[i]]) for i in range(3)] for face in faces]
+
+
+NEIGHBOURS = _across_edges(FIRST)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """Of the search."""
+
+    direction: Vector
+    """Where to look next."""
+    n_points: Value
+    n_faces: Value
+    """Of the polytope, if there is one."""
+    n_places: Value
+    """How many directions were tried."""
+    done: Value
+    """1 where the best of these is known to be the best of all."""
+    found: Settled
+    """The best of them."""
+    known: Sequence[Value]
+    """Of each its direction, an edge that it is across, and how deep it is there."""
+
+    def flat(self) -> list[Value]:
+        numbers = [*self.direction, self.n_points, self.n_faces, self.n_places, self.done]
+        return [*numbers, *self.found.flat(), *self.known]
+
+    @classmethod
+    def of(cls, flat: Sequence[Value]) -> _State:
+        n_points, n_faces, n_places, done = flat[3:7]
+        return cls(flat[:3], n_points, n_faces, n_places, done, Settled.of(flat[7:21]), flat[21:])
+
+
+def shallowest(difference: Difference, apart: Outside) -> Nearest:
+    """The direction in which the difference is the least deep."""
+    recorder = difference.recorder
+    surface = Surface(recorder, STEPS + 2)
+    tolerance = 8.0 * difference.rounding + SLACK
+
+    def look(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+        old = _State.of(flat)
+        new = _settle(difference, old.direction, apart.points, tolerance)
+        usable = new.sure * below(new.depth, SHALLOW)
+
+        def check() -> list[Value]:
+            return _check(difference, surface, old, new, tolerance)
+
+        *after, again = recorder.where("check", 0.5, usable, check, [*old.flat(), 0.0])
+        return after, 0.5, again
+
+    nowhere = Settled(apart.shallow, GONE, [0.0] * 6, 0.0, ZERO)
+    start = _State(apart.shallow, 0.0, 0.0, 0.0, 0.0, nowhere, [*ZERO, *ZERO, GONE] * PLACES)
+    end = _State.of(recorder.repeat("places", look, start.flat(), PLACES))
+    found = Nearest(end.found.direction, -end.found.depth, end.found.point[3:])
+
+    def by_polytope() -> list[Value]:
+        return deepest(difference, apart.nearest.direction).numbers()
+
+    flat = recorder.where("deepest", end.done, 0.5, by_polytope, found.numbers())
+    return Nearest(flat[:3], flat[3], flat[4:])
+
+
+def _settle(difference: Difference, direction: Vector, points: Sequence[Point], tolerance: Value) -> Settled:
+    """The least depth near a direction; where it is not sure that it is, once more after sliding on."""
+    recorder = difference.recorder
+
+    def turn(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+        found = settle(difference, flat[:3], points)
+
+        def on() -> list[Value]:
+            way, depth = slide(difference, found.direction, found.edge, tolerance)
+            return either(depth, found.depth, way, found.direction)
+
+        there = recorder.where("slide", found.sure, 0.5, on, found.direction)
+        return [*there, *found.flat()], found.sure, 0.5
+
+    return Settled.of(recorder.repeat("settle and slide", turn, [*direction, *[0.0] * 14], 2)[3:])
+
+
+def _check(difference: Difference, surface: Surface, old: _State, new: Settled, tolerance: Value) -> list[Value]:
+    """Look by a polytope whether a direction is better than all that were tried: what follows, and 1 if one is."""
+    recorder = difference.recorder
+    found = Settled.of(either(new.depth, old.found.depth, new.flat(), old.found.flat()))
+    known: list[Value] = []
+    for i in range(PLACES):
+        is_this = trace.absolute(old.n_places - float(i))
+        known += either(is_this, 0.5, [*new.direction, *new.edge, new.depth], old.known[KNOWN * i : KNOWN * (i + 1)])
+    surface.known = [_known(known[KNOWN * i : KNOWN * (i + 1)], tolerance) for i in range(PLACES)]
+    start = _begin(difference, surface, old, found)
+
+    def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
+        after, _, going = grow(difference, surface, Growth.of(flat), tolerance, found.depth)
+        n_points, depth = after[0], after[7]
+        return after, 0.5, going * below(found.depth - tolerance, depth) * below(n_points, 5.5 + STEPS)
+
+    def more() -> list[Value]:
+        return recorder.repeat("shallowest", step, start.flat(), STEPS)
+
+    # where one of the first directions is better already, it is too early for a polytope
+    end = Growth.of(recorder.where("grow", found.depth - tolerance, start.depth, more, start.flat()))
+    again = below(end.depth, found.depth - tolerance) * below(end.n_points, 5.5 + STEPS)
+    state = _State(end.direction, end.n_points, end.n_faces, old.n_places + 1.0, 1.0 - again, found, known)
+    return [*state.flat(), again]
+
+
+def _known(numbers: Sequence[Value], tolerance: Value) -> Known:
+    direction, edge, depth = numbers[:3], numbers[3:6], numbers[6]
+    cosine = trace.select(0.5, dot(edge, edge), ALONG, ROUND)
+    return Known(direction, cosine, edge, SLANT, cosine * depth - tolerance)
+
+
+def _begin(difference: Difference, surface: Surface, old: _State, found: Settled) -> Growth:
+    """A polytope about the first that was found; later the same one, of which more is known."""
+    recorder = difference.recorder
+
+    def first() -> list[Value]:
+        lowest, best = _first_faces(difference, surface, found)
+        return [6.0, float(len(FIRST)), *lowest, *best, 0.0]
+
+    def later() -> list[Value]:
+        return [old.n_points, old.n_faces, *surface.rank(old.n_faces), *found.direction, found.depth, 0.0]
+
+    flat = recorder.where("first faces", old.n_places, 0.5, first, [0.0] * 9)
+    return Growth.of(recorder.where("ranks", 0.5, old.n_places, later, flat))
+
+
+def _first_faces(difference: Difference, surface: Surface, found: Settled) -> tuple[Lowest, list[Value]]:
+    """The lowest of them; and the best of the directions in which points were found, and how deep it is there.
+
+    Some of these are better where a corner of the difference was found: it is deeper there than around it.
+    """
+    recorder, up = difference.recorder, found.direction
+    has_edge = dot(found.edge, found.edge)
+    along = either(0.5, has_edge, found.edge, across(up))
+    along = unit(sub(along, scale(dot(along, up), up)))
+    sides = [scale(trace.select(0.5, has_edge, BESIDE, TILT), along)]
+    sides.append(scale(trace.select(0.5, has_edge, ACROSS, TILT), cross(up, along)))
+    ways = [unit(add(up, scale(sign, side))) for sign in (1.0, -1.0) for side in sides]
+    directions, best = recorder.local(3 * BOTTOM), recorder.local(4)
+    recorder.write(directions, [x for way in (*ways, scale(-1.0, up)) for x in way])
+    recorder.write(best, [*up, found.depth])
+    recorder.write(surface.points, found.point)
+
+    def look(turn: Value) -> None:
+        direction = [recorder.read(directions, i, 3.0 * turn) for i in range(3)]
+        point = difference.farthest(direction)
+        recorder.write(surface.points, point, POINT, POINT * turn)
+        before = [recorder.read(best, i) for i in range(4)]
+        depth = dot(point[:3], direction)
+        recorder.write(best, either(depth, before[3], [*direction, depth], before))
+
+    recorder.count("first points", float(BOTTOM), look, uniform=True)
+    points = [surface.point(float(i))[:3] for i in range(BOTTOM + 1)]
+    lowest: Lowest = (2.0 * GONE, 0.0)
+    for number, (face, beside) in enumerate(zip(FIRST, NEIGHBOURS, strict=True)):
+        rank = surface.put(float(number), [float(i) for i in face], beside, [points[i] for i in face])
+        lowest = trace.minimum(lowest[0], rank), trace.select(rank, lowest[0], float(number), lowest[1])
+    recorder.new_line()
+    return lowest, [recorder.read(best, i) for i in range(4)]
