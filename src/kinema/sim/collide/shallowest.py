@@ -29,11 +29,12 @@ STEPS = 24
 """Points that the polytope gets beside its first four, at most."""
 SHALLOW = 0.1
 """Of the size of the shapes: what is deeper has less deep directions near to each other too often."""
-ROUND, ALONG, SLANT = math.cos(0.15), math.cos(0.2), math.sin(0.05)
-"""Faces of the polytope that look nearly in a direction that was found are not looked at: what is within such angles of
-it, and if it is across an edge, within other angles of it that are across the edge, too, and along the edge."""
-TILT, WIDE = 0.15, 0.2
-"""Tangents of angles to that direction in which the polytope gets its first points: where there is no edge, and one."""
+NEAR, SLANT = math.cos(0.06), math.sin(0.03)
+"""Faces of the polytope that look nearly in a direction that was found, within the first angle, are not looked at: the
+search from outside knows better. Along an edge that the direction is across, within the second: beside it there may be
+another one, as that search follows edges."""
+TILT = 0.06
+"""The tangent of the angle to that direction in which the polytope gets its first points."""
 TRIANGLE = ((0.9, -0.5), (0.0, 1.0), (-0.9, -0.5))
 """Around it."""
 KNOWN = 7
@@ -144,8 +145,7 @@ def _check(difference: Difference, surface: Surface, old: _State, new: Settled, 
 
 def _known(numbers: Sequence[Value], tolerance: Value) -> Known:
     direction, edge, depth = numbers[:3], numbers[3:6], numbers[6]
-    cosine = trace.select(0.5, dot(edge, edge), ALONG, ROUND)
-    return Known(direction, cosine, edge, SLANT, cosine * depth - tolerance)
+    return Known(direction, NEAR, edge, SLANT, NEAR * depth - tolerance)
 
 
 def _begin(difference: Difference, surface: Surface, old: _State, found: Settled) -> Growth:
@@ -169,11 +169,10 @@ def _first_faces(difference: Difference, surface: Surface, found: Settled) -> tu
     Some of these are better where a corner of the difference was found: it is deeper there than around it.
     """
     recorder, up = difference.recorder, found.direction
-    has_edge = dot(found.edge, found.edge)
-    along = either(0.5, has_edge, found.edge, across(up))
+    along = either(0.5, dot(found.edge, found.edge), found.edge, across(up))
     along = unit(sub(along, scale(dot(along, up), up)))
-    tilt, other = trace.select(0.5, has_edge, WIDE, TILT), cross(up, along)
-    ways = [unit(add(up, scale(x * tilt, along), scale(y * tilt, other))) for x, y in TRIANGLE]
+    beside = cross(up, along)
+    ways = [unit(add(up, scale(TILT * x, along), scale(TILT * y, beside))) for x, y in TRIANGLE]
     directions, best = recorder.local(9), recorder.local(4)
     recorder.write(directions, [x for way in ways for x in way])
     recorder.write(best, [*up, found.depth])
@@ -194,8 +193,8 @@ def _first_faces(difference: Difference, surface: Surface, found: Settled) -> tu
     recorder.write(surface.points, [*one, *two], POINT)
     points = [p[:3] for p in (found.point, one, two, three)]
     lowest: Lowest = (2.0 * GONE, 0.0)
-    for number, (face, beside) in enumerate(zip(FIRST, BESIDE, strict=True)):
-        numbers, neighbours = ([float(i) for i in x] for x in (face, beside))
+    for number, (face, others) in enumerate(zip(FIRST, BESIDE, strict=True)):
+        numbers, neighbours = ([float(i) for i in x] for x in (face, others))
         rank = surface.put(float(number), numbers, neighbours, [points[i] for i in face])
         lowest = trace.minimum(lowest[0], rank), trace.select(rank, lowest[0], float(number), lowest[1])
     recorder.new_line()
