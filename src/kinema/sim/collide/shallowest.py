@@ -137,8 +137,9 @@ def _check(difference: Difference, surface: Surface, old: _State, new: Settled, 
     # where one of the first directions is better already, it is too early for a polytope
     end = Growth.of(recorder.where("grow", found.depth - tolerance, start.depth, more, start.flat()))
     again = below(end.depth, found.depth - tolerance) * below(end.n_points, 3.5 + STEPS)
+    shown = trace.maximum(below(found.depth - 2.0 * tolerance, end.lowest[0]), below(3.5 + STEPS, end.n_points))
     # no face is higher than that but where all points are on a line
-    done = (1.0 - again) * below(found.depth - 2.0 * tolerance, end.lowest[0]) * below(end.lowest[0], 0.5 * GONE)
+    done = (1.0 - again) * shown * below(end.lowest[0], 0.5 * GONE)
     state = _State(end.direction, end.n_points, end.n_faces, old.n_places + 1.0, done, found, known)
     return [*state.flat(), again]
 
