@@ -21,7 +21,7 @@ from .vectors import either
 
 STEPS = 40
 """At most. Half of all need ten to fifteen, one in a hundred thirty."""
-SLACK = 1e-12
+SLACK = 1e-10
 """How near is near enough, beside rounding."""
 IDLE = 12
 """Steps that may bring nothing one after the other."""

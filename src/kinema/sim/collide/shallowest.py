@@ -15,7 +15,7 @@ from kinema import trace
 from kinema.trace import Value
 
 from ..sweeps.maths import ZERO, Vector, add, cross, dot, scale, sub
-from .deepest import SLACK, Growth, deepest, grow
+from .deepest import BESIDE, FIRST, SLACK, Growth, deepest, grow
 from .directions import across, below, unit
 from .nearest import Difference, Nearest, Outside, Point
 from .settle import Settled, settle
@@ -26,29 +26,19 @@ from .vectors import either
 PLACES = 3
 """Directions that are tried, one after the other, at most."""
 STEPS = 24
-"""Points that the polytope gets beside its first six, at most."""
+"""Points that the polytope gets beside its first four, at most."""
 SHALLOW = 0.1
 """Of the size of the shapes: what is deeper has less deep directions near to each other too often."""
-ROUND, ALONG, SLANT = math.cos(0.15), math.cos(0.3), math.sin(0.1)
-"""Faces of the polytope that look nearly in a direction that was found are not looked at: what is within such angles of
-it, and if it is across an edge, within other angles of it that are across the edge, too, and along the edge."""
-TILT, ACROSS, BESIDE = 0.25, 0.5, 0.1
-"""Tangents of angles to that direction in which the polytope gets points around it: where there is no edge; where there
-is one, across it and along it."""
-TOP, BOTTOM = 0, 5
-"""Of the first points: the one that was found, and one on the other side. Those in between are around it."""
-FIRST = [face for i in range(4) for face in ((TOP, 1 + i, 1 + (i + 1) % 4), (BOTTOM, 1 + (i + 1) % 4, 1 + i))]
-"""Corners of the first faces, once around as seen from outside."""
+NEAR, SLANT = math.cos(0.06), math.sin(0.03)
+"""Faces of the polytope that look nearly in a direction that was found, within the first angle, are not looked at: the
+search from outside knows better. Along an edge that the direction is across, within the second: beside it there may be
+another one, as that search follows edges."""
+TILT = 0.06
+"""The tangent of the angle to that direction in which the polytope gets its first points."""
+TRIANGLE = ((0.9, -0.5), (0.0, 1.0), (-0.9, -0.5))
+"""Around it."""
 KNOWN = 7
-
-
-def _across_edges(faces: Sequence[tuple[int, int, int]]) -> list[list[float]]:
-    """The faces across the edges of each, from its first corner on."""
-    starts = {(face[i], face[(i + 1) % 3]): number for number, face in enumerate(faces) for i in range(3)}
-    return [[float(starts[face[(i + 1) % 3], face[i]]) for i in range(3)] for face in faces]
-
-
-NEIGHBOURS = _across_edges(FIRST)
+"""Numbers of a direction that was tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +72,7 @@ class _State:
 def shallowest(difference: Difference, apart: Outside) -> Nearest:
     """The direction in which the difference is the least deep."""
     recorder = difference.recorder
-    surface = Surface(recorder, STEPS + 2)
+    surface = Surface(recorder, STEPS)
     tolerance = 8.0 * difference.rounding + SLACK
 
     def look(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
@@ -139,22 +129,24 @@ def _check(difference: Difference, surface: Surface, old: _State, new: Settled, 
     def step(flat: Sequence[Value]) -> tuple[list[Value], Value, Value]:
         after, _, going = grow(difference, surface, Growth.of(flat), tolerance, found.depth)
         n_points, depth = after[0], after[7]
-        return after, 0.5, going * below(found.depth - tolerance, depth) * below(n_points, 5.5 + STEPS)
+        return after, 0.5, going * below(found.depth - tolerance, depth) * below(n_points, 3.5 + STEPS)
 
     def more() -> list[Value]:
         return recorder.repeat("shallowest", step, start.flat(), STEPS)
 
     # where one of the first directions is better already, it is too early for a polytope
     end = Growth.of(recorder.where("grow", found.depth - tolerance, start.depth, more, start.flat()))
-    again = below(end.depth, found.depth - tolerance) * below(end.n_points, 5.5 + STEPS)
-    state = _State(end.direction, end.n_points, end.n_faces, old.n_places + 1.0, 1.0 - again, found, known)
+    again = below(end.depth, found.depth - tolerance) * below(end.n_points, 3.5 + STEPS)
+    shown = trace.maximum(below(found.depth - 2.0 * tolerance, end.lowest[0]), below(3.5 + STEPS, end.n_points))
+    # no face is higher than that but where all points are on a line
+    done = (1.0 - again) * shown * below(end.lowest[0], 0.5 * GONE)
+    state = _State(end.direction, end.n_points, end.n_faces, old.n_places + 1.0, done, found, known)
     return [*state.flat(), again]
 
 
 def _known(numbers: Sequence[Value], tolerance: Value) -> Known:
     direction, edge, depth = numbers[:3], numbers[3:6], numbers[6]
-    cosine = trace.select(0.5, dot(edge, edge), ALONG, ROUND)
-    return Known(direction, cosine, edge, SLANT, cosine * depth - tolerance)
+    return Known(direction, NEAR, edge, SLANT, NEAR * depth - tolerance)
 
 
 def _begin(difference: Difference, surface: Surface, old: _State, found: Settled) -> Growth:
@@ -163,7 +155,7 @@ def _begin(difference: Difference, surface: Surface, old: _State, found: Settled
 
     def first() -> list[Value]:
         lowest, best = _first_faces(difference, surface, found)
-        return [6.0, float(len(FIRST)), *lowest, *best, 0.0]
+        return [4.0, 4.0, *lowest, *best, 0.0]
 
     def later() -> list[Value]:
         return [old.n_points, old.n_faces, *surface.rank(old.n_faces), *found.direction, found.depth, 0.0]
@@ -178,14 +170,12 @@ def _first_faces(difference: Difference, surface: Surface, found: Settled) -> tu
     Some of these are better where a corner of the difference was found: it is deeper there than around it.
     """
     recorder, up = difference.recorder, found.direction
-    has_edge = dot(found.edge, found.edge)
-    along = either(0.5, has_edge, found.edge, across(up))
+    along = either(0.5, dot(found.edge, found.edge), found.edge, across(up))
     along = unit(sub(along, scale(dot(along, up), up)))
-    sides = [scale(trace.select(0.5, has_edge, BESIDE, TILT), along)]
-    sides.append(scale(trace.select(0.5, has_edge, ACROSS, TILT), cross(up, along)))
-    ways = [unit(add(up, scale(sign, side))) for sign in (1.0, -1.0) for side in sides]
-    directions, best = recorder.local(3 * BOTTOM), recorder.local(4)
-    recorder.write(directions, [x for way in (*ways, scale(-1.0, up)) for x in way])
+    beside = cross(up, along)
+    ways = [unit(add(up, scale(TILT * x, along), scale(TILT * y, beside))) for x, y in TRIANGLE]
+    directions, best = recorder.local(9), recorder.local(4)
+    recorder.write(directions, [x for way in ways for x in way])
     recorder.write(best, [*up, found.depth])
     recorder.write(surface.points, found.point)
 
@@ -197,11 +187,16 @@ def _first_faces(difference: Difference, surface: Surface, found: Settled) -> tu
         depth = dot(point[:3], direction)
         recorder.write(best, either(depth, before[3], [*direction, depth], before))
 
-    recorder.count("first points", float(BOTTOM), look, uniform=True)
-    points = [surface.point(float(i))[:3] for i in range(BOTTOM + 1)]
+    recorder.count("first points", 3.0, look, uniform=True)
+    one, two, three = (surface.point(float(i)) for i in (1, 2, 3))
+    wrong = dot(up, cross(sub(two[:3], one[:3]), sub(three[:3], one[:3])))
+    one, two = either(wrong, 0.0, two, one), either(wrong, 0.0, one, two)
+    recorder.write(surface.points, [*one, *two], POINT)
+    points = [p[:3] for p in (found.point, one, two, three)]
     lowest: Lowest = (2.0 * GONE, 0.0)
-    for number, (face, beside) in enumerate(zip(FIRST, NEIGHBOURS, strict=True)):
-        rank = surface.put(float(number), [float(i) for i in face], beside, [points[i] for i in face])
+    for number, (face, others) in enumerate(zip(FIRST, BESIDE, strict=True)):
+        numbers, neighbours = ([float(i) for i in x] for x in (face, others))
+        rank = surface.put(float(number), numbers, neighbours, [points[i] for i in face])
         lowest = trace.minimum(lowest[0], rank), trace.select(rank, lowest[0], float(number), lowest[1])
     recorder.new_line()
     return lowest, [recorder.read(best, i) for i in range(4)]

@@ -33,7 +33,7 @@ class Known:
     """Faces that need not be found, as what is low there is known: they look nearly in a direction."""
 
     direction: Vector
-    cosine: Value
+    cosine: float
     """Of the largest angle to it."""
     edge: Vector
     """Across the direction, or zero."""
