@@ -48,9 +48,8 @@ from .interpret import interpret as interpret, interpret_in as interpret_in
 from .llvm_spread import N_ENTRY as N_ENTRY, SHARES as SHARES
 from .llvm_threads import N_HEAD as N_HEAD, Room as Room
 from .loops import (
-    Own as Own,
-    Row as Row,
     RowCode as RowCode,
+    Rows as Rows,
     record_loop as record_loop,
     record_spread as record_spread,
 )
@@ -66,6 +65,17 @@ from .split import (
     n_exchanged as n_exchanged,
     roles_of_scratch as roles_of_scratch,
     split as split,
+)
+from .tables import (
+    Column as Column,
+    Columns as Columns,
+    Group as Group,
+    Inside as Inside,
+    Own as Own,
+    OwnColumn as OwnColumn,
+    Row as Row,
+    RowGroup as RowGroup,
+    Table as Table,
 )
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value
 from .unroll import unroll as unroll

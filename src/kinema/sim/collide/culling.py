@@ -10,7 +10,8 @@ from ..rigid.kinematics import Pose
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import add, dot, rotate, sub
 from ..sweeps.own import with_own
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.columns import PartRow
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .broad import wants_list

@@ -16,7 +16,8 @@ from ..constrain.impedance import hardest, impedance, reference, sound, whole_po
 from ..rigid.kinematics import Pose
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
 from ..sweeps.own import with_own
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.columns import PartRow
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .boxes_around import ROUNDING, boxed, gap, half_extents

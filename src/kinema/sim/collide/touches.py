@@ -17,7 +17,7 @@ from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value
 
 from ..settings import Settings
 from ..sweeps.idle import trees_of_frames
-from ..sweeps.quantities import PartRow
+from ..sweeps.columns import PartRow
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from ..sweeps.trees import Places, places_in

@@ -19,7 +19,8 @@ from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
 from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.columns import PartRow
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tiles import root_frame
 from ..sweeps.tree import WORLD, Node, frame_ref

@@ -11,7 +11,8 @@ from ..collide.touches import Among, SetKind, TouchSet
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot, scale, sub
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.columns import PartRow
+from ..sweeps.quantities import Quantity
 from ..sweeps.tiles import SIDE, TiledMatrix
 from ..sweeps.tree import frame_ref
 from .contacts import Contacts

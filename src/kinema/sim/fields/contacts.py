@@ -16,7 +16,7 @@ from ..constrain.levers import between, levers_of, seen_by
 from ..rigid.kinematics import origin_of
 from ..step import Step
 from ..sweeps.maths import Vector, add, dot, scale
-from ..sweeps.quantities import PartRow
+from ..sweeps.columns import PartRow
 from ..sweeps.sweeps import Sweeps
 from .rows import solved
 

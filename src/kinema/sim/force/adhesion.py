@@ -14,7 +14,8 @@ from ..rigid.kinematics import Pose
 from ..rigid.rnea import Wrench
 from ..sweeps.cords import Cords
 from ..sweeps.maths import Vector, cross, scale, sub, unrotate
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.columns import PartRow
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import frame_ref
 

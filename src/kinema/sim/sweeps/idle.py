@@ -34,7 +34,8 @@ class Idle:
     def __init__(self, model: Model, first: Place) -> None:
         self._tree_of = trees_of_frames(model)
         self._first = first
-        self._paused = False
+        self.paused = False
+        """Whether rows look at no marks for now."""
 
     def of(self, tree: int) -> Place:
         """The mark of a tree."""
@@ -42,19 +43,19 @@ class Idle:
 
     def of_frame(self, frame: int) -> dict[str, Place]:
         """The mark that a frame's rows look at."""
-        return {} if self._paused or frame == WORLD else {IDLE: self.of(self._tree_of[frame])}
+        return {} if self.paused or frame == WORLD else {IDLE: self.of(self._tree_of[frame])}
 
     @contextmanager
     def everybody(self) -> Iterator[None]:
         """What is recorded meanwhile is computed for all trees."""
-        self._paused = True
+        self.paused = True
         yield
-        self._paused = False
+        self.paused = False
 
 
 def guarded(code: RowCode, body: Callable[[RowCode], None]) -> None:
     """Run the code of a row unless its tree is idle."""
-    if IDLE not in code.rows[0].places:
+    if not code.holds(IDLE):
         body(code)
         return
 

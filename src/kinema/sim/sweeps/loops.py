@@ -11,16 +11,17 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kinema.model import Model
-from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value, record_loop, record_spread
+from kinema.trace import SCRATCH, Place, Recorder, RowCode, Rows, Table, Value, record_loop, record_spread
 
 from ..arrays import BY_NAME, Owner
 from ..settings import Settings
+from .columns import PartColumns, PartRow, Targets, by_column
 from .found import Found
 from .idle import Idle, guarded, trees_of_frames
 from .known import KnownPlaces, RowPlaces
 from .maths import add
 from .own import with_own
-from .quantities import PartRow, Quantity, Targets
+from .quantities import Quantity
 from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
 from .tree import WORLD, Inertia, Link, Node, Tree, frame_ref, link_ref, root_of
 
@@ -76,6 +77,7 @@ class Loops:
         self._owned: dict[Owner, list[tuple[str, Place, int]]] = {}
         self._items: dict[tuple[Owner, int], dict[str, Place]] = {}
         self._constants: dict[tuple[int, str], dict[str, Any]] = {}
+        self._frame_rows: dict[Any, list[PartColumns]] = {}
         self.found: list[Found] = []
         self._code: RowCode | None = None
         of_frames = trees_of_frames(model)
@@ -110,7 +112,7 @@ class Loops:
     # ----------------------------------------------------------------------------------------------------- loops
 
     def loop(
-        self, name: str, rows: Sequence[Row], body: Callable[[RowCode], None], chosen: Place | None = None
+        self, name: str, rows: Rows, body: Callable[[RowCode], None], chosen: Place | None = None
     ) -> None:
         """A loop over rows; perhaps only over those of a list, if no other does anything."""
 
@@ -124,7 +126,7 @@ class Loops:
     def spread(
         self,
         name: str,
-        rows: Sequence[Row],
+        rows: Rows,
         test: Callable[[RowCode], tuple[Value, Value]],
         work: Callable[[RowCode], None],
     ) -> None:
@@ -152,7 +154,7 @@ class Loops:
 
     def each_dofs(self, name: str, body: Callable[[Node], None]) -> None:
         """The degrees of freedom of each frame."""
-        self.loop(name, [self.frame_row(node) for node in self.nodes], lambda code: body(self.node(code)))
+        self.loop(name, self.frame_rows(self.nodes), lambda code: body(self.node(code)))
 
     def places_of_dofs(self, quantity: Quantity[Any]) -> dict[int, Place]:
         """Where each degree of freedom has its number of a quantity."""
@@ -185,6 +187,20 @@ class Loops:
             own |= made.places_of(node)
         own |= self.mark_of(node.index)
         return self.row(kind, targets, own, self.numbers_of(node))
+
+    def frame_rows(self, nodes: Sequence[Node], beside: int | None = None) -> Rows:
+        """Rows of frames, by column: of the same frames, and as long as they find nothing new, they are made once."""
+        if self._own:
+            return [self.frame_row(node, beside) for node in nodes]
+        marked = self.idle is not None and not self.idle.paused
+        key = tuple(node.index for node in nodes), beside, len(self.found), marked
+        if key not in self._frame_rows:
+            self._frame_rows[key] = self.by_column([self.frame_row(node, beside) for node in nodes])
+        return Table([group.again() for group in self._frame_rows[key]])
+
+    def by_column(self, rows: Sequence[PartRow]) -> list[PartColumns]:
+        """Rows by column, to be used again and again."""
+        return by_column(rows, self.known, self._of_owner(Owner.ENVIRONMENT, 0))
 
     def mark_of(self, frame: int) -> dict[str, Place]:
         """Where rows of a frame look whether there is anything to do for its tree."""
