@@ -23,6 +23,7 @@ from .tape import Scalar, Value
 
 Rows = Sequence[Row] | Table
 
+
 class RowCode:
     """What the code of a kind of rows reads and writes, while it is traced."""
 
@@ -103,9 +104,7 @@ def record_spread(recorder: Recorder, name: str, rows: Rows, test: Test, work: B
     recorder.add(Spread(name, first, Slot(flag, 0), second), {**own, **more, flag: 1})
 
 
-def _record(
-    recorder: Recorder, name: str, rows: Rows, body: Body, around: RowCode | None = None, **how: Any
-) -> None:
+def _record(recorder: Recorder, name: str, rows: Rows, body: Body, around: RowCode | None = None, **how: Any) -> None:
     if rows:
         recorder.add(*_packed(recorder, name, rows, body, around, **how))
 
@@ -144,9 +143,7 @@ def _packed(
     return Loop(name, tuple(cases), ints, floats, **how), own_locals
 
 
-def _trace(
-    group: Group, body: Body, first: int, prefix: str, around: RowCode | None
-) -> tuple[Case, dict[str, int]]:
+def _trace(group: Group, body: Body, first: int, prefix: str, around: RowCode | None) -> tuple[Case, dict[str, int]]:
     """The code of one kind, and the local arrays it needs, under names that no other code has."""
     folded = group.folded()
     group.place_own()

@@ -20,7 +20,7 @@ from ..sweeps.maths import Vector, add, dot, rotate
 from ..sweeps.sweeps import Sweeps
 from .boxes_around import half_extents, mesh_box
 from .branches import where
-from .touches import PlannedSet
+from .planned import PlannedSet
 
 WORTH_LISTING = 64
 """Pairs from which on a list is made first. With 90 pairs of balls, capsules and boxes that lie in a heap a step is 4 %

@@ -7,16 +7,17 @@ from kinema.trace import Place, RowCode, Value
 
 from ..arrays import Owner
 from ..rigid.kinematics import Pose
+from ..sweeps.columns import PartRow
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import add, dot, rotate, sub
 from ..sweeps.own import with_own
-from ..sweeps.columns import PartRow
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .broad import wants_list
 from .numbers import set_numbers
-from .touches import Touches, TouchSet, set_name
+from .planned import set_name
+from .touches import Touches, TouchSet
 
 
 def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:

@@ -14,9 +14,9 @@ from kinema.trace import SCRATCH, Place, RowCode, Value
 from ..arrays import UNLIMITED, Owner
 from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
 from ..rigid.kinematics import Pose
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import Vector, add, dot, product, rotate, scale, sub
 from ..sweeps.own import with_own
-from ..sweeps.columns import PartRow
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
@@ -28,8 +28,9 @@ from .frame import tangents
 from .listing import Listed, Lists
 from .numbers import geom_numbers, pair_numbers
 from .pairs import FORMULAS, PAIRS
+from .planned import PlannedSet
 from .solid import Grid, Hull, Samples, Solid, Work
-from .touches import Layout, PlannedSet, Touches
+from .touches import Layout, Touches
 
 
 @dataclass(frozen=True, slots=True)

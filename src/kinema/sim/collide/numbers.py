@@ -12,7 +12,7 @@ from ..arrays import UNLIMITED
 from ..constrain.impedance import sound
 from ..settings import Settings
 from .boxes_around import mesh_box
-from .touches import PlannedSet
+from .planned import PlannedSet
 
 HARDEST = 3e2
 """How much more than what they move contacts may resist in single precision: they give way by this part of what they

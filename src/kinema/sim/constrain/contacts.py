@@ -14,12 +14,13 @@ from dataclasses import replace
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..collide.touches import Among, Contact, Layout, SetKind, Touches, TouchSet, each_contact
+from ..collide.planned import SetKind
+from ..collide.touches import Among, Contact, Layout, Touches, TouchSet, each_contact
 from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.columns import PartRow
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tiles import root_frame
@@ -185,7 +186,7 @@ class Contacts:
         self._each(name, body, {**more, "total": total})
 
     def _each(self, name: str, body: Callable[[RowCode, SetKind], None], more: Places) -> None:
-        self.touches.each(name, body, [self.touches.row(x, more) for x in self.touches.sets])
+        self.touches.each(name, body, self.touches.rows(Among.ALL, more))
 
     # ------------------------------------------------------------------------------------------- contacts to joints
 
@@ -251,7 +252,7 @@ class Contacts:
             made = stiffness_of_set(code, kind, self.law, lambda: code.array("middle", 3))
             stiff.add(frame_ref("b "), read_all(code, made))
 
-        on_world = [self.touches.row(x, {"middle": self.middle}) for x in self.touches.among(Among.WORLD)]
+        on_world = self.touches.rows(Among.WORLD, {"middle": self.middle})
         self.touches.each("stiffness of contacts with the world", body, on_world, Among.WORLD)
         if more is not None:
             more(stiff)

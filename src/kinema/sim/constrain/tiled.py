@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from kinema.trace import Place, Row, RowCode, Value
 
-from ..collide.touches import Among, SetKind, TouchSet
+from ..collide.planned import SetKind
+from ..collide.touches import Among, TouchSet
+from ..sweeps.columns import PartRow
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot, scale, sub
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.columns import PartRow
 from ..sweeps.quantities import Quantity
 from ..sweeps.tiles import SIDE, TiledMatrix
 from ..sweeps.tree import frame_ref

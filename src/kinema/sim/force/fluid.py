@@ -15,9 +15,9 @@ from ..rigid.gyroscope import lone_bodies
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench, power
 from ..settings import Integrator
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import IDENTITY, ZERO, Matrix, Vector, add, cross, rotate, sub, unrotate
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.columns import PartRow
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node, frame_ref

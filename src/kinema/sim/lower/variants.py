@@ -14,7 +14,7 @@ from kinema.model import Model, OwnNumbers, OwnWord
 
 from ..arrays import ARRAYS, Use, start_of
 from ..collide.numbers import WEIGHTS, geom_numbers, pair_numbers, set_numbers
-from ..collide.touches import kinds_of, planned_sets, set_name
+from ..collide.planned import kinds_of, planned_sets, set_name
 from ..constrain.blocks import block_name, block_numbers
 from ..constrain.kinds import kinds_and_blocks
 from ..rigid.gyroscope import lone_bodies

@@ -14,7 +14,7 @@ from kinema.trace import Program, interpret_in
 
 from ..arrays import Owner
 from ..collide.numbers import WEIGHTS, hardest_of
-from ..collide.touches import PlannedSet, planned_sets
+from ..collide.planned import PlannedSet, planned_sets
 from ..constrain.blocks import block_name
 from ..constrain.kinds import kinds_and_blocks
 from ..fields.groups import JACOBIAN, write_jacobian

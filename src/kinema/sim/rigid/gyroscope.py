@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from kinema.model import Motion
 from kinema.trace import RowCode, Value
 
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import IDENTITY, Vector, add, cross, dot, rotate, unrotate
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.columns import PartRow
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Node, frame_ref

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kinema.trace import Column, Columns, Inside, Own, OwnColumn, Place, Row, RowGroup, Table
+from kinema.trace import Column, Columns, Inside, Own, OwnColumn, Place, Row, RowGroup, Rows, Table
 
 from .known import KnownPlaces, RowPlaces
 from .tree import Parts, Ref
-
 
 Targets = Mapping[str, Ref]
 """What the words of a row's code for other parts stand for."""
@@ -108,3 +107,9 @@ def _columns(group: RowGroup, known: KnownPlaces, of_all: Mapping[str, Place]) -
             numbers[name] = np.array([row.numbers[name] for row in rows], np.float64).reshape(len(rows), -1)
     targets = {word: Parts.of([row.targets[word] for row in rows]) for word in first.targets}
     return PartColumns(first.kind, group.at, places, numbers, targets, known, of_all)
+
+
+def table_of(rows: Sequence[PartRow] | Sequence[PartColumns]) -> Rows:
+    """Rows of a loop, whichever way they are given."""
+    columns = [x for x in rows if isinstance(x, PartColumns)]
+    return Table(columns) if columns else [x for x in rows if isinstance(x, PartRow)]

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kinema.model import Model
-from kinema.trace import Place, RowCode, Value
+from kinema.trace import Column, Place, RowCode, Value
 
-from .tree import WORLD
+from .tree import WORLD, Ints
 
 IDLE = "idle"
 """What rows call the mark of their tree."""
@@ -40,6 +40,10 @@ class Idle:
     def of(self, tree: int) -> Place:
         """The mark of a tree."""
         return Place(self._first.arena, self._first.row + tree)
+
+    def of_each(self, trees: Ints) -> Column:
+        """The marks of many trees."""
+        return Column(self._first.arena, self._first.row + trees)
 
     def of_frame(self, frame: int) -> dict[str, Place]:
         """The mark that a frame's rows look at."""

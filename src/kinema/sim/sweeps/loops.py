@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+
 from kinema.model import Model
-from kinema.trace import SCRATCH, Place, Recorder, RowCode, Rows, Table, Value, record_loop, record_spread
+from kinema.trace import SCRATCH, Column, Place, Recorder, RowCode, Rows, Table, Value, record_loop, record_spread
 
 from ..arrays import BY_NAME, Owner
 from ..settings import Settings
@@ -23,7 +25,7 @@ from .maths import add
 from .own import with_own
 from .quantities import Quantity
 from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
-from .tree import WORLD, Inertia, Link, Node, Tree, frame_ref, link_ref, root_of
+from .tree import WORLD, Inertia, Link, Node, Parts, Tree, frame_ref, link_ref, root_of
 
 R = TypeVar("R")
 Part = Node | Link
@@ -96,6 +98,13 @@ class Loops:
         self.n_scratch += count
         return place
 
+    def take_many(self, counts: Sequence[int]) -> list[Place]:
+        """Likewise, many pieces one behind the other."""
+        ends = np.cumsum([self.n_scratch, *counts]).tolist()
+        self.taken += ends[:-1]
+        self.n_scratch = ends[-1]
+        return [Place(SCRATCH, row) for row in ends[:-1]]
+
     def take_fixed(self, count: int) -> Place:
         """Rows that code outside of loops names: the same for all models, so that these share the code."""
         if self._n_taken + count > N_FIXED:
@@ -111,9 +120,7 @@ class Loops:
 
     # ----------------------------------------------------------------------------------------------------- loops
 
-    def loop(
-        self, name: str, rows: Rows, body: Callable[[RowCode], None], chosen: Place | None = None
-    ) -> None:
+    def loop(self, name: str, rows: Rows, body: Callable[[RowCode], None], chosen: Place | None = None) -> None:
         """A loop over rows; perhaps only over those of a list, if no other does anything."""
 
         def run(code: RowCode) -> None:
@@ -197,6 +204,13 @@ class Loops:
         if key not in self._frame_rows:
             self._frame_rows[key] = self.by_column([self.frame_row(node, beside) for node in nodes])
         return Table([group.again() for group in self._frame_rows[key]])
+
+    def part_columns(
+        self, kind: Any, at: Any, targets: Mapping[str, Parts], own: Mapping[str, Column], **more: Any
+    ) -> PartColumns:
+        """Rows by column that find everything that the parts they speak of have."""
+        numbers = more.pop("numbers", {})
+        return PartColumns(kind, at, own, numbers, targets, self.known, self._of_owner(Owner.ENVIRONMENT, 0), **more)
 
     def by_column(self, rows: Sequence[PartRow]) -> list[PartColumns]:
         """Rows by column, to be used again and again."""
