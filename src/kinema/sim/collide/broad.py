@@ -8,12 +8,15 @@ the order of the rows, so that contacts come out as if all pairs had been looked
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
 
 from kinema import trace
 from kinema.model import Model
-from kinema.trace import Place, Row, RowCode, Value
+from kinema.trace import SCRATCH, Column, Columns, Place, Row, RowCode, Table, Value
 
 from ..settings import Broad, Settings
 from ..sweeps.maths import Vector, add, dot, rotate
@@ -51,16 +54,27 @@ def list_near(s: Sweeps, plans: Sequence[PlannedSet], shapes: Sequence[Place]) -
     if not wants_list(s.model, s.settings, len(numbers)):
         return None
     pairs = s.model.pairs
-    ends = [(int(pairs.geom_a[p]), int(pairs.geom_b[p])) for p in numbers]
-    boxes = _boxes(s, sorted({g for pair in ends for g in pair}), shapes)
+    ends = np.stack([pairs.geom_a[numbers], pairs.geom_b[numbers]])
+    boxes = _boxes(s, np.unique(ends).tolist(), shapes)
     found = s.take(len(numbers) + 1)
     s.loop("no pairs yet", [Row("list", {"list": found})], lambda code: code.write("list", [0.0]))
-    rows = []
-    for row, pair in enumerate(ends):
-        sides = {word: boxes[g] for word, g in zip(("a", "b"), pair, strict=True) if g in boxes}
-        rows.append(Row(tuple(sides), {"list": found, **sides}, {"row": [float(row)]}))
-    s.loop("pairs whose boxes overlap", rows, _note)
+    s.loop("pairs whose boxes overlap", _box_rows(found, ends, boxes, len(s.model.geoms.names)), _note)
     return found
+
+
+def _box_rows(found: Place, ends: npt.NDArray[np.int32], boxes: Mapping[int, Place], n_geoms: int) -> Table:
+    """A row for each pair, of a kind that says which of its shapes have boxes."""
+    starts = np.full(n_geoms, -1, np.int64)
+    starts[[*boxes]] = [place.row for place in boxes.values()]
+    sides = starts[ends]
+    groups = []
+    for kind in (("a", "b"), ("a",), ("b",), ()):
+        at = np.flatnonzero(((sides[0] >= 0) == ("a" in kind)) & ((sides[1] >= 0) == ("b" in kind)))
+        if len(at):
+            own = {word: Column(SCRATCH, side[at]) for word, side in zip("ab", sides, strict=True) if word in kind}
+            places = {"list": Column.same(found, len(at)), **own}
+            groups.append(Columns(kind, at, places, {"row": at[:, None].astype(np.float64)}))
+    return Table(groups)
 
 
 def _boxes(s: Sweeps, geoms: Sequence[int], shapes: Sequence[Place]) -> dict[int, Place]:

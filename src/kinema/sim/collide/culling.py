@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from kinema import trace
-from kinema.trace import Place, RowCode, Value
+from kinema.trace import Column, Columns, Place, RowCode, Table, Value
 
 from ..arrays import Owner
 from ..rigid.kinematics import Pose
@@ -25,16 +27,8 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
 
     All of them where a list is made of pairs whose boxes overlap: it says more, and pays for each pair already.
     """
-    rows = []
     is_listed = wants_list(s.model, s.settings, sum(len(touch.plan.pairs) for touch in touches.sets))
-    for touch in touches.sets:
-        with s.everybody():
-            row = touches.row(touch, _ends(s, touch))
-        numbers = {} if is_listed or "geom_size" in s.settings.per_env else set_numbers(s.model, touch.plan)
-        numbers = with_own(s, "set", set_name(touch.plan), numbers)
-        rows.append(
-            PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
-        )
+    rows = _rows_of_all(touches) if is_listed and not s.sleeps else _rows(s, touches, is_listed=is_listed)
 
     def body(code: RowCode) -> None:
         code.write("count", [0.0])
@@ -53,6 +47,33 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
         code.write("near", [trace.select(dot(apart, apart), reach * trace.absolute(reach), awake, 0.0)])
 
     s.loop("frames that are near each other", rows, body)
+
+
+def _rows(s: Sweeps, touches: Touches, *, is_listed: bool) -> list[PartRow]:
+    """A row for each set, with the spheres around its frames where they are looked at."""
+    rows = []
+    for touch in touches.sets:
+        with s.everybody():
+            row = touches.row(touch, _ends(s, touch))
+        numbers = {} if is_listed or "geom_size" in s.settings.per_env else set_numbers(s.model, touch.plan)
+        numbers = with_own(s, "set", set_name(touch.plan), numbers)
+        rows.append(
+            PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
+        )
+    return rows
+
+
+def _rows_of_all(touches: Touches) -> Table:
+    """Likewise by column, where none are."""
+    groups = []
+    for on_world in (False, True):
+        sets = {i: touch for i, touch in enumerate(touches.sets) if touch.kind.on_world is on_world}
+        if sets:
+            own = {"count": [x.count for x in sets.values()], "near": [x.near for x in sets.values()]}
+            own["own lost"] = [x.lost for x in sets.values()]
+            places = {name: Column.of(places) for name, places in own.items()}
+            groups.append(Columns(("always", on_world), np.array([*sets], np.intp), places))
+    return Table(groups)
 
 
 def _ends(s: Sweeps, touch: TouchSet) -> dict[str, Place]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kinema import trace
 from kinema.model import Model
-from kinema.trace import SCRATCH, Column, Place, Recorder, Row, RowCode, Value
+from kinema.trace import SCRATCH, Column, Columns, Place, Recorder, Row, RowCode, Table, Value
 
 from ..settings import Settings
 from ..sweeps.columns import PartColumns, PartRow, table_of
@@ -160,23 +160,38 @@ class Touches:
             near: a list of the pairs that may touch, numbered as they come in the sets; None to look at all sets.
         """
         s = self.s
-        numbers = {which: {id(x): float(i) for i, x in enumerate(self.among(which))} for which in Among}
+        numbers = {which: {id(x): i for i, x in enumerate(self.among(which))} for which in Among}
         chosen = [which for which in Among if len(numbers[which]) >= MANY and not s.settings.team]
         if not chosen:
             return
         self._lists = {which: s.take(len(numbers[which]) + 1) for which in chosen}
-        rows = []
-        for touch in self.sets:
-            own = tuple(which for which in chosen if id(touch) in numbers[which])
-            often = 1 if near is None else len(touch.plan.pairs)
-            for _ in range(often):
-                places = {"count": touch.count, **{which.value: self._lists[which] for which in own}}
-                known = {f"row {which.value}": [numbers[which][id(touch)]] for which in own}
-                rows.append(Row((own, often > 1), places, known))
+        rows = self._rows_of_pairs(chosen, numbers, often=near is not None)
         with s.staying():
             none = [Row("list", {"list": place}) for place in self._lists.values()]
             s.loop("no sets that touch", none, lambda code: code.write("list", [0.0]))
             s.loop("sets that touch", rows, _note_set, near)
+
+    def _rows_of_pairs(
+        self, chosen: Sequence[Among], numbers: Mapping[Among, Mapping[int, int]], *, often: bool
+    ) -> Table:
+        """Rows of sets, often or one for each, which know their numbers on some lists."""
+        groups: dict[tuple[tuple[Among, ...], bool], list[tuple[int, TouchSet]]] = {}
+        first = 0
+        for touch in self.sets:
+            count = len(touch.plan.pairs) if often else 1
+            kind = tuple(which for which in chosen if id(touch) in numbers[which]), count > 1
+            groups.setdefault(kind, []).extend((first + i, touch) for i in range(count))
+            first += count
+        made = []
+        for (own, several), rows in groups.items():
+            places = {"count": Column.of([touch.count for _, touch in rows])}
+            places |= {which.value: Column.same(self._lists[which], len(rows)) for which in own}
+            known = {
+                f"row {which.value}": np.array([[float(numbers[which][id(touch)])] for _, touch in rows])
+                for which in own
+            }
+            made.append(Columns((own, several), np.array([at for at, _ in rows], np.intp), places, known))
+        return Table(made)
 
     def taken_along(self) -> Touches:
         """The same contacts in memory of a team's own."""
@@ -205,7 +220,9 @@ class Touches:
         s, total = self.s, self.s.take_fixed(1)
         s.recorder.write(SCRATCH, [0.0], total.row)
         which = Among.FRAMES if between_frames else Among.ALL
-        rows = [Row("set", {"count": x.count, "total": total}) for x in self.among(which)]
+        sets = self.among(which)
+        own = {"count": Column.of([x.count for x in sets]), "total": Column.same(total, len(sets))} if sets else {}
+        rows = Table([Columns("set", np.arange(len(sets)), own)] if sets else [])
 
         def add_up(code: RowCode) -> None:
             code.write("total", [code.read("total") + code.read("count")])
