@@ -282,10 +282,11 @@ class Contacts:
 
     def apart(self, touch: TouchSet) -> list[tuple[int, float]]:
         """The degrees of freedom that move one of a set's frames and not the other, and in which direction."""
-        first, second = (set(self._path(frame)) for frame in touch.plan.frames)
+        first, second = (set(self.path(frame)) for frame in touch.plan.frames)
         return sorted([(d, -1.0) for d in first - second] + [(d, 1.0) for d in second - first])
 
-    def _path(self, frame: int) -> list[int]:
+    def path(self, frame: int) -> list[int]:
+        """The degrees of freedom that move a frame."""
         nodes, path = self.s.tree.nodes, []
         while frame != WORLD:
             path += nodes[frame].dofs

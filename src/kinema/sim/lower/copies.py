@@ -20,7 +20,7 @@ from ..constrain.limits import limit_blocks
 from ..settings import Settings
 from ..stages import take
 from ..step import Step
-from ..sweeps.rows import FrameKind, frame_numbers, link_numbers
+from ..sweeps.rows import FrameKind, FrameNumbers, link_numbers
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Tree
 from .components import Component
@@ -70,8 +70,9 @@ def _numbers(model: Model, settings: Settings, tree: Tree, part: Component) -> d
     """What copies may have their own of, by the frame of the part and the name."""
     fixed = {"inertia"} if settings.per_env & {"mass_shift", "com_shift"} else set()
     result: dict[tuple[int, str], Sequence[Value]] = {}
+    of_frames = FrameNumbers(model)
     for i, frame in enumerate(part.frames):
-        numbers = frame_numbers(model, tree.nodes[frame])
+        numbers = of_frames.of(tree.nodes[frame])
         result |= {(i, name): numbers[name] for name in MAY_DIFFER if name not in fixed}
     return result
 
@@ -104,7 +105,7 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
     key += [tuple(x - own[0] for x in own) for own in (part.actuators, part.tendons, part.samples)]
     for frame in part.frames:
         node = tree.nodes[frame]
-        constants = {k: v for k, v in frame_numbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}
+        constants = {k: v for k, v in FrameNumbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}
         ranges = (node.qs.start - part.qs[0], node.dofs.start - part.dofs[0])
         key += [number[node.parent], FrameKind.of(node), ranges, str(constants)]
         key += [block.tells["side"] for block in limit_blocks(model, [node])] if settings.limits else []

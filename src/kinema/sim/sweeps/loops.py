@@ -24,7 +24,7 @@ from .known import KnownPlaces, RowPlaces
 from .maths import add
 from .own import with_own
 from .quantities import Quantity
-from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
+from .rows import FrameKind, FrameNumbers, LinkKind, link_numbers
 from .tree import WORLD, Inertia, Link, Node, Parts, Tree, frame_ref, link_ref, root_of
 
 R = TypeVar("R")
@@ -79,6 +79,7 @@ class Loops:
         self._owned: dict[Owner, list[tuple[str, Place, int]]] = {}
         self._items: dict[tuple[Owner, int], dict[str, Place]] = {}
         self._constants: dict[tuple[int, str], dict[str, Any]] = {}
+        self._frame_numbers = FrameNumbers(model)
         self._frame_rows: dict[Any, list[PartColumns]] = {}
         self.found: list[Found] = []
         self._code: RowCode | None = None
@@ -227,7 +228,7 @@ class Loops:
     def numbers_of(self, node: Node, word: str = "") -> dict[str, Any]:
         """The constants of a frame, under names that start with a word; of one that is not the row's, its pose."""
         if (node.index, word) not in self._constants:
-            known: dict[str, Any] = dict(frame_numbers(self.model, node, pose_only=bool(word)))
+            known: dict[str, Any] = self._frame_numbers.of(node, pose_only=bool(word))
             known = {**with_own(self, "frame", node.index, known), **self._own.get(node.index, {})}
             self._constants[node.index, word] = {word + name: values for name, values in known.items()}
         return self._constants[node.index, word]

@@ -57,9 +57,13 @@ class Tiling:
         """How many there are."""
         return len(self.dofs)
 
+    def of_dofs(self, dofs: Iterable[int]) -> list[int]:
+        """The tiles of some degrees of freedom."""
+        return sorted({self.of[dof][0] for dof in dofs})
+
     def pairs(self, dofs: Iterable[int]) -> list[tuple[int, int]]:
         """All tiles that some degrees of freedom have entries in, if each goes with each other."""
-        own = sorted({self.of[dof][0] for dof in dofs})
+        own = self.of_dofs(dofs)
         return [(a, b) for a in own for b in own if b <= a]
 
 
