@@ -58,6 +58,7 @@ from .parts import Part as Part, cut as cut
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
 from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
+from .side_by_side import can_run as can_run, run_side_by_side as run_side_by_side
 from .slots import SCRATCH as SCRATCH, Place as Place, Slot as Slot
 from .split import (
     EXCHANGE as EXCHANGE,
