@@ -16,6 +16,7 @@ from kinema.model import Model, no_geoms, no_pairs
 from kinema.trace import UNIFORM, Program
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
+from ..collide.broad import best_broad
 from ..fields.fields import Fields
 from ..lower.condition import find_rest_lengths, weigh_muscles
 from ..lower.limbs import best_roles, find_limbs
@@ -85,7 +86,9 @@ class Engine:
         self.settings = settings = replace(settings, roles=roles, team=team)
         if precision == "single" and (settings.limits or settings.constraints or settings.contacts):
             self.settings = settings = replace(settings, tolerance=max(settings.tolerance, COARSE))
-        self.settings = settings = keep_apart(self.variants.models, settings)
+        settings = keep_apart(self.variants.models, settings)
+        alone = device.is_cpu and self.lanes == 1
+        self.settings = settings = replace(settings, broad=best_broad(model, settings, alone=alone))
         self.masses_changed = False
         """Whether what follows from them is still to be computed."""
         self.invweight: np.ndarray | None = None
