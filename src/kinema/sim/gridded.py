@@ -18,7 +18,7 @@ LARGER = 3.0
 """How much larger than the usual one a shape is at most."""
 MOST_SHAPES = 1500
 """For how many there is a table: it has a number for each two."""
-WORTH_CELLS = 4000
+WORTH_CELLS = 10_000
 """Pairs from which on cells are quicker than a look at each pair's boxes."""
 NEARLY_ALL = 0.9
 """Share of the pairs that cells must be good for."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema import trace
 from kinema.trace import SCRATCH, Column, Columns, Place, Row, RowCode, Table, Value
@@ -56,11 +57,11 @@ def list_by_cells(s: Sweeps, found: Place, boxes: Place, count: int, reach: floa
         "per width": np.full((count, 1), 0.5 / (reach * WIDER)),
     }
 
-    def rows() -> Table:
-        return Table([Columns("shape", own, places, numbers)])
+    def rows(at: npt.NDArray[np.intp]) -> Table:
+        return Table([Columns("shape", at, places, numbers)])
 
-    s.loop("cells of shapes", rows(), _put)
-    s.loop("shapes in cells near by", rows(), lambda code: _look_around(code, count))
+    s.loop("cells of shapes", rows(own[::-1]), _put)  # whoever comes last is the first in a cell
+    s.loop("shapes in cells near by", rows(own), lambda code: _look_around(code, count))
 
 
 def gap(a: Vector, b: Vector) -> Value:
@@ -77,11 +78,10 @@ def put_in_place(code: RowCode, number: Value, most: int) -> None:
     def back(state: Sequence[Value]) -> tuple[Sequence[Value], Value, Value]:
         before = recorder.read("list", 0, state[0])
         moves = trace.select(state[0], 0.5, 0.0, trace.select(number, before, 1.0, 0.0))
-        where(recorder, "moved on", 0.5, moves, lambda: recorder.write("list", [before], 0, state[0] + 1.0))
+        recorder.write("list", [trace.select(0.5, moves, before, number)], 0, state[0] + 1.0)
         return [state[0] - moves], 0.5, moves
 
-    (place,) = recorder.repeat("place in the list", back, [count], most)
-    recorder.write("list", [number], 0, place + 1.0)
+    recorder.repeat("place in the list", back, [count], most)
     recorder.write("list", [count + 1.0])
 
 
@@ -114,13 +114,19 @@ def _put(code: RowCode) -> None:
 def _look_around(code: RowCode, count: int) -> None:
     """The pairs of a shape with later ones in the cells beside its own, and in that."""
     recorder = code.recorder
+    beside, row = recorder.local(9), recorder.local(1)
+    for axis, own in enumerate(code.array("cell", 3)):
+        steps = [_wrapped(own + step) * float(SIDE**axis) for step in (-1.0, 0.0, 1.0)]
+        recorder.write(beside, steps, 3 * axis)
 
-    def cell(turn: Value) -> None:
-        z = trace.floor((turn + 0.5) * (1.0 / 9.0))
-        y = trace.floor((turn - 9.0 * z + 0.5) * (1.0 / 3.0))
-        x = turn - 9.0 * z - 3.0 * y
-        beside = [_wrapped(own + (step - 1.0)) for own, step in zip(code.array("cell", 3), (x, y, z), strict=True)]
-        first = recorder.read("heads", 0, _list_of(beside))
+    def line_of_cells(turn: Value) -> None:
+        z = trace.floor((turn + 0.5) * (1.0 / 3.0))
+        y = turn - 3.0 * z
+        recorder.write(row, [recorder.read(beside, 3, y) + recorder.read(beside, 6, z)])
+        recorder.count("cells", 3.0, cell, uniform=True)
+
+    def cell(x: Value) -> None:
+        first = recorder.read("heads", 0, recorder.read(row) + recorder.read(beside, 0, x))
         where(recorder, "anyone there", 0.5, first, lambda: through(first))
 
     def through(first: Value) -> None:
@@ -139,4 +145,4 @@ def _look_around(code: RowCode, count: int) -> None:
         pair = recorder.read(PAIRS, 0, code.number("first") + (other - 1.0))
         where(recorder, "a pair", -0.5, pair, lambda: put_in_place(code, pair, count * count))
 
-    recorder.count("cells beside", 27.0, cell, uniform=True)
+    recorder.count("lines of cells beside", 9.0, line_of_cells, uniform=True)

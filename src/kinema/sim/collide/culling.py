@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
 from kinema import trace
-from kinema.trace import Column, Columns, Place, RowCode, Table, Value
+from kinema.trace import Place, Row, RowCode, Value
 
 from ..arrays import Owner
 from ..rigid.kinematics import Pose
@@ -28,7 +28,10 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
     All of them where a list is made of pairs whose boxes overlap: it says more, and pays for each pair already.
     """
     is_listed = wants_list(s.model, s.settings, sum(len(touch.plan.pairs) for touch in touches.sets))
-    rows = _rows_of_all(touches) if is_listed and not s.sleeps else _rows(s, touches, is_listed=is_listed)
+    if is_listed and not s.sleeps:
+        _look_at_all(s, touches)
+        return
+    rows = _rows(s, touches, is_listed=is_listed)
 
     def body(code: RowCode) -> None:
         code.write("count", [0.0])
@@ -63,17 +66,20 @@ def _rows(s: Sweeps, touches: Touches, *, is_listed: bool) -> list[PartRow]:
     return rows
 
 
-def _rows_of_all(touches: Touches) -> Table:
-    """Likewise by column, where none are."""
-    groups = []
-    for on_world in (False, True):
-        sets = {i: touch for i, touch in enumerate(touches.sets) if touch.kind.on_world is on_world}
-        if sets:
-            own = {"count": [x.count for x in sets.values()], "near": [x.near for x in sets.values()]}
-            own["own lost"] = [x.lost for x in sets.values()]
-            places = {name: Column.of(places) for name, places in own.items()}
-            groups.append(Columns(("always", on_world), np.array([*sets], np.intp), places))
-    return Table(groups)
+def _look_at_all(s: Sweeps, touches: Touches) -> None:
+    """All of them are to be looked at: the numbers of all sets lie one behind the other."""
+    first = touches.sets[0]
+    places = {"count": first.count, "near": first.near, "own lost": first.lost}
+
+    def body(code: RowCode) -> None:
+        for name, value in (("count", 0.0), ("near", 1.0), ("own lost", 0.0)):
+            code.recorder.count(name, code.number("sets"), _filled(code, name, value), uniform=True)
+
+    s.loop("all frames are near", [Row("sets", places, {"sets": [float(len(touches.sets))]})], body)
+
+
+def _filled(code: RowCode, array: str, value: float) -> Callable[[Value], None]:
+    return lambda turn: code.recorder.write(array, [value], 0, turn)
 
 
 def _ends(s: Sweeps, touch: TouchSet) -> dict[str, Place]:
