@@ -111,20 +111,20 @@ def test_vectors_of_environments_make_a_list(tmp_path: Path) -> None:
         engine.step(60)
         found.append(np.array(engine.field("qpos").numpy()))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
-    assert best_broad(model, asked, alone=False) is Broad.LIST
-    assert best_broad(model, replace(asked, team=True), alone=True) is Broad.LIST
-    assert best_broad(model, replace(BASE, broad=Broad.ALL), alone=True) is Broad.ALL
+    assert best_broad(model, asked, alone=False).broad is Broad.LIST
+    assert best_broad(model, replace(asked, team=True), alone=True).broad is Broad.LIST
+    assert best_broad(model, replace(BASE, broad=Broad.ALL), alone=True).broad is Broad.ALL
 
 
 def test_few_pairs_keep_what_they_have(tmp_path: Path) -> None:
     """Cells are for very many pairs."""
     few = model_of(tmp_path, scene(1))
     assert not is_worth_cells(few)
-    assert best_broad(few, BASE, alone=True) is Broad.AUTO
+    assert best_broad(few, BASE, alone=True).broad is Broad.AUTO
     balls = "".join(f'<body pos="{i} 0 1"><freejoint/><geom size=".1"/></body>' for i in range(150))
     many = model_of(tmp_path, f'<mujoco><worldbody><geom type="plane" size="1 1 1"/>{balls}</worldbody></mujoco>')
     assert is_worth_cells(many)
-    assert best_broad(many, BASE, alone=True) is Broad.CELLS
+    assert best_broad(many, BASE, alone=True).broad is Broad.CELLS
 
 
 def test_the_table_is_that_of_the_pairs(tmp_path: Path) -> None:

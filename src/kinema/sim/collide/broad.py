@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,16 +41,15 @@ def wants_list(model: Model, settings: Settings, n_pairs: int) -> bool:
     return n_pairs > 0 and (settings.broad is not Broad.AUTO or n_pairs >= WORTH_LISTING)
 
 
-def best_broad(model: Model, settings: Settings, *, alone: bool) -> Broad:
+def best_broad(model: Model, settings: Settings, *, alone: bool) -> Settings:
     """How pairs are passed over; `alone` are environments that are no vector, of which each has cells of its own."""
     broad = settings.broad
     if broad not in (Broad.AUTO, Broad.CELLS):
-        return broad
-    if not alone or not settings.contacts or not wants_list(model, settings, len(model.pairs.geom_a)):
-        return Broad.LIST if broad is Broad.CELLS else broad
+        return settings
+    can = alone and settings.contacts and wants_list(model, settings, len(model.pairs.geom_a)) and gridded(model)
     if broad is Broad.CELLS:
-        return broad if gridded(model) else Broad.LIST
-    return Broad.CELLS if is_worth_cells(model) else broad
+        return settings if can else replace(settings, broad=Broad.LIST)
+    return replace(settings, broad=Broad.CELLS) if can and is_worth_cells(model) else settings
 
 
 def list_near(s: Sweeps, plans: Sequence[PlannedSet], shapes: Sequence[Place]) -> Place | None:

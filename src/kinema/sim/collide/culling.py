@@ -19,7 +19,8 @@ from ..sweeps.tree import WORLD, frame_ref
 from .broad import wants_list
 from .numbers import set_numbers
 from .planned import set_name
-from .touches import Touches, TouchSet
+from .touch_sets import TouchSet
+from .touches import Touches
 
 
 def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:

@@ -63,7 +63,7 @@ def pair_numbers(model: Model, settings: Settings, plan: PlannedSet, p: int) -> 
 
 def pair_columns(
     model: Model, settings: Settings, plans: Sequence[PlannedSet], of: npt.NDArray[np.intp], p: npt.NDArray[np.intp]
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """The same of many pairs, by column; `of` says which of some sets each is of."""
     geoms, pairs, n = model.geoms, model.pairs, len(p)
     a, b = pairs.geom_a[p], pairs.geom_b[p]

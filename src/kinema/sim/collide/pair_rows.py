@@ -104,7 +104,7 @@ def _kinds(
     _, firsts, number = np.unique(np.column_stack(keys), axis=0, return_index=True, return_inverse=True)
     result: dict[LookKind, list[npt.NDArray[np.intp]]] = {}
     for i, first in enumerate(firsts.tolist()):
-        kind = _kind_of(s, plans[of[first]], int(pairs[first]), (), listed=listed)
+        kind = _kind_of(s, plans[int(of[first])], int(pairs[first]), (), listed=listed)
         result.setdefault(kind, []).append(np.flatnonzero(number.ravel() == i))
     return {kind: np.sort(np.concatenate(own)) for kind, own in result.items()}
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinema import trace
 from kinema.model import Model
@@ -23,10 +21,11 @@ from ..settings import Settings
 from ..sweeps.columns import PartColumns, PartRow, table_of
 from ..sweeps.idle import IDLE, trees_of_frames
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import Forest, Ints, Parts, frame_ref
+from ..sweeps.tree import frame_ref
 from ..sweeps.trees import PerTree, Places, places_in
 from .branches import where
 from .planned import PlannedSet, SetKind, planned_sets
+from .touch_sets import SetColumns, TouchSet, set_columns
 
 N_LIVELY = 4
 """Numbers that surfaces leave which bounce or stick, where the residual goes later: see `constrain/surfaces.py`."""
@@ -48,26 +47,6 @@ class Layout:
         self.width = self.residual + max(2 * dimension, N_LIVELY)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TouchSet:
-    """A set, and where it is."""
-
-    plan: PlannedSet
-    contacts: Place
-    count: Place
-    near: Place
-    """Whether the frames are near enough to look closer."""
-    lost: Place
-    """How many contacts there was no room for."""
-    held: Place | None = None
-    """Of each contact what it keeps where friction is to hold without slip (`n_held`)."""
-
-    @property
-    def kind(self) -> SetKind:
-        """What decides which code it runs."""
-        return self.plan.kind
-
-
 def _rooms(plans: Sequence[PlannedSet]) -> list[int]:
     """Numbers of the contacts of each set."""
     return [plan.capacity * Layout(plan.kind.dimension).width for plan in plans]
@@ -77,20 +56,6 @@ def _in_turn(s: Sweeps, first: Sequence[int], second: Sequence[int]) -> tuple[li
     """Pieces of memory, one of the first and one of the second after the other."""
     every = s.take_many([n for pair in zip(first, second, strict=True) for n in pair])
     return every[::2], every[1::2]
-
-
-def _set_columns(kind: SetKind, at: Sequence[int], sets: Sequence[TouchSet], trees: Sequence[int]) -> SetColumns:
-    columns = {
-        "contacts": [x.contacts for x in sets],
-        "count": [x.count for x in sets],
-        "near": [x.near for x in sets],
-        "own lost": [x.lost for x in sets],
-        "held": [x.held for x in sets if x.held is not None],
-    }
-    places = {name: Column.of(own) for name, own in columns.items() if own}
-    ends = np.array([x.plan.frames for x in sets], np.int64)
-    frames = [Parts(Forest.FRAMES, ends[:, i]) for i in range(2)]
-    return SetColumns(kind, np.array(at, np.intp), sets, places, frames, np.array(trees)[ends[:, 1]])
 
 
 def n_held(kind: SetKind) -> int:
@@ -108,20 +73,6 @@ class Among(enum.Enum):
 
 MANY = 24
 """Sets from which on it pays to list those that have contacts: most do not, and many loops pass by."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SetColumns:
-    """Sets of one kind: which they are, and where."""
-
-    kind: SetKind
-    at: npt.NDArray[np.intp]
-    sets: Sequence[TouchSet]
-    places: Mapping[str, Column]
-    frames: Sequence[Parts]
-    """The first and second of each."""
-    trees: Ints
-    """Of the second."""
 
 
 class Touches:
@@ -239,7 +190,7 @@ class Touches:
             for i, touch in enumerate(sets):
                 by_kind.setdefault(touch.kind, []).append(i)
             self._columns[which] = [
-                _set_columns(kind, at, [sets[i] for i in at], self._trees) for kind, at in by_kind.items()
+                set_columns(kind, at, [sets[i] for i in at], self._trees) for kind, at in by_kind.items()
             ]
         return self._columns[which]
 

@@ -15,7 +15,8 @@ from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from ..collide.planned import SetKind
-from ..collide.touches import Among, Contact, Layout, Touches, TouchSet, each_contact
+from ..collide.touch_sets import TouchSet
+from ..collide.touches import Among, Contact, Layout, Touches, each_contact
 from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
 from ..sweeps.columns import PartRow

@@ -10,7 +10,8 @@ import numpy as np
 from kinema.trace import SCRATCH, Column, Columns, Inside, RowCode, Table, Value
 
 from ..collide.planned import SetKind
-from ..collide.touches import Among, SetColumns, TouchSet
+from ..collide.touch_sets import SetColumns, TouchSet
+from ..collide.touches import Among
 from ..sweeps.columns import PartColumns
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot, scale, sub

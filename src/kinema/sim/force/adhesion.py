@@ -10,7 +10,8 @@ from kinema.trace import Place, Row, RowCode, Value
 
 from ..collide.branches import where
 from ..collide.planned import SetKind
-from ..collide.touches import Contact, Layout, Touches, TouchSet, each_contact
+from ..collide.touch_sets import TouchSet
+from ..collide.touches import Contact, Layout, Touches, each_contact
 from ..rigid.kinematics import Pose
 from ..rigid.rnea import Wrench
 from ..sweeps.columns import PartRow

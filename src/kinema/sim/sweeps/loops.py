@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import numpy as np
-
 from kinema.model import Model
 from kinema.trace import SCRATCH, Column, Place, Recorder, RowCode, Rows, Table, Value, record_loop, record_spread
 
@@ -25,17 +23,14 @@ from .maths import add
 from .own import with_own
 from .quantities import Quantity
 from .rows import FrameKind, FrameNumbers, LinkKind, link_numbers
+from .scratch import Scratch
 from .tree import WORLD, Inertia, Link, Node, Parts, Tree, frame_ref, link_ref, root_of
 
 R = TypeVar("R")
 Part = Node | Link
 
 
-N_FIXED = 128
-"""Rows at the start of the scratch memory that are kept for what is named outside of loops."""
-
-
-class Loops:
+class Loops(Scratch):
     """Some frames of a model, whole trees of it, and the links in them; with the world, where that is asked for."""
 
     def __init__(
@@ -67,12 +62,7 @@ class Loops:
         self._own = own or {}
         self.prefix = ""
         """What the names of arrays that are written start with."""
-        self.n_scratch = N_FIXED
-        self._n_taken = 0
-        self.taken = [0]
-        """Where pieces of the scratch memory start."""
-        self.distant: set[int] = set()
-        """Those of them that are lists with room for more than they mostly hold."""
+        super().__init__()
         self._stays = False
         self.quantities: list[Quantity[Any]] = []
         self.known = KnownPlaces()
@@ -89,29 +79,6 @@ class Loops:
         self.idle = Idle(model, self.take(len(set(of_frames)))) if settings.islands else None
         self.masses: Quantity[Inertia] | None = None
         """The inertias of frames, where they differ between environments."""
-
-    def take(self, count: int, *, distant: bool = False) -> Place:
-        """Rows of the scratch memory that nobody has; what is distant is a list that is mostly not full."""
-        place = Place(SCRATCH, self.n_scratch)
-        if distant:
-            self.distant.add(place.row)
-        self.taken.append(self.n_scratch)
-        self.n_scratch += count
-        return place
-
-    def take_many(self, counts: Sequence[int]) -> list[Place]:
-        """Likewise, many pieces one behind the other."""
-        ends = np.cumsum([self.n_scratch, *counts]).tolist()
-        self.taken += ends[:-1]
-        self.n_scratch = ends[-1]
-        return [Place(SCRATCH, row) for row in ends[:-1]]
-
-    def take_fixed(self, count: int) -> Place:
-        """Rows that code outside of loops names: the same for all models, so that these share the code."""
-        if self._n_taken + count > N_FIXED:
-            return self.take(count)
-        self._n_taken += count
-        return Place(SCRATCH, self._n_taken - count)
 
     @property
     def code(self) -> RowCode:

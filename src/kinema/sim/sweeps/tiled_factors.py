@@ -39,7 +39,7 @@ class TiledFactors:
             for n in np.unique(counts).tolist():
                 yield TileRows(("pivot", n), (i == k) & (counts[k] == n), bounds)
             if len(counts) > 1:
-                yield TileRows("tile", i < k, places, lambda _, i: {"count": i[:, None] + 1.0})
+                yield TileRows("tile", i < k, places, lambda _, i: {"count": (i[:, None] + 1).astype(np.float64)})
 
         matrix.each_tile(f"{matrix.name}, factorised", more, lambda code: _eliminate(matrix, code))
 
