@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kinema.sim.collide.listing import ContactList, Listed
-from kinema.sim.collide.touches import Layout, SetKind
+from kinema.sim.collide.planned import SetKind
+from kinema.sim.collide.touches import Layout
 from kinema.sim.constrain.deepest import LEFT_OUT, Source, put_in_order
 from kinema.trace import SCRATCH, Place, Recorder
 from kinema.trace.interpret import interpret_part

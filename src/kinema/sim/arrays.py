@@ -12,8 +12,9 @@ from kinema.foundation import Array
 from kinema.model import Model, Motion
 from kinema.trace import UNIFORM
 
+from .gridded import gridded, pair_table
 from .sense.tables import readings_with_contacts, touch_weights
-from .settings import Control, Integrator, Settings
+from .settings import Broad, Control, Integrator, Settings
 from .sleep.policy import asleep_at_start, n_trees
 
 
@@ -35,6 +36,7 @@ class Owner(enum.Enum):
     CONTACT = "contact"
     ROW = "row of a constraint"
     SHAPES = "shapes"
+    CELLS = "two shapes in cells"
     READING = "reading"
     """A number that a sensor tells."""
     SENSED = "sensed"
@@ -118,6 +120,7 @@ class ArrayInfo:
             Owner.GEOM: len(model.geoms.names),
             Owner.PAIR: len(model.pairs.geom_a),
             Owner.SHAPES: len(model.geoms.numbers),
+            Owner.CELLS: len(gridded(model)) ** 2 if settings.broad is Broad.CELLS else 0,
             Owner.READING: model.sensors.n_numbers,
             Owner.SENSED: len(readings_with_contacts(model)) * len(model.pairs.geom_a),
             Owner.RAYS: len(model.sensors.rays.numbers),
@@ -262,6 +265,13 @@ ARRAYS = [
     ArrayInfo("ctrl_mode", Owner.DOF, Use.TOLD, start=lambda model, _: float(Control.FORCE)),
     ArrayInfo("actuator_on", Owner.ACTUATOR, Use.TOLD, start=lambda *_: 1.0),
     ArrayInfo("shape_numbers", Owner.SHAPES, Use.INPUT, start=lambda model, _: model.geoms.numbers, when=_touching),
+    ArrayInfo(
+        "pair_numbers",
+        Owner.CELLS,
+        Use.INPUT,
+        start=lambda model, _: pair_table(model),
+        when=lambda settings: settings.contacts and settings.broad is Broad.CELLS,
+    ),
     ArrayInfo("dt", Owner.ENVIRONMENT, Use.INPUT, start=lambda _, settings: settings.dt),
     ArrayInfo("gravity", Owner.ENVIRONMENT, Use.INPUT, 3, start=lambda model, _: model.gravity),
     *(

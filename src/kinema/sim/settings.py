@@ -32,11 +32,13 @@ class Broad(enum.StrEnum):
     """How pairs of shapes are passed over that are far apart; what touches is the same."""
 
     AUTO = "auto"
-    """A list where there are enough pairs for it to pay."""
+    """A list where there are enough pairs for it to pay, by cells where there are very many."""
     ALL = "all"
     """Each pair is looked at by itself."""
     LIST = "list"
     """A list is made first, by boxes along the world's axes; on a CPU, and unless environments have own shapes."""
+    CELLS = "cells"
+    """Likewise, by a grid of cells that says who is near whom; where environments run side by side, as LIST."""
 
 
 class Control(enum.IntEnum):

@@ -11,7 +11,8 @@ from kinema.trace import Place, Value
 
 from .collide.find import list_contacts
 from .collide.listing import Lists
-from .collide.touches import Touches, anything_touches, planned_sets
+from .collide.planned import planned_sets
+from .collide.touches import Touches, anything_touches
 from .constrain.contacts import Contacts, axes_of
 from .constrain.rows import Known
 from .force import cords

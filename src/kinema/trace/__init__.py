@@ -57,9 +57,8 @@ from .llvm_spread import (
 )
 from .llvm_threads import N_HEAD as N_HEAD, Room as Room
 from .loops import (
-    Own as Own,
-    Row as Row,
     RowCode as RowCode,
+    Rows as Rows,
     record_loop as record_loop,
     record_spread as record_spread,
 )
@@ -68,6 +67,7 @@ from .parts import Part as Part, cut as cut
 from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
 from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
+from .side_by_side import can_run as can_run, run_side_by_side as run_side_by_side
 from .slots import SCRATCH as SCRATCH, Place as Place, Slot as Slot
 from .split import (
     EXCHANGE as EXCHANGE,
@@ -75,6 +75,17 @@ from .split import (
     n_exchanged as n_exchanged,
     roles_of_scratch as roles_of_scratch,
     split as split,
+)
+from .tables import (
+    Column as Column,
+    Columns as Columns,
+    Group as Group,
+    Inside as Inside,
+    Own as Own,
+    OwnColumn as OwnColumn,
+    Row as Row,
+    RowGroup as RowGroup,
+    Table as Table,
 )
 from .tape import Scalar as Scalar, Tape as Tape, Value as Value
 from .unroll import unroll as unroll

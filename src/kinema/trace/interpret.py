@@ -14,7 +14,7 @@ from .equations import Arrange, Choose, Next, Solve, Term, numbers_of_cone, whol
 from .program import Program
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
 
-_RUN: dict[str, Callable[..., Any]] = {
+RUN: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -217,9 +217,7 @@ class _Run:
             elif i.op == "turn":
                 values[i.target] = self.dtype.type(self.turns[-1])
             else:
-                values[i.target] = _RUN[i.op](
-                    *(values[a] if isinstance(a, int) else self.dtype.type(a) for a in i.args)
-                )
+                values[i.target] = RUN[i.op](*(values[a] if isinstance(a, int) else self.dtype.type(a) for a in i.args))
 
     def _find(self, slot: Slot) -> tuple[np.ndarray, int]:
         for case, ints, floats in reversed(self.rows):

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kinema import trace
-from kinema.trace import Place, RowCode, Value
+from kinema.trace import Place, Row, RowCode, Value
 
 from ..arrays import Owner
 from ..rigid.kinematics import Pose
+from ..sweeps.columns import PartRow
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import add, dot, rotate, sub
 from ..sweeps.own import with_own
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .broad import wants_list
 from .numbers import set_numbers
-from .touches import Touches, TouchSet, set_name
+from .planned import set_name
+from .touch_sets import TouchSet
+from .touches import Touches
 
 
 def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
@@ -23,16 +28,11 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
 
     All of them where a list is made of pairs whose boxes overlap: it says more, and pays for each pair already.
     """
-    rows = []
     is_listed = wants_list(s.model, s.settings, sum(len(touch.plan.pairs) for touch in touches.sets))
-    for touch in touches.sets:
-        with s.everybody():
-            row = touches.row(touch, _ends(s, touch))
-        numbers = {} if is_listed or "geom_size" in s.settings.per_env else set_numbers(s.model, touch.plan)
-        numbers = with_own(s, "set", set_name(touch.plan), numbers)
-        rows.append(
-            PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
-        )
+    if is_listed and not s.sleeps:
+        _look_at_all(s, touches)
+        return
+    rows = _rows(s, touches, is_listed=is_listed)
 
     def body(code: RowCode) -> None:
         code.write("count", [0.0])
@@ -51,6 +51,36 @@ def look_at_frames(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> None:
         code.write("near", [trace.select(dot(apart, apart), reach * trace.absolute(reach), awake, 0.0)])
 
     s.loop("frames that are near each other", rows, body)
+
+
+def _rows(s: Sweeps, touches: Touches, *, is_listed: bool) -> list[PartRow]:
+    """A row for each set, with the spheres around its frames where they are looked at."""
+    rows = []
+    for touch in touches.sets:
+        with s.everybody():
+            row = touches.row(touch, _ends(s, touch))
+        numbers = {} if is_listed or "geom_size" in s.settings.per_env else set_numbers(s.model, touch.plan)
+        numbers = with_own(s, "set", set_name(touch.plan), numbers)
+        rows.append(
+            PartRow(("culled" if numbers else "always", touch.kind.on_world), row.places, numbers, targets=row.targets)
+        )
+    return rows
+
+
+def _look_at_all(s: Sweeps, touches: Touches) -> None:
+    """All of them are to be looked at: the numbers of all sets lie one behind the other."""
+    first = touches.sets[0]
+    places = {"count": first.count, "near": first.near, "own lost": first.lost}
+
+    def body(code: RowCode) -> None:
+        for name, value in (("count", 0.0), ("near", 1.0), ("own lost", 0.0)):
+            code.recorder.count(name, code.number("sets"), _filled(code, name, value), uniform=True)
+
+    s.loop("all frames are near", [Row("sets", places, {"sets": [float(len(touches.sets))]})], body)
+
+
+def _filled(code: RowCode, array: str, value: float) -> Callable[[Value], None]:
+    return lambda turn: code.recorder.write(array, [value], 0, turn)
 
 
 def _ends(s: Sweeps, touch: TouchSet) -> dict[str, Place]:

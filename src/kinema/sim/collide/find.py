@@ -5,18 +5,17 @@ All positions are about the first robot's own, wherever that is in the world: fa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
-from ..arrays import UNLIMITED, Owner
-from ..constrain.impedance import hardest, impedance, reference, sound, whole_power
+from ..arrays import UNLIMITED
+from ..constrain.impedance import hardest, impedance, reference, sound
 from ..rigid.kinematics import Pose
 from ..sweeps.maths import Vector, add, product, rotate, scale
 from ..sweeps.own import with_own
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, frame_ref
 from .branches import where
@@ -24,11 +23,12 @@ from .broad import list_near
 from .culling import look_at_frames
 from .frame import tangents
 from .listing import Listed, Lists
-from .near import LookKind, both_solids, by_shapes, by_spheres, is_near, kind_of, own_numbers
-from .numbers import geom_numbers, pair_numbers
+from .near import both_solids, by_shapes, by_spheres, is_near, kind_of, own_numbers
+from .numbers import geom_numbers
+from .pair_rows import LookKind, Wanted, pair_rows
 from .pairs import FORMULAS, PAIRS
 from .solid import Work
-from .touches import Layout, PlannedSet, Touches
+from .touches import Layout, Touches
 
 FEW = 64
 """Shapes that are placed in a straight line, if all else is: as a loop, one thread would go through them."""
@@ -54,12 +54,18 @@ def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> Place 
         places = _place_geoms(s, frames)
         look_at_frames(s, touches, frames)
         near = list_near(s, [touch.plan for touch in touches.sets], places)
-        rows = []
-        for touch in touches.sets:
-            own = {"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost}
-            own |= {"lost": touches.lost, "wanted": touches.wanted}
-            rows += _rows(s, touch.plan, places, own, {"capacity": [float(touch.plan.capacity)]})
-        s.loop("pairs of shapes", rows, _look, near)
+        wanted = [
+            Wanted(
+                touch.plan,
+                {
+                    **{"contacts": touch.contacts, "count": touch.count, "near": touch.near, "own lost": touch.lost},
+                    **{"lost": touches.lost, "wanted": touches.wanted},
+                },
+                {"capacity": [float(touch.plan.capacity)]},
+            )
+            for touch in touches.sets
+        ]
+        s.loop("pairs of shapes", pair_rows(s, wanted, places), _look, near)
     return near
 
 
@@ -67,7 +73,8 @@ def list_contacts(s: Sweeps, lists: Lists, frames: Quantity[Pose]) -> None:
     """Fill lists with what touches, in any order."""
     with s.staying(len(s.model.geoms.names) > FEW):
         places = _place_geoms(s, frames)
-    rows = [x for p in lists.plans for x in _rows(s, p, places, lists.places(p), lists.numbers(p), listed=True)]
+    wanted = [Wanted(plan, lists.places(plan), lists.numbers(plan)) for plan in lists.plans]
+    rows = pair_rows(s, wanted, places, listed=True)
     s.spread("pairs of shapes", rows, [by_spheres, by_shapes], lambda code: _touch(code, kind_of(code)))
 
 
@@ -96,52 +103,6 @@ def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:
 
     s.loop("where shapes are", rows, body)
     return places
-
-
-def _rows(
-    s: Sweeps,
-    plan: PlannedSet,
-    places: list[Place],
-    more: Mapping[str, Place],
-    constants: Mapping[str, list[float]],
-    *,
-    listed: bool = False,
-) -> list[PartRow]:
-    """A row for each pair of a set."""
-    geoms, pairs, options = s.model.geoms, s.model.pairs, s.model.options
-    rows = []
-    for p in plan.pairs:
-        a, b = int(pairs.geom_a[p]), int(pairs.geom_b[p])
-        kind = LookKind(
-            (geoms.kinds[a], geoms.kinds[b]),
-            plan.kind.dimension,
-            plan.kind.elliptic,
-            whole_power(pairs.solimp[p].tolist()),
-            bool(pairs.solref_friction[p].any() and plan.kind.elliptic),
-            not listed and plan.capacity < plan.n_points,
-            options.refsafe,
-            plan.kind.lively,
-            tuple(sorted(differing := _differing(s, p))),
-            listed,
-        )
-        numbers = {**with_own(s, "pair", p, pair_numbers(s.model, s.settings, plan, p)), **constants}
-        own = {"a": places[a], "b": places[b], **more, **differing}
-        if geoms.numbers.size:
-            own["shape_numbers"] = s.places["shape_numbers"]
-        rows.append(s.row(kind, {}, own, numbers))
-    return rows
-
-
-def _differing(s: Sweeps, pair: int) -> dict[str, Place]:
-    """Where a pair finds what differs between environments."""
-    if not s.settings.per_env & {"geom_friction", "geom_sol_params", "geom_size"}:
-        return {}
-    found = s.arrays_of(Owner.PAIR, pair)
-    own = {word: found[f"pair_{word}"] for word in ("friction", "solref", "solimp") if f"pair_{word}" in found}
-    for side, geoms in (("a", s.model.pairs.geom_a), ("b", s.model.pairs.geom_b)):
-        for name, place in s.arrays_of(Owner.GEOM, int(geoms[pair])).items():
-            own[f"{side} {name.removeprefix('geom_')}"] = place
-    return own
 
 
 def _weight(code: RowCode, kind: LookKind, friction: Value, bound: Value) -> Value:

@@ -10,7 +10,8 @@ from kinema.trace import SCRATCH, Place, Value
 
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD
-from .touches import Layout, PlannedSet, SetKind, planned_sets, room_for_all
+from .planned import PlannedSet, SetKind, planned_sets, room_for_all
+from .touches import Layout
 
 MOST_SPARE = 192
 """More than there is room for that are listed at most, for the deepest to be chosen from; else twice as many."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kinema import trace
 from kinema.trace import RowCode, Value
@@ -10,30 +10,9 @@ from kinema.trace import RowCode, Value
 from ..arrays import UNLIMITED
 from ..sweeps.maths import Vector, add, dot, rotate, sub
 from .boxes_around import ROUNDING, boxed, gap, half_extents
+from .pair_rows import LookKind
 from .pairs import FORMULAS, PAIRS
 from .solid import Grid, Hull, Samples, Solid, Work
-
-
-@dataclass(frozen=True, slots=True)
-class LookKind:
-    """What decides how a pair is looked at."""
-
-    kinds: tuple[str, str]
-    dimension: int
-    elliptic: bool
-    power: int
-    own_sliding: bool
-    """Whether friction has a law of its own."""
-    full: bool
-    """Whether there may be more points than there is room."""
-    safe: bool
-    """Whether no contact is stiffer than a step can carry."""
-    lively: bool
-    """Whether anything bounces, or sticks better than it slides."""
-    own: tuple[str, ...]
-    """What differs between environments."""
-    listed: bool
-    """Whether contacts go into a list, and others are found at the same time."""
 
 
 def kind_of(code: RowCode) -> LookKind:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from kinema.foundation import Array
 from kinema.model import ABSENT, Model
 
 from ..arrays import UNLIMITED
 from ..constrain.impedance import sound
 from ..settings import Settings
 from .boxes_around import mesh_box
-from .touches import PlannedSet
+from .planned import PlannedSet
 
 HARDEST = 3e2
 """How much more than what they move contacts may resist in single precision: they give way by this part of what they
@@ -56,6 +59,52 @@ def pair_numbers(model: Model, settings: Settings, plan: PlannedSet, p: int) -> 
         "pair": [float(p + 1)],
         "lively": [float(x[p]) for x in (pairs.restitution, pairs.bounce_speed, pairs.stick)],
     }
+
+
+def pair_columns(
+    model: Model, settings: Settings, plans: Sequence[PlannedSet], of: npt.NDArray[np.intp], p: npt.NDArray[np.intp]
+) -> dict[str, Any]:
+    """The same of many pairs, by column; `of` says which of some sets each is of."""
+    geoms, pairs, n = model.geoms, model.pairs, len(p)
+    a, b = pairs.geom_a[p], pairs.geom_b[p]
+    every = range(len(geoms.names))
+    extents = np.array([_extent(model, g) for g in every])
+    numbers = np.column_stack([geoms.first_number, geoms.counts, extents]).astype(np.float64)
+    boxes = np.array([mesh_box(model, g) for g in every], np.float64)
+    radii = np.minimum(geoms.radius, UNLIMITED)[:, None]
+    weights = pairs.weight[p, 0]
+    first = np.array([plan.frames[0] for plan in plans])[of]
+    coarse = np.array([hardest_of(settings, plan, 1.0) != UNLIMITED for plan in plans])[of]
+    return {
+        "a size": geoms.size[a],
+        "b size": geoms.size[b],
+        "a numbers": numbers[a],
+        "b numbers": numbers[b],
+        "a box": boxes[a],
+        "b box": boxes[b],
+        "a center": geoms.center[a],
+        "b center": geoms.center[b],
+        "a radius": radii[a],
+        "b radius": radii[b],
+        "margin": pairs.margin[p, None],
+        "force margin": (pairs.margin - pairs.gap)[p, None],
+        "friction": pairs.friction[p],
+        "per ratio": np.full((n, 1), model.options.impratio**-0.5),
+        "weight": weights[:, None],
+        "hardest": np.where(coarse, HARDEST / np.where(coarse, weights, 1.0), UNLIMITED)[:, None],
+        "solref": _sound(pairs.solref[p]),
+        "solref of sliding": _sound(pairs.solref_friction[p]),
+        "solimp": pairs.solimp[p],
+        "sign": np.where(geoms.frame_idx[a] == first, 1.0, -1.0)[:, None],
+        "pair": (p + 1.0)[:, None],
+        "lively": np.column_stack([x[p] for x in (pairs.restitution, pairs.bounce_speed, pairs.stick)]),
+    }
+
+
+def _sound(solrefs: Array) -> Array:
+    """`sound` of many, most of which are the same."""
+    different, number = np.unique(solrefs, axis=0, return_inverse=True)
+    return np.array([sound(x.tolist()) for x in different], np.float64)[number.ravel()]
 
 
 def _extent(model: Model, geom: int) -> float:

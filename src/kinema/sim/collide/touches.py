@@ -8,27 +8,25 @@ find their contacts in the same places.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from kinema import trace
 from kinema.model import Model
-from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value
+from kinema.trace import SCRATCH, Column, Columns, Place, Recorder, Row, RowCode, Table, Value
 
 from ..settings import Settings
-from ..sweeps.idle import trees_of_frames
-from ..sweeps.quantities import PartRow
+from ..sweeps.columns import PartColumns, PartRow, table_of
+from ..sweeps.idle import IDLE, trees_of_frames
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import WORLD, frame_ref
-from ..sweeps.trees import Places, places_in
+from ..sweeps.tree import frame_ref
+from ..sweeps.trees import PerTree, Places, places_in
 from .branches import where
-from .pairs import PAIRS
+from .planned import PlannedSet, SetKind, planned_sets
+from .touch_sets import SetColumns, TouchSet, set_columns
 
-MOST, MOST_OF_DOF = 48, 3
-"""Contacts of one law that a team has room for in an environment, at least and for each degree of freedom; more where
-the user asks for more between two bodies."""
-MANY_DOFS, FEWER_OF_DOF = 64, 0.5
-"""Degrees of freedom beyond which these are those of heaps, and how many contacts there is more room for with each."""
 N_LIVELY = 4
 """Numbers that surfaces leave which bounce or stick, where the residual goes later: see `constrain/surfaces.py`."""
 
@@ -49,98 +47,15 @@ class Layout:
         self.width = self.residual + max(2 * dimension, N_LIVELY)
 
 
-@dataclass(frozen=True, slots=True)
-class SetKind:
-    """What decides which code a set runs."""
-
-    dimension: int
-    elliptic: bool
-    on_world: bool
-    lively: bool
-    """Whether anything bounces, or sticks better than it slides."""
+def _rooms(plans: Sequence[PlannedSet]) -> list[int]:
+    """Numbers of the contacts of each set."""
+    return [plan.capacity * Layout(plan.kind.dimension).width for plan in plans]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedSet:
-    """What may touch between two frames, before it has a place."""
-
-    frames: tuple[int, int]
-    kind: SetKind
-    pairs: list[int]
-    n_points: int
-    """That the pairs can make."""
-    capacity: int
-    """That there is room for."""
-
-
-def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[PlannedSet]:
-    """All sets of a model, or those between some frames, in the order in which they are kept."""
-    geoms, pairs = model.geoms, model.pairs
-    own = {WORLD, *(range(model.n_frames) if frames is None else frames)}
-    grouped: dict[tuple[int, int, int], list[int]] = {}
-    for number in range(len(pairs.geom_a)):
-        between = sorted(int(geoms.frame_idx[x[number]]) for x in (pairs.geom_a, pairs.geom_b))
-        if own.issuperset(between) and kinds_of(model, number) in PAIRS:
-            grouped.setdefault((between[0], between[1], int(pairs.dimension[number])), []).append(number)
-    sets = []
-    for (first, second, dimension), chosen in sorted(grouped.items()):
-        lively = bool(pairs.restitution[chosen].any() or (pairs.stick[chosen] > 1.0).any())
-        kind = SetKind(dimension, model.options.elliptic and dimension > 1, first == WORLD, lively)
-        n_points = sum(PAIRS[kinds_of(model, p)].most for p in chosen)
-        sets.append(PlannedSet((first, second), kind, chosen, n_points, min(n_points, pairs.room)))
-    return sets
-
-
-def set_name(plan: PlannedSet) -> str:
-    """What tells it apart from others."""
-    return f"{plan.frames} {plan.kind.dimension}"
-
-
-def may_lose_contacts(model: Model, *, team: bool = False) -> bool:
-    """Whether the pairs can make more points between two frames, for a team at all, than there is room for."""
-    plans = planned_sets(model)
-    if team:
-        moved = {frame for plan in plans for frame in plan.frames} - {WORLD}
-        n_dofs = sum(len(model.dofs_of_frame(frame)) for frame in moved)
-        return sum(plan.n_points for plan in plans) > room_for_all(model, n_dofs)
-    return any(plan.capacity < plan.n_points for plan in plans)
-
-
-def room_for_all(model: Model, n_dofs: int) -> int:
-    """Contacts of one law that a team of threads has room for in an environment of some degrees of freedom."""
-    many = max(n_dofs - MANY_DOFS, 0)
-    return max(MOST, MOST_OF_DOF * (n_dofs - many) + int(FEWER_OF_DOF * many), model.pairs.room)
-
-
-def kinds_of(model: Model, pair: int) -> tuple[str, str]:
-    """The kinds of a pair's shapes."""
-    kinds, pairs = model.geoms.kinds, model.pairs
-    return kinds[pairs.geom_a[pair]], kinds[pairs.geom_b[pair]]
-
-
-def kinds_without_contact(model: Model) -> list[tuple[str, str]]:
-    """The kinds of shapes that pass through each other."""
-    return sorted({kinds_of(model, p) for p in range(len(model.pairs.geom_a))} - set(PAIRS))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TouchSet:
-    """A set, and where it is."""
-
-    plan: PlannedSet
-    contacts: Place
-    count: Place
-    near: Place
-    """Whether the frames are near enough to look closer."""
-    lost: Place
-    """How many contacts there was no room for."""
-    held: Place | None = None
-    """Of each contact what it keeps where friction is to hold without slip (`n_held`)."""
-
-    @property
-    def kind(self) -> SetKind:
-        """What decides which code it runs."""
-        return self.plan.kind
+def _in_turn(s: Sweeps, first: Sequence[int], second: Sequence[int]) -> tuple[list[Place], list[Place]]:
+    """Pieces of memory, one of the first and one of the second after the other."""
+    every = s.take_many([n for pair in zip(first, second, strict=True) for n in pair])
+    return every[::2], every[1::2]
 
 
 def n_held(kind: SetKind) -> int:
@@ -173,12 +88,16 @@ class Touches:
         plans = planned_sets(s.model, [node.index for node in s.nodes])
         # Numbers that loops go through for all sets, one behind the other: each beside its contacts would be on a page
         # of memory of its own.
-        counts, nears, losts = ([s.take(1) for _ in plans] for _ in range(3))
-        for plan, count, near, lost in zip(plans, counts, nears, losts, strict=True):
-            room = plan.capacity * Layout(plan.kind.dimension).width
-            held = s.take(plan.capacity * n_held(plan.kind)) if s.settings.noslip_iterations else None
-            self.sets.append(TouchSet(plan, s.take(room), count, near, lost, held))
+        counts, nears, losts = (s.take_many([1] * len(plans)) for _ in range(3))
+        held: Sequence[Place | None] = [None] * len(plans)
+        if s.settings.noslip_iterations:
+            held, rooms = _in_turn(s, [plan.capacity * n_held(plan.kind) for plan in plans], _rooms(plans))
+        else:
+            rooms = s.take_many(_rooms(plans))
+        for each in zip(plans, rooms, counts, nears, losts, held, strict=True):
+            self.sets.append(TouchSet(*each))
         self._trees = trees_of_frames(s.model)
+        self._columns: dict[Among, list[SetColumns]] = {}
         self._lists: dict[Among, Place] = {}
 
     def among(self, which: Among) -> list[TouchSet]:
@@ -192,23 +111,38 @@ class Touches:
             near: a list of the pairs that may touch, numbered as they come in the sets; None to look at all sets.
         """
         s = self.s
-        numbers = {which: {id(x): float(i) for i, x in enumerate(self.among(which))} for which in Among}
+        numbers = {which: {id(x): i for i, x in enumerate(self.among(which))} for which in Among}
         chosen = [which for which in Among if len(numbers[which]) >= MANY and not s.settings.team]
         if not chosen:
             return
         self._lists = {which: s.take(len(numbers[which]) + 1) for which in chosen}
-        rows = []
-        for touch in self.sets:
-            own = tuple(which for which in chosen if id(touch) in numbers[which])
-            often = 1 if near is None else len(touch.plan.pairs)
-            for _ in range(often):
-                places = {"count": touch.count, **{which.value: self._lists[which] for which in own}}
-                known = {f"row {which.value}": [numbers[which][id(touch)]] for which in own}
-                rows.append(Row((own, often > 1), places, known))
+        rows = self._rows_of_pairs(chosen, numbers, often=near is not None)
         with s.staying():
             none = [Row("list", {"list": place}) for place in self._lists.values()]
             s.loop("no sets that touch", none, lambda code: code.write("list", [0.0]))
             s.loop("sets that touch", rows, _note_set, near)
+
+    def _rows_of_pairs(
+        self, chosen: Sequence[Among], numbers: Mapping[Among, Mapping[int, int]], *, often: bool
+    ) -> Table:
+        """Rows of sets, often or one for each, which know their numbers on some lists."""
+        groups: dict[tuple[tuple[Among, ...], bool], list[tuple[int, TouchSet]]] = {}
+        first = 0
+        for touch in self.sets:
+            count = len(touch.plan.pairs) if often else 1
+            kind = tuple(which for which in chosen if id(touch) in numbers[which]), count > 1
+            groups.setdefault(kind, []).extend((first + i, touch) for i in range(count))
+            first += count
+        made = []
+        for (own, several), rows in groups.items():
+            places = {"count": Column.of([touch.count for _, touch in rows])}
+            places |= {which.value: Column.same(self._lists[which], len(rows)) for which in own}
+            known = {
+                f"row {which.value}": np.array([[float(numbers[which][id(touch)])] for _, touch in rows])
+                for which in own
+            }
+            made.append(Columns((own, several), np.array([at for at, _ in rows], np.intp), places, known))
+        return Table(made)
 
     def taken_along(self) -> Touches:
         """The same contacts in memory of a team's own."""
@@ -237,7 +171,9 @@ class Touches:
         s, total = self.s, self.s.take_fixed(1)
         s.recorder.write(SCRATCH, [0.0], total.row)
         which = Among.FRAMES if between_frames else Among.ALL
-        rows = [Row("set", {"count": x.count, "total": total}) for x in self.among(which)]
+        sets = self.among(which)
+        own = {"count": Column.of([x.count for x in sets]), "total": Column.same(total, len(sets))} if sets else {}
+        rows = Table([Columns("set", np.arange(len(sets)), own)] if sets else [])
 
         def add_up(code: RowCode) -> None:
             code.write("total", [code.read("total") + code.read("count")])
@@ -245,6 +181,32 @@ class Touches:
         with s.staying():
             s.loop("number of contacts", rows, add_up, self._lists.get(which))
         return s.recorder.read(SCRATCH, total.row)
+
+    def columns(self, which: Among) -> list[SetColumns]:
+        """Some of the sets by column, those of a kind each."""
+        if which not in self._columns:
+            by_kind: dict[SetKind, list[int]] = {}
+            sets = self.among(which)
+            for i, touch in enumerate(sets):
+                by_kind.setdefault(touch.kind, []).append(i)
+            self._columns[which] = [
+                set_columns(kind, at, [sets[i] for i in at], self._trees) for kind, at in by_kind.items()
+            ]
+        return self._columns[which]
+
+    def rows(self, which: Among, more: Places | None = None) -> list[PartColumns]:
+        """What `row` makes, by column: of all of some sets."""
+        return [self.rows_of(sets, more) for sets in self.columns(which)]
+
+    def rows_of(self, sets: SetColumns, more: Places | None = None, **how: Any) -> PartColumns:
+        """Likewise of sets of a kind; `how` tells of numbers and rows of their own."""
+        own = {**sets.places}
+        for name, place in (more or {}).items():
+            own[name] = place.of_each(sets.trees) if isinstance(place, PerTree) else Column.same(place, len(sets.at))
+        if self.s.idle is not None and not self.s.idle.paused:
+            own[IDLE] = self.s.idle.of_each(sets.trees)
+        a, b = sets.frames
+        return self.s.part_columns(sets.kind, sets.at, {"a ": a, "b ": b}, own, **how)
 
     def row(self, touch: TouchSet, more: Places | None = None) -> PartRow:
         """A row of a set, whose code knows its frames as `a ` and `b `."""
@@ -259,7 +221,7 @@ class Touches:
         self,
         name: str,
         body: Callable[[RowCode, SetKind], None],
-        rows: Sequence[PartRow] | None = None,
+        rows: Sequence[PartRow] | Sequence[PartColumns] | None = None,
         which: Among = Among.ALL,
     ) -> None:
         """Each set that has contacts, by itself; a loop that stays. Rows that are given are those of `which`, all."""
@@ -270,8 +232,8 @@ class Touches:
             where(code.recorder, "touching", 0.5, code.read("count"), lambda: body(code, kind))
 
         with self.s.staying():
-            own = [self.row(x) for x in self.among(which)] if rows is None else rows
-            self.s.loop(name, own, run, self._lists.get(which))
+            own = self.rows(which) if rows is None else rows
+            self.s.loop(name, table_of(own), run, self._lists.get(which))
 
 
 def _note_set(code: RowCode) -> None:

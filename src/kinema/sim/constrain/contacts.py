@@ -14,12 +14,15 @@ from dataclasses import replace
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..collide.touches import Among, Contact, Layout, SetKind, Touches, TouchSet, each_contact
+from ..collide.planned import SetKind
+from ..collide.touch_sets import TouchSet
+from ..collide.touches import Among, Contact, Layout, Touches, each_contact
 from ..rigid.kinematics import RESTING, Pose, Twist, twists
 from ..rigid.rnea import Wrench, power
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import ZERO, add, dot, scale
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tiles import root_frame
 from ..sweeps.tree import WORLD, Node, frame_ref
@@ -184,7 +187,7 @@ class Contacts:
         self._each(name, body, {**more, "total": total})
 
     def _each(self, name: str, body: Callable[[RowCode, SetKind], None], more: Places) -> None:
-        self.touches.each(name, body, [self.touches.row(x, more) for x in self.touches.sets])
+        self.touches.each(name, body, self.touches.rows(Among.ALL, more))
 
     # ------------------------------------------------------------------------------------------- contacts to joints
 
@@ -250,7 +253,7 @@ class Contacts:
             made = stiffness_of_set(code, kind, self.law, lambda: code.array("middle", 3))
             stiff.add(frame_ref("b "), read_all(code, made))
 
-        on_world = [self.touches.row(x, {"middle": self.middle}) for x in self.touches.among(Among.WORLD)]
+        on_world = self.touches.rows(Among.WORLD, {"middle": self.middle})
         self.touches.each("stiffness of contacts with the world", body, on_world, Among.WORLD)
         if more is not None:
             more(stiff)
@@ -280,10 +283,11 @@ class Contacts:
 
     def apart(self, touch: TouchSet) -> list[tuple[int, float]]:
         """The degrees of freedom that move one of a set's frames and not the other, and in which direction."""
-        first, second = (set(self._path(frame)) for frame in touch.plan.frames)
+        first, second = (set(self.path(frame)) for frame in touch.plan.frames)
         return sorted([(d, -1.0) for d in first - second] + [(d, 1.0) for d in second - first])
 
-    def _path(self, frame: int) -> list[int]:
+    def path(self, frame: int) -> list[int]:
+        """The degrees of freedom that move a frame."""
         nodes, path = self.s.tree.nodes, []
         while frame != WORLD:
             path += nodes[frame].dofs

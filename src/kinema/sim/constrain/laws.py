@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kinema import trace
 from kinema.trace import Value
 
-from ..collide.touches import Contact, SetKind, n_held
+from ..collide.planned import SetKind
+from ..collide.touches import Contact, n_held
 from ..sweeps.maths import dot
 from .cones import SMALLEST, Bend, Push, along, bend, differs, push
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from kinema.trace import RowCode, Value
 
-from ..collide.touches import Contact, Layout, SetKind, each_contact
+from ..collide.planned import SetKind
+from ..collide.touches import Contact, Layout, each_contact
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench
 from ..sweeps.maths import add, cross, dot, rotate, scale, sub

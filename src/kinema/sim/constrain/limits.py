@@ -10,8 +10,8 @@ from kinema.trace import SCRATCH, RowCode, Value
 
 from ..arrays import Owner
 from ..rigid.ball_limits import FAR, beyond_angle, swing
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import quaternion_matrix
-from ..sweeps.quantities import PartRow
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
 from .rows import Block, Known, Law, Rows

@@ -13,7 +13,7 @@ import numpy as np
 from kinema.model import Model
 from kinema.trace import RowCode
 
-from ..collide.touches import TouchSet
+from ..collide.touch_sets import TouchSet
 from ..rigid.kinematics import Pose
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.quantities import Quantity

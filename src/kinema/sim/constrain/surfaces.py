@@ -11,7 +11,8 @@ from __future__ import annotations
 from kinema import trace
 from kinema.trace import RowCode, Value
 
-from ..collide.touches import N_LIVELY, Contact, Layout, SetKind
+from ..collide.planned import SetKind
+from ..collide.touches import N_LIVELY, Contact, Layout
 from ..rigid.kinematics import Twist
 from ..sweeps.maths import add, cross, dot
 

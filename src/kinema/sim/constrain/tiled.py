@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from kinema.trace import Place, Row, RowCode, Value
+import numpy as np
 
-from ..collide.touches import Among, SetKind, TouchSet
+from kinema.trace import SCRATCH, Column, Columns, Inside, RowCode, Table, Value
+
+from ..collide.planned import SetKind
+from ..collide.touch_sets import SetColumns, TouchSet
+from ..collide.touches import Among
+from ..sweeps.columns import PartColumns
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot, scale, sub
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.quantities import PartRow, Quantity
-from ..sweeps.tiles import SIDE, TiledMatrix
-from ..sweeps.tree import frame_ref
+from ..sweeps.quantities import Quantity
+from ..sweeps.tiles import SIDE, TiledMatrix, Tiling
+from ..sweeps.tree import WORLD, Ints, frame_ref
 from .contacts import Contacts
 from .levers import first_point, read_all, resistance_about, stiffness_moved, stiffness_of_set, twist_of
 from .rows import Rows
@@ -47,22 +52,21 @@ def fill_tiles(matrix: TiledMatrix, mass: TreeMatrix, rows: Rows, contacts: Cont
 
 def _is_worth_tiles(contacts: Contacts) -> bool:
     """Whether so many trees may touch that most of them do not."""
-    return len({tree for touch in contacts.between_frames() for tree in contacts.trees_of(touch)}) >= ENOUGH
+    of_frames, sets = trees_of_frames(contacts.s.model), contacts.between_frames()
+    return len({of_frames[frame] for touch in sets for frame in touch.plan.frames if frame != WORLD}) >= ENOUGH
 
 
 def _mark_touching(contacts: Contacts, matrix: TiledMatrix) -> None:
     """Mark the tiles that contacts fill."""
 
-    def rows_of(touch: TouchSet) -> list[Row]:
-        pairs = matrix.tiling.pairs(dof for dof, _ in contacts.apart(touch))
-        return [Row("mark", {"mark": matrix.mark(a, b)}) for a, b in pairs]
-
     def body(code: RowCode, _: SetKind) -> None:
         code.each("marks", lambda inner: inner.write("mark", [1.0]))
 
-    rows = [
-        replace(contacts.touches.row(touch), inside={"marks": rows_of(touch)}) for touch in contacts.between_frames()
-    ]
+    between, rows = TilesBetween(contacts, matrix.tiling), []
+    for sets in contacts.touches.columns(Among.FRAMES):
+        a, b, many = between.all_of(sets)
+        marks = Table([Columns("mark", np.arange(len(a)), {"mark": matrix.marks(a, b)})])
+        rows.append(contacts.touches.rows_of(sets, inside={"marks": Inside(marks, many)}))
     contacts.touches.each("tiles that contacts fill", body, rows, Among.FRAMES)
 
 
@@ -72,7 +76,6 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quant
     Of those of two trees, what each of these feels of its own motion is as if the other were the world; what is left is
     tiles between both.
     """
-    axes = contacts.places_of_axes()
 
     def body(code: RowCode, kind: SetKind) -> None:
         point = first_point(code, kind)
@@ -92,32 +95,104 @@ def _add_stiffness_between(contacts: Contacts, matrix: TiledMatrix, stiff: Quant
 
         code.each("tiles", of_tile)
 
-    rows: list[PartRow] = []
-    of_frames = trees_of_frames(contacts.s.model)
-    for touch in contacts.between_frames():
-        apart = dict(contacts.apart(touch))
-        inside = []
-        tree_a, tree_b = (of_frames[frame] for frame in touch.plan.frames)
-        two = tree_a != tree_b
-        trees = matrix.tiling.trees
-        for a, b in ((a, b) for a, b in matrix.tiling.pairs(apart) if not two or trees[a] != trees[b]):
-            places = {"tile": matrix.tile(a, b)}
-            numbers: dict[str, Sequence[float]] = {}
-            for word, tile in (("axis", a), ("other", b)):
-                own, signs = _axes(matrix.tiling.dofs[tile], apart, axes)
-                places |= {f"{word} {i}": place for i, place in enumerate(own)}
-                numbers[f"{word} signs"] = signs
-            inside.append(Row("tile", places, numbers))
-        rows.append(replace(contacts.touches.row(touch), inside={"tiles": inside}, numbers={"two trees": [float(two)]}))
-        rows[-1].places.update({"middle a": contacts.middle.of(tree_a), "middle b": contacts.middle.of(tree_b)})
+    rows: list[PartColumns] = []
+    between, of_frames = TilesBetween(contacts, matrix.tiling), np.array(trees_of_frames(contacts.s.model))
+    for sets in contacts.touches.columns(Among.FRAMES):
+        tiles, many = between.axes_of(matrix, sets)
+        trees = [of_frames[parts.index] for parts in sets.frames]
+        numbers = {"two trees": (trees[0] != trees[1]).astype(np.float64)[:, None]}
+        rows.append(contacts.touches.rows_of(sets, numbers=numbers, inside={"tiles": Inside(tiles, many)}))
+        for word, own in zip("ab", trees, strict=True):
+            rows[-1].put(f"middle {word}", contacts.middle.of_each(own))
     contacts.touches.each("stiffness of contacts between trees", body, rows, Among.FRAMES)
 
 
-def _axes(dofs: Sequence[int], apart: dict[int, float], axes: dict[int, Place]) -> tuple[list[Place], list[float]]:
-    """Of each row of a tile its axis, and how it moves the second frame of a set against the first."""
-    some = axes[next(iter(apart))]
-    own = [axes[d] if d in apart else some for d in dofs] + [some] * (SIDE - len(dofs))
-    return own, [apart.get(d, 0.0) for d in dofs] + [0.0] * (SIDE - len(dofs))
+class TilesBetween:
+    """Of sets the tiles that their contacts fill, and the axes of joints that these are made of.
+
+    What of a set between two trees belongs to each of its frames is found once for that frame.
+    """
+
+    def __init__(self, contacts: Contacts, tiling: Tiling) -> None:
+        self._contacts, self._tiling = contacts, tiling
+        self._trees = trees_of_frames(contacts.s.model)
+        self._axes = {dof: place.row for dof, place in contacts.places_of_axes().items()}
+        self._found: dict[int, _OfFrame] = {}
+
+    def all_of(self, sets: SetColumns) -> tuple[Ints, Ints, Ints]:
+        """The rows and columns of tiles, and how many each set fills."""
+        pairs = [self._pairs(touch) for touch in sets.sets]
+        flat = np.array([pair for own in pairs for pair in own], np.int64).reshape(-1, 2)
+        return flat[:, 0], flat[:, 1], np.array([len(own) for own in pairs], np.int64)
+
+    def axes_of(self, matrix: TiledMatrix, sets: SetColumns) -> tuple[Table, Ints]:
+        """Rows of tiles with their axes, and how many each set has; but for those within one of two trees."""
+        found, many = [], []
+        for touch in sets.sets:
+            own = list(self._of_two_trees(touch)) if self._are_two(touch) else list(self._of_one_tree(touch))
+            found += own
+            many.append(len(own))
+        flat = np.array(found).reshape(len(found), -1)
+        axes, signs = flat[:, 2 : 2 + 2 * SIDE].astype(np.int64), flat[:, 2 + 2 * SIDE :]
+        a, b = flat[:, :2].T.astype(np.int64)
+        places = {"tile": matrix.tiles(a, b)}
+        for i in range(2 * SIDE):
+            places[f"{'axis' if i < SIDE else 'other'} {i % SIDE}"] = Column(SCRATCH, axes[:, i])
+        numbers = {"axis signs": signs[:, :SIDE], "other signs": signs[:, SIDE:]}
+        groups = [Columns("tile", np.arange(len(flat)), places, numbers)] if found else []
+        return Table(groups), np.array(many, np.int64)
+
+    def _are_two(self, touch: TouchSet) -> bool:
+        a, b = touch.plan.frames
+        return self._trees[a] != self._trees[b]
+
+    def _pairs(self, touch: TouchSet) -> list[tuple[int, int]]:
+        if not self._are_two(touch):
+            return self._tiling.pairs(dof for dof, _ in self._contacts.apart(touch))
+        own = sorted([*self._of(touch.plan.frames[0]).tiles, *self._of(touch.plan.frames[1]).tiles])
+        return [(a, b) for a in own for b in own if b <= a]
+
+    def _of(self, frame: int) -> _OfFrame:
+        if frame not in self._found:
+            dofs = self._contacts.path(frame)
+            tiles = {tile: _axes_of(self._tiling.dofs[tile], dofs, self._axes) for tile in self._tiling.of_dofs(dofs)}
+            self._found[frame] = _OfFrame(tiles, min(dofs))
+        return self._found[frame]
+
+    def _of_two_trees(self, touch: TouchSet) -> Iterator[list[float]]:
+        first, second = (self._of(frame) for frame in touch.plan.frames)
+        some = self._axes[min(first.least, second.least)]
+        sides = ((first, second), (-1.0, 1.0)), ((second, first), (1.0, -1.0))
+        turned = {(a, b): way for way in sides for a in way[0][0].tiles for b in way[0][1].tiles if b <= a}
+        for a, b in sorted(turned):
+            owners, signs = turned[a, b]
+            own = [owner.tiles[tile] for owner, tile in zip(owners, (a, b), strict=True)]
+            axes = [some if axis is None else axis for side in own for axis in side]
+            known = [0.0 if axis is None else sign for side, sign in zip(own, signs, strict=True) for axis in side]
+            yield [a, b, *axes, *known]
+
+    def _of_one_tree(self, touch: TouchSet) -> Iterator[list[float]]:
+        apart = dict(self._contacts.apart(touch))
+        some = self._axes[next(iter(apart))]
+        for a, b in self._tiling.pairs(apart):
+            own = [axis for tile in (a, b) for axis in _axes_of(self._tiling.dofs[tile], apart, self._axes)]
+            signs = [apart.get(dof, 0.0) for tile in (a, b) for dof in [*self._tiling.dofs[tile], *[-1] * SIDE][:SIDE]]
+            yield [a, b, *(some if axis is None else axis for axis in own), *signs]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfFrame:
+    """What a frame has in tiles."""
+
+    tiles: Mapping[int, Sequence[int | None]]
+    """Where the axes of its rows are; None for those that do not move the frame."""
+    least: int
+    """The first degree of freedom that moves it."""
+
+
+def _axes_of(dofs: Sequence[int], moving: Collection[int], axes: Mapping[int, int]) -> list[int | None]:
+    """Of each row of a tile its axis, if it is of those that move something."""
+    return [axes[dof] if dof in moving else None for dof in dofs] + [None] * (SIDE - len(dofs))
 
 
 def _signed(code: RowCode, word: str) -> list[list[Value]]:

@@ -9,14 +9,15 @@ from kinema.model import Model
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..arrays import Owner
-from ..collide.touches import Contact, Layout, SetKind, Touches, each_contact, planned_sets
+from ..collide.planned import SetKind, planned_sets
+from ..collide.touches import Contact, Layout, Touches, each_contact
 from ..constrain.cones import SMALLEST
 from ..constrain.laws import Law
 from ..constrain.levers import between, levers_of, seen_by
 from ..rigid.kinematics import origin_of
 from ..step import Step
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import Vector, add, dot, scale
-from ..sweeps.quantities import PartRow
 from ..sweeps.sweeps import Sweeps
 from .rows import solved
 

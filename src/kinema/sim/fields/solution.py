@@ -5,7 +5,8 @@ from __future__ import annotations
 from kinema import trace
 from kinema.trace import SCRATCH, Row, RowCode, Value
 
-from ..collide.touches import SetKind, Touches
+from ..collide.planned import SetKind
+from ..collide.touches import Touches
 from ..solve.newton import Newton
 from ..step import Step
 from ..sweeps.maths import dot, sum_of

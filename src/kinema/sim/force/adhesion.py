@@ -9,12 +9,15 @@ from kinema import trace
 from kinema.trace import Place, Row, RowCode, Value
 
 from ..collide.branches import where
-from ..collide.touches import Contact, Layout, SetKind, Touches, TouchSet, each_contact
+from ..collide.planned import SetKind
+from ..collide.touch_sets import TouchSet
+from ..collide.touches import Contact, Layout, Touches, each_contact
 from ..rigid.kinematics import Pose
 from ..rigid.rnea import Wrench
+from ..sweeps.columns import PartRow
 from ..sweeps.cords import Cords
 from ..sweeps.maths import Vector, cross, scale, sub, unrotate
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import frame_ref
 

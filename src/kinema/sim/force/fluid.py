@@ -15,9 +15,10 @@ from ..rigid.gyroscope import lone_bodies
 from ..rigid.kinematics import Pose, Twist
 from ..rigid.rnea import Wrench, power
 from ..settings import Integrator
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import IDENTITY, ZERO, Matrix, Vector, add, cross, rotate, sub, unrotate
 from ..sweeps.matrix import TreeMatrix
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node, frame_ref
 from .fluid_box import box_force, box_numbers, box_slopes
@@ -66,7 +67,7 @@ def _motion(
 ) -> tuple[Matrix, Vector, Twist]:
     """Where something is in its frame, and how it moves against the medium, in its own axes."""
     flat, center = code.numbers("rot"), code.numbers("pos")
-    if "com_shift" in code.rows[0].places:
+    if code.holds("com_shift"):
         turn = code.numbers("rot of link")
         center = add(center, rotate([turn[3 * i : 3 * i + 3] for i in range(3)], code.array("com_shift", 3)))
     rotation, frame = [flat[3 * i : 3 * i + 3] for i in range(3)], velocity[FRAME]

@@ -20,7 +20,7 @@ from ..constrain.limits import limit_blocks
 from ..settings import Settings
 from ..stages import take
 from ..step import Step
-from ..sweeps.rows import FrameKind, frame_numbers, link_numbers
+from ..sweeps.rows import FrameKind, FrameNumbers, link_numbers
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Tree
 from .components import Component
@@ -41,7 +41,8 @@ def record_copies(
 ) -> None:
     """Step all of some parts, which have the same signature; `tree` is the whole model's."""
     first, settings = parts[0], replace(settings, roles=1, islands=False, team=False)
-    known = [_numbers(model, settings, tree, part) for part in parts]
+    of_frames = FrameNumbers(model)
+    known = [_numbers(of_frames, settings, tree, part) for part in parts]
     differ = [name for name, values in known[0].items() if any(other[name] != values for other in known)]
     starts = {array: _start(array, first) for array in BY_NAME}
 
@@ -66,12 +67,14 @@ def record_copies(
     record_loop(recorder, f"copies of a part with {len(first.dofs)} degrees of freedom", rows, body)
 
 
-def _numbers(model: Model, settings: Settings, tree: Tree, part: Component) -> dict[tuple[int, str], Sequence[Value]]:
+def _numbers(
+    of_frames: FrameNumbers, settings: Settings, tree: Tree, part: Component
+) -> dict[tuple[int, str], Sequence[Value]]:
     """What copies may have their own of, by the frame of the part and the name."""
     fixed = {"inertia"} if settings.per_env & {"mass_shift", "com_shift"} else set()
     result: dict[tuple[int, str], Sequence[Value]] = {}
     for i, frame in enumerate(part.frames):
-        numbers = frame_numbers(model, tree.nodes[frame])
+        numbers = of_frames.of(tree.nodes[frame])
         result |= {(i, name): numbers[name] for name in MAY_DIFFER if name not in fixed}
     return result
 
@@ -91,7 +94,9 @@ def _places(places: Mapping[str, Place], part: Component) -> dict[str, Place]:
     return {array: Place(place.arena, place.row + _start(array, part)) for array, place in known}
 
 
-def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> tuple[object, ...]:
+def signature(
+    model: Model, tree: Tree, part: Component, settings: Settings, numbers: FrameNumbers
+) -> tuple[object, ...]:
     """Equal for parts that one code can step: same tree, same springs and actuators, laid out in the same way."""
     number = {WORLD: WORLD, **{frame: i for i, frame in enumerate(part.frames)}}
     links = model.links
@@ -104,7 +109,7 @@ def signature(model: Model, tree: Tree, part: Component, settings: Settings) -> 
     key += [tuple(x - own[0] for x in own) for own in (part.actuators, part.tendons, part.samples)]
     for frame in part.frames:
         node = tree.nodes[frame]
-        constants = {k: v for k, v in frame_numbers(model, node).items() if k not in MAY_DIFFER and k not in INPUTS}
+        constants = {k: v for k, v in numbers.of(node).items() if k not in MAY_DIFFER and k not in INPUTS}
         ranges = (node.qs.start - part.qs[0], node.dofs.start - part.dofs[0])
         key += [number[node.parent], FrameKind.of(node), ranges, str(constants)]
         key += [block.tells["side"] for block in limit_blocks(model, [node])] if settings.limits else []

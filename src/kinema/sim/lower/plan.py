@@ -15,6 +15,7 @@ from ..solve.fitting import MOST_DOFS, fits_heap, fits_team
 from ..stages import count_stages, take
 from ..step import Step
 from ..sweeps.idle import trees_of_frames
+from ..sweeps.rows import FrameNumbers
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Tree, grow
 from .components import LARGEST_UNROLLED, Component, components, estimated_operations, is_deep, touching
@@ -96,11 +97,11 @@ def _groups(model: Model, settings: Settings) -> tuple[list[list[Component]], li
     """Parts by their signature, and those that cannot be copied: their numbers are scattered, or they may touch."""
     groups: dict[object, list[Component]] = {}
     scattered: list[Component] = []
-    tree = grow(model)
+    tree, numbers = grow(model), FrameNumbers(model)
     may_touch = {frame for pair in touching(model) for frame in pair}
     for part in components(model):
         if part.is_contiguous and may_touch.isdisjoint(part.frames) and not _keeps_apart(model, part):
-            groups.setdefault(signature(model, tree, part, settings), []).append(part)
+            groups.setdefault(signature(model, tree, part, settings, numbers), []).append(part)
         else:
             scattered.append(part)
     return list(groups.values()), scattered

@@ -14,12 +14,12 @@ from kinema.model import Model, OwnNumbers, OwnWord
 
 from ..arrays import ARRAYS, Use, start_of
 from ..collide.numbers import WEIGHTS, geom_numbers, pair_numbers, set_numbers
-from ..collide.touches import kinds_of, planned_sets, set_name
+from ..collide.planned import kinds_of, planned_sets, set_name
 from ..constrain.blocks import block_name, block_numbers
 from ..constrain.kinds import kinds_and_blocks
 from ..rigid.gyroscope import lone_bodies
 from ..settings import Settings
-from ..sweeps.rows import FrameKind, frame_numbers, link_numbers
+from ..sweeps.rows import FrameKind, FrameNumbers, link_numbers
 from ..sweeps.tree import grow
 
 PLAIN = (0.0, 1.0, -1.0)
@@ -56,9 +56,9 @@ def keep_apart(models: Sequence[Model], settings: Settings) -> Settings:
 
 def rows_of(model: Model, settings: Settings) -> Iterator[tuple[Part, str, Mapping[str, Sequence[Any]]]]:
     """All rows of tables that numbers may differ in: whose they are, their kind, the numbers by word."""
-    nodes = grow(model).nodes
+    nodes, numbers = grow(model).nodes, FrameNumbers(model)
     for node in nodes:
-        yield ("frame", node.index), str(FrameKind.of(node)), frame_numbers(model, node)
+        yield ("frame", node.index), str(FrameKind.of(node)), numbers.of(node)
     for link in range(model.n_links):
         lifted, massive = bool(model.links.gravity_scale[link] != 1.0), bool(model.links.inertial_mass[link])
         yield ("link", link), f"{lifted} {massive}", dict(link_numbers(model, link))

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from kinema.foundation import Array
 from kinema.model import Model
-from kinema.trace import Program, interpret_in
+from kinema.trace import Program, can_run, interpret_in, run_side_by_side
 
 from ..arrays import Owner
 from ..collide.numbers import WEIGHTS, hardest_of
-from ..collide.touches import PlannedSet, planned_sets
+from ..collide.planned import PlannedSet, planned_sets
 from ..constrain.blocks import block_name
 from ..constrain.kinds import kinds_and_blocks
 from ..fields.groups import JACOBIAN, write_jacobian
@@ -27,7 +27,7 @@ from ..sweeps.own import ARRAY
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, grow
 from .condition import SMALLEST, measured
-from .programs import named, table_program
+from .programs import MANY_FRAMES, named, table_program
 from .variants import WEIGHING, own_numbers
 
 
@@ -101,7 +101,10 @@ def mobility(
     told = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
     for name, (owner, width) in outputs.items():
         told[name] = np.zeros(((model.n_links if owner is Owner.LINK else n) * width, columns))
-    interpret_in(programs[settings], told, {})
+    if model.n_frames >= MANY_FRAMES and can_run(programs[settings]):
+        run_side_by_side(programs[settings], told)
+    else:
+        interpret_in(programs[settings], told, {})
     inertia, inverse = told["inertia"].T.reshape(columns, n, n), np.zeros((columns, n, n))
     for dofs in trees:
         inverse[:, dofs[:, None], dofs] = _inverse(inertia[:, dofs[:, None], dofs])

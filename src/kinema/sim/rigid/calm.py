@@ -144,8 +144,7 @@ def slowed(s: Sweeps, factors: Place | None, v: Sequence[Value]) -> list[Value]:
 def _times(s: Sweeps, factors: Place | None, which: int, x: Sequence[Value]) -> list[Value]:
     if factors is None:
         return list(x)
-    for row in s.code.rows:
-        row.places["slowing"] = factors  # type: ignore[index]
+    s.code.give("slowing", factors)
     return [s.code.read("slowing", which) * y for y in x]
 
 

@@ -16,6 +16,7 @@ from kinema.model import Model, no_geoms, no_pairs
 from kinema.trace import UNIFORM, Program
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
+from ..collide.broad import best_broad
 from ..fields.fields import Fields
 from ..lower.condition import find_rest_lengths, weigh_muscles
 from ..lower.limbs import best_roles, find_limbs
@@ -82,10 +83,11 @@ class Engine:
             roles = 1 if undivided else best_roles(grow(model))
         if roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
-        self.settings = settings = replace(settings, roles=roles, team=team)
-        if precision == "single" and (settings.limits or settings.constraints or settings.contacts):
-            self.settings = settings = replace(settings, tolerance=max(settings.tolerance, COARSE))
-        self.settings = settings = keep_apart(self.variants.models, settings)
+        coarse = precision == "single" and (settings.limits or settings.constraints or settings.contacts)
+        tolerance = max(settings.tolerance, COARSE) if coarse else settings.tolerance
+        settings = replace(settings, roles=roles, team=team, tolerance=tolerance)
+        alone = device.is_cpu and self.lanes == 1
+        self.settings = settings = best_broad(model, keep_apart(self.variants.models, settings), alone=alone)
         self.masses_changed = False
         """Whether what follows from them is still to be computed."""
         self.invweight: np.ndarray | None = None
@@ -330,8 +332,7 @@ def _weigh(models: Sequence[Model], settings: Settings, precision: str) -> None:
     refuse_other_forms(models)
     for model in models:
         find_rest_lengths(model)
-        if not settings.contacts:
-            model.geoms, model.pairs = no_geoms(), no_pairs()
+        model.geoms, model.pairs = (model.geoms, model.pairs) if settings.contacts else (no_geoms(), no_pairs())
     if (settings.limits or settings.constraints or settings.contacts) and models[0].n_dofs:
         weigh_constraints(*models, precision=precision)
     for model in models:

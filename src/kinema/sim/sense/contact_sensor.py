@@ -8,7 +8,8 @@ from kinema import trace
 from kinema.trace import SCRATCH, RowCode, Value
 
 from ..collide.branches import where
-from ..collide.touches import Contact, Layout, SetKind
+from ..collide.planned import SetKind
+from ..collide.touches import Contact, Layout
 from ..fields.situation import Situation
 from ..rigid.kinematics import origin_of
 from ..sweeps.maths import add, cross, dot, scale, sub

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kinema.trace import SCRATCH, RowCode, Value
 
-from ..collide.touches import Contact, SetKind
+from ..collide.planned import SetKind
+from ..collide.touches import Contact
 from ..fields.situation import Situation
 from ..rigid.kinematics import origin_of
 from ..rigid.links import moved_wrench

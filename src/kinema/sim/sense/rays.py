@@ -11,8 +11,9 @@ from kinema.trace import Place, Row, RowCode, Value
 
 from ..fields.situation import Situation
 from ..rigid.kinematics import Pose
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import add, dot, product, rotate, scale, sub
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.tree import frame_ref
 from .ray_ground import Ground
 from .ray_meshes import meet_mesh

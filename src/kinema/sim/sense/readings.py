@@ -10,8 +10,9 @@ from kinema.model import ReadingsInfo
 from kinema.trace import Place, RowCode, Value
 
 from ..rigid.kinematics import Pose
+from ..sweeps.columns import PartRow
 from ..sweeps.maths import add, product, rotate
-from ..sweeps.quantities import PartRow, Quantity
+from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Ref, frame_ref
 

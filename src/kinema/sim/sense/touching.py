@@ -8,7 +8,8 @@ from kinema import trace
 from kinema.trace import Place, Row, RowCode, Value
 
 from ..collide.branches import where
-from ..collide.touches import Contact, Layout, SetKind, each_contact
+from ..collide.planned import SetKind
+from ..collide.touches import Contact, Layout, each_contact
 from ..constrain.cones import push
 from ..constrain.levers import levers_of
 from ..fields.situation import Situation

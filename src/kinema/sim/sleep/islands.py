@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from kinema import trace
 from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
-from ..collide.touches import Among, SetKind, Touches
+from ..collide.planned import SetKind
+from ..collide.touches import Among, Touches
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD

@@ -9,7 +9,8 @@ from kinema.trace import SCRATCH, Place, Row, RowCode, Value
 
 from ..arrays import Owner
 from ..collide.find import find_contacts
-from ..collide.touches import Among, SetKind, Touches
+from ..collide.planned import SetKind
+from ..collide.touches import Among, Touches
 from ..rigid.kinematics import Pose
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.quantities import Quantity

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from kinema.trace import RowCode, Value
 
-from ..collide.touches import Contact, SetKind, each_contact
+from ..collide.planned import SetKind
+from ..collide.touches import Contact, each_contact
 from ..constrain.contacts import Contacts
 from ..constrain.laws import HARDER, Holding
 from ..constrain.rows import BlockKind, Law, Rows, pushes

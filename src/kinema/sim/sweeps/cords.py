@@ -261,7 +261,7 @@ def _cord(code: RowCode, length: Value, speed: Value) -> Cord:
     assert isinstance(kind, CordKind)
 
     def of(array: str) -> list[Value]:
-        held = array in code.rows[0].places
+        held = code.holds(array)
         return code.array(array, kind.samples if array == "history" else 1) if held else code.numbers(array)
 
     frame = frame_ref("frame ") if kind.on_frame else None

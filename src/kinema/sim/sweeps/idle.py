@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kinema.model import Model
-from kinema.trace import Place, RowCode, Value
+from kinema.trace import Column, Place, RowCode, Value
 
-from .tree import WORLD
+from .tree import WORLD, Ints
 
 IDLE = "idle"
 """What rows call the mark of their tree."""
@@ -34,27 +34,32 @@ class Idle:
     def __init__(self, model: Model, first: Place) -> None:
         self._tree_of = trees_of_frames(model)
         self._first = first
-        self._paused = False
+        self.paused = False
+        """Whether rows look at no marks for now."""
 
     def of(self, tree: int) -> Place:
         """The mark of a tree."""
         return Place(self._first.arena, self._first.row + tree)
 
+    def of_each(self, trees: Ints) -> Column:
+        """The marks of many trees."""
+        return Column(self._first.arena, self._first.row + trees)
+
     def of_frame(self, frame: int) -> dict[str, Place]:
         """The mark that a frame's rows look at."""
-        return {} if self._paused or frame == WORLD else {IDLE: self.of(self._tree_of[frame])}
+        return {} if self.paused or frame == WORLD else {IDLE: self.of(self._tree_of[frame])}
 
     @contextmanager
     def everybody(self) -> Iterator[None]:
         """What is recorded meanwhile is computed for all trees."""
-        self._paused = True
+        self.paused = True
         yield
-        self._paused = False
+        self.paused = False
 
 
 def guarded(code: RowCode, body: Callable[[RowCode], None]) -> None:
     """Run the code of a row unless its tree is idle."""
-    if IDLE not in code.rows[0].places:
+    if not code.holds(IDLE):
         body(code)
         return
 

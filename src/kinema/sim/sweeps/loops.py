@@ -12,28 +12,26 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kinema.model import Model
-from kinema.trace import SCRATCH, Place, Recorder, Row, RowCode, Value, record_loop, record_spread
+from kinema.trace import SCRATCH, Column, Place, Recorder, RowCode, Rows, Table, Value, record_loop, record_spread
 
 from ..arrays import BY_NAME, Owner
 from ..settings import Settings
+from .columns import PartColumns, PartRow, Targets, by_column
 from .found import Found
 from .idle import Idle, guarded, trees_of_frames
 from .known import KnownPlaces, RowPlaces
 from .maths import add
 from .own import with_own
-from .quantities import PartRow, Quantity, Targets
-from .rows import FrameKind, LinkKind, frame_numbers, link_numbers
-from .tree import WORLD, Inertia, Link, Node, Tree, frame_ref, link_ref, root_of
+from .quantities import Quantity
+from .rows import FrameKind, FrameNumbers, LinkKind, link_numbers
+from .scratch import Scratch
+from .tree import WORLD, Inertia, Link, Node, Parts, Tree, frame_ref, link_ref, root_of
 
 R = TypeVar("R")
 Part = Node | Link
 
 
-N_FIXED = 128
-"""Rows at the start of the scratch memory that are kept for what is named outside of loops."""
-
-
-class Loops:
+class Loops(Scratch):
     """Some frames of a model, whole trees of it, and the links in them; with the world, where that is asked for."""
 
     def __init__(
@@ -65,18 +63,15 @@ class Loops:
         self._own = own or {}
         self.prefix = ""
         """What the names of arrays that are written start with."""
-        self.n_scratch = N_FIXED
-        self._n_taken = 0
-        self.taken = [0]
-        """Where pieces of the scratch memory start."""
-        self.distant: set[int] = set()
-        """Those of them that are lists with room for more than they mostly hold."""
+        super().__init__()
         self._stays = False
         self.quantities: list[Quantity[Any]] = []
         self.known = KnownPlaces()
         self._owned: dict[Owner, list[tuple[str, Place, int]]] = {}
         self._items: dict[tuple[Owner, int], dict[str, Place]] = {}
         self._constants: dict[tuple[int, str], dict[str, Any]] = {}
+        self._frame_numbers = FrameNumbers(model)
+        self._frame_rows: dict[Any, list[PartColumns]] = {}
         self.found: list[Found] = []
         self._code: RowCode | None = None
         of_frames = trees_of_frames(model)
@@ -86,22 +81,6 @@ class Loops:
         self.masses: Quantity[Inertia] | None = None
         """The inertias of frames, where they differ between environments."""
 
-    def take(self, count: int, *, distant: bool = False) -> Place:
-        """Rows of the scratch memory that nobody has; what is distant is a list that is mostly not full."""
-        place = Place(SCRATCH, self.n_scratch)
-        if distant:
-            self.distant.add(place.row)
-        self.taken.append(self.n_scratch)
-        self.n_scratch += count
-        return place
-
-    def take_fixed(self, count: int) -> Place:
-        """Rows that code outside of loops names: the same for all models, so that these share the code."""
-        if self._n_taken + count > N_FIXED:
-            return self.take(count)
-        self._n_taken += count
-        return Place(SCRATCH, self._n_taken - count)
-
     @property
     def code(self) -> RowCode:
         """The code that is being traced."""
@@ -110,9 +89,7 @@ class Loops:
 
     # ----------------------------------------------------------------------------------------------------- loops
 
-    def loop(
-        self, name: str, rows: Sequence[Row], body: Callable[[RowCode], None], chosen: Place | None = None
-    ) -> None:
+    def loop(self, name: str, rows: Rows, body: Callable[[RowCode], None], chosen: Place | None = None) -> None:
         """A loop over rows; perhaps only over those of a list, if no other does anything."""
 
         def run(code: RowCode) -> None:
@@ -125,7 +102,7 @@ class Loops:
     def spread(
         self,
         name: str,
-        rows: Sequence[Row],
+        rows: Rows,
         tests: Sequence[Callable[[RowCode], tuple[Value, Value]]],
         work: Callable[[RowCode], None],
     ) -> None:
@@ -154,7 +131,7 @@ class Loops:
 
     def each_dofs(self, name: str, body: Callable[[Node], None]) -> None:
         """The degrees of freedom of each frame."""
-        self.loop(name, [self.frame_row(node) for node in self.nodes], lambda code: body(self.node(code)))
+        self.loop(name, self.frame_rows(self.nodes), lambda code: body(self.node(code)))
 
     def places_of_dofs(self, quantity: Quantity[Any]) -> dict[int, Place]:
         """Where each degree of freedom has its number of a quantity."""
@@ -188,6 +165,27 @@ class Loops:
         own |= self.mark_of(node.index)
         return self.row(kind, targets, own, self.numbers_of(node))
 
+    def frame_rows(self, nodes: Sequence[Node], beside: int | None = None) -> Rows:
+        """Rows of frames, by column: of the same frames, and as long as they find nothing new, they are made once."""
+        if self._own:
+            return [self.frame_row(node, beside) for node in nodes]
+        marked = self.idle is not None and not self.idle.paused
+        key = tuple(node.index for node in nodes), beside, len(self.found), marked
+        if key not in self._frame_rows:
+            self._frame_rows[key] = self.by_column([self.frame_row(node, beside) for node in nodes])
+        return Table([group.again() for group in self._frame_rows[key]])
+
+    def part_columns(
+        self, kind: Any, at: Any, targets: Mapping[str, Parts], own: Mapping[str, Column], **more: Any
+    ) -> PartColumns:
+        """Rows by column that find everything that the parts they speak of have."""
+        numbers = more.pop("numbers", {})
+        return PartColumns(kind, at, own, numbers, targets, self.known, self._of_owner(Owner.ENVIRONMENT, 0), **more)
+
+    def by_column(self, rows: Sequence[PartRow]) -> list[PartColumns]:
+        """Rows by column, to be used again and again."""
+        return by_column(rows, self.known, self._of_owner(Owner.ENVIRONMENT, 0))
+
     def mark_of(self, frame: int) -> dict[str, Place]:
         """Where rows of a frame look whether there is anything to do for its tree."""
         return {} if self.idle is None else self.idle.of_frame(frame)
@@ -199,7 +197,7 @@ class Loops:
     def numbers_of(self, node: Node, word: str = "") -> dict[str, Any]:
         """The constants of a frame, under names that start with a word; of one that is not the row's, its pose."""
         if (node.index, word) not in self._constants:
-            known: dict[str, Any] = dict(frame_numbers(self.model, node, pose_only=bool(word)))
+            known: dict[str, Any] = self._frame_numbers.of(node, pose_only=bool(word))
             known = {**with_own(self, "frame", node.index, known), **self._own.get(node.index, {})}
             self._constants[node.index, word] = {word + name: values for name, values in known.items()}
         return self._constants[node.index, word]

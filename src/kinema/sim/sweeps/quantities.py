@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from kinema.trace import SCRATCH, Place, Row, RowCode
+from kinema.trace import SCRATCH, Column, Place, RowCode, RowGroup
 
+from .columns import PartColumns, PartRow
 from .known import KnownPlaces
 from .records import like, numbers, plus
-from .tree import Ref
+from .tree import Parts, Ref
 
 R = TypeVar("R")
-Targets = Mapping[str, Ref]
-"""What the words of a row's code for other parts stand for."""
 
 
 class Memory(Protocol):
@@ -36,13 +34,6 @@ class Memory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartRow(Row):
-    """A row of one part."""
-
-    targets: Targets = field(default_factory=dict)
-
-
 class Quantity(Generic[R]):
     """Something that parts of a robot have, a record of scalars each, in the scratch memory."""
 
@@ -61,6 +52,20 @@ class Quantity(Generic[R]):
             self.forms[ref] = form
             self.loops.known.note(ref, self.name, self.places[ref])
         return self.places[ref]
+
+    def make_room_for(self, parts: Parts, form: R) -> Column:
+        """Places for what many parts will have."""
+        known = self.loops.known
+        found = known.column(parts, self.name)
+        if found is None:
+            count = len(numbers(form))
+            for ref in parts.refs():
+                if ref not in self.places:
+                    self.places[ref], self.forms[ref] = self.loops.take(count), form
+                    known.note(ref, self.name, self.places[ref])
+            found = known.column(parts, self.name)
+        assert found is not None
+        return found
 
     def put_at(self, places: Mapping[Ref, Place], forms: Mapping[Ref, R]) -> None:
         """What parts will have is at places that were chosen for it."""
@@ -85,19 +90,39 @@ class Quantity(Generic[R]):
 
     def __getitem__(self, ref: Ref) -> R:
         code = self.loops.code
-        row = code.rows[0]
-        assert isinstance(row, PartRow)
-        form = self.forms[row.targets[str(ref.index)]]
+        form = self.forms[target_of(code, str(ref.index))]
         return like(form, code.array(self.array(ref), len(numbers(form))))
 
     def put(self, ref: Ref, record: R) -> None:
         """What a part has from now on."""
         code = self.loops.code
-        for row in code.rows:
-            assert isinstance(row, PartRow)
-            row.places[self.array(ref)] = self.make_room(row.targets[str(ref.index)], record)
+        group, word = code.group, str(ref.index)
+        if isinstance(group, PartColumns):
+            group.put(self.array(ref), self.make_room_for(group.targets[word], record))
+        else:
+            for row in part_rows(code):
+                row.places[self.array(ref)] = self.make_room(row.targets[word], record)
         code.write(self.array(ref), numbers(record))
 
     def add(self, ref: Ref, more: R) -> None:
         """Add to what a part has."""
         self.put(ref, plus(self[ref], more))
+
+
+def part_rows(code: RowCode) -> list[PartRow]:
+    """The rows that run a code, one by one."""
+    assert isinstance(code.group, RowGroup)
+    rows = [row for row in code.group.rows if isinstance(row, PartRow)]
+    assert len(rows) == len(code.group.rows), "parts know what they have, other rows do not"
+    return rows
+
+
+def target_of(code: RowCode, word: str) -> Ref:
+    """What a word stands for in the first row that runs a code."""
+    group = code.group
+    if isinstance(group, PartColumns):
+        return group.targets[word].first
+    assert isinstance(group, RowGroup)
+    row = group.rows[0]
+    assert isinstance(row, PartRow)
+    return row.targets[word]

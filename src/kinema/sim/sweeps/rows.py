@@ -64,26 +64,34 @@ class LinkKind:
     """Whether it moves against that one, or the world."""
 
 
-def frame_numbers(model: Model, node: Node, *, pose_only: bool = False) -> dict[str, Sequence[Value]]:
-    """The constants of a frame and of its degrees of freedom, or those alone that say where it is."""
-    inertia, matrix = node.inertia, node.inertia.matrix
-    result: dict[str, Sequence[Value]] = {
-        "rotation": [x for row in node.rotation for x in row],
-        "position": list(node.position),
-        "pitch": [node.pitch],
-        "reference": [node.reference],
-    }
-    if pose_only:
+class FrameNumbers:
+    """The constants of the frames of a model, whose tables are read once for all of them."""
+
+    def __init__(self, model: Model) -> None:
+        self._cones, self._springs = model.frames.cone.tolist(), model.frames.spring_quat.tolist()
+        self._of_dofs: dict[str, list[list[float]]] = {}
+        for f in fields(model.dofs):
+            values = getattr(model.dofs, f.name)
+            if isinstance(values, np.ndarray) and values.dtype == np.float64:
+                self._of_dofs[f.name] = values.reshape(len(values), -1).tolist() if len(values) else []
+
+    def of(self, node: Node, *, pose_only: bool = False) -> dict[str, Sequence[Value]]:
+        """Those of a frame and of its degrees of freedom, or those alone that say where it is."""
+        inertia, matrix = node.inertia, node.inertia.matrix
+        result: dict[str, Sequence[Value]] = {
+            "rotation": [x for row in node.rotation for x in row],
+            "position": list(node.position),
+            "pitch": [node.pitch],
+            "reference": [node.reference],
+        }
+        if pose_only:
+            return result
+        result["inertia"] = [inertia.mass, *inertia.moment, *(matrix[i][j] for i in range(3) for j in range(i, 3))]
+        result["cone"] = self._cones[node.index]
+        result["spring_quat"] = self._springs[node.index]
+        for name, values in self._of_dofs.items():
+            result[name] = [x for dof in node.dofs for x in values[dof]]
         return result
-    result["inertia"] = [inertia.mass, *inertia.moment, *(matrix[i][j] for i in range(3) for j in range(i, 3))]
-    result["cone"] = model.frames.cone[node.index].tolist()
-    result["spring_quat"] = model.frames.spring_quat[node.index].tolist()
-    dofs = list(node.dofs)
-    for f in fields(model.dofs):
-        values = getattr(model.dofs, f.name)
-        if isinstance(values, np.ndarray) and values.dtype == np.float64:
-            result[f.name] = values[dofs].ravel().tolist()
-    return result
 
 
 def link_numbers(model: Model, link: int) -> dict[str, Sequence[float]]:

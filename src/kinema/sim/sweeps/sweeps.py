@@ -12,14 +12,15 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kinema.model import Model, Motion
-from kinema.trace import SCRATCH, Place, RowCode, Slot, Value
+from kinema.trace import SCRATCH, Column, Place, RowCode, Slot, Value
 
+from .columns import PartColumns
 from .cords import NO_LENGTHS, Cord, Cords, Lengths, Pull
 from .loops import Loops
 from .maths import Vector
 from .matrix import TreeMatrix
 from .patterns import paths_of
-from .quantities import PartRow, Quantity
+from .quantities import Quantity, part_rows
 from .records import like, numbers
 from .tree import WORLD, Forest, Inertia, Link, Node, frame_ref, inertia_about_origin, placed
 
@@ -68,7 +69,7 @@ class Sweeps(Loops):
     ) -> None:
         """Each moving frame by itself, or only some, parents first; a link may be looked at beside each."""
         nodes = self.nodes if only is None else [self.tree.nodes[i] for i in only]
-        self.loop(name, [self.frame_row(n, beside) for n in nodes], lambda code: body(self.node(code)))
+        self.loop(name, self.frame_rows(nodes, beside), lambda code: body(self.node(code)))
 
     def each_link(self, name: str, body: Callable[[Link], None], only: Sequence[int] | None = None) -> None:
         """Each link by itself."""
@@ -101,7 +102,7 @@ class Sweeps(Loops):
             if not code.kind.held_by_world:  # type: ignore[attr-defined]
                 total.add(node.above, handed)
 
-        self.loop(name, [self.frame_row(n) for n in reversed(self.nodes)], hand_on)
+        self.loop(name, self.frame_rows(self.nodes[::-1]), hand_on)
 
     def links_inward(self, name: str, start: Callable[[Link], R]) -> Quantity[R]:
         """Of each link its own and that of all links that hang on it."""
@@ -225,10 +226,14 @@ class Health:
     def note(self, node: Node, q: Sequence[Value], v: Sequence[Value]) -> None:
         """Take a frame's new state into account."""
         code = self.sweeps.code
-        for row in code.rows:
-            assert isinstance(row, PartRow)
-            role = self.role_of_frame.get(int(row.targets[""].index)) or 0
-            row.places["health"], row.places["flag"] = self.places[role], self._flag(role)
+        if isinstance(code.group, PartColumns):
+            roles = [self._role(frame) for frame in code.group.targets[""].index.tolist()]
+            code.group.put("health", Column.of([self.places[role] for role in roles]))
+            code.group.put("flag", Column.of([self._flag(role) for role in roles]))
+        else:
+            for row in part_rows(code):
+                role = self._role(int(row.targets[""].index))
+                row.places["health"], row.places["flag"] = self.places[role], self._flag(role)
         total = code.read("health")
         # a turn that is not a number spoils all velocities; a slide, or the first turn of all, may leave them alone
         unseen = node.motion == Motion.SLIDE or code.kind.held_by_world  # type: ignore[attr-defined]
@@ -239,6 +244,9 @@ class Health:
     def flagged(self) -> Value:
         """1 where the environment was flagged before this step, as far as the thread of this frame knows."""
         return self.sweeps.code.read("flag")
+
+    def _role(self, frame: int) -> int:
+        return self.role_of_frame.get(frame) or 0
 
     def _flag(self, role: int) -> Place:
         place = self.sweeps.places[self.sweeps.prefix + "error"]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from kinema import trace
-from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+from kinema.trace import SCRATCH, Column, Place, Row, RowCode, Value
 
 from .factors import Factors
 from .quantities import Quantity
-from .tiles import N_TILE, SIDE, TiledMatrix
+from .tiles import N_TILE, SIDE, TiledMatrix, TileRows
+from .tree import Ints
 
 Tile = list[list[Value]]
 
@@ -21,18 +26,25 @@ class TiledFactors:
         self.x = self.loops.take(SIDE * matrix.tiling.count)
         """What is solved for, by tiles."""
 
-        def more(k: int, i: int) -> Row:
-            dofs = matrix.tiling.dofs[k]
-            if i == k:
-                bounds = {f"most {n}": least.inverses[dof] for n, dof in enumerate(dofs)}
-                return Row(("pivot", len(dofs)), bounds)
-            places = {"tiles": matrix.tile(k, 0), "marks": matrix.mark(k, 0), "its": matrix.tile(i, 0)}
-            return Row("tile", places, {"count": [i + 1.0]})
+        counts = np.array([len(dofs) for dofs in matrix.tiling.dofs])
+
+        def bounds(k: Ints, _: Ints) -> dict[str, Column]:
+            dofs = [matrix.tiling.dofs[tile] for tile in k.tolist()]
+            return {f"most {n}": Column.of([least.inverses[own[n]] for own in dofs]) for n in range(len(dofs[0]))}
+
+        def places(k: Ints, i: Ints) -> dict[str, Column]:
+            return {"tiles": matrix.tiles(k, 0 * k), "marks": matrix.marks(k, 0 * k), "its": matrix.tiles(i, 0 * i)}
+
+        def more(k: Ints, i: Ints) -> Iterator[TileRows]:
+            for n in np.unique(counts).tolist():
+                yield TileRows(("pivot", n), (i == k) & (counts[k] == n), bounds)
+            if len(counts) > 1:
+                yield TileRows("tile", i < k, places, lambda _, i: {"count": (i[:, None] + 1).astype(np.float64)})
 
         matrix.each_tile(f"{matrix.name}, factorised", more, lambda code: _eliminate(matrix, code))
 
-    def _x_of(self, tile: int) -> Place:
-        return Place(SCRATCH, self.x.row + SIDE * tile)
+    def _x_of(self, tiles: Ints) -> Column:
+        return Column(SCRATCH, self.x.row + SIDE * tiles)
 
     def solve(self, name: str, right: Quantity[list[Value]]) -> Quantity[list[Value]]:
         """The x of (G^T G) x = right."""
@@ -57,10 +69,14 @@ class TiledFactors:
 
         loops.loop(f"{name}, into tiles", [*rows, *rest], move)
 
-        def more(k: int, i: int) -> Row:
-            if i == k:
-                return Row("own", {"own x": self._x_of(k)})
-            return Row("tile", {"own x": self._x_of(k), "x": self._x_of(i)})
+        def own(k: Ints, _: Ints) -> dict[str, Column]:
+            return {"own x": self._x_of(k)}
+
+        def others(k: Ints, i: Ints) -> dict[str, Column]:
+            return {"own x": self._x_of(k), "x": self._x_of(i)}
+
+        def more(k: Ints, i: Ints) -> list[TileRows]:
+            return [TileRows("own", i == k, own), *([TileRows("tile", i < k, others)] if tiling.count > 1 else [])]
 
         self.matrix.each_tile(f"{name}, inwards", more, _inwards)
         self.matrix.each_tile(f"{name}, outwards", more, _outwards, outwards=True)

@@ -7,15 +7,19 @@ marked before it begins, and all that is without a mark is passed over. So a hea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from kinema import trace
-from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+from kinema.trace import SCRATCH, Column, Columns, Place, Row, RowCode, Table, Value
 
 from .loops import Loops
 from .matrix import TreeMatrix
-from .tree import WORLD, Node
+from .tree import WORLD, Ints, Node
 
 SIDE = 6
 """Rows of a tile: a free body's degrees of freedom."""
@@ -53,9 +57,13 @@ class Tiling:
         """How many there are."""
         return len(self.dofs)
 
+    def of_dofs(self, dofs: Iterable[int]) -> list[int]:
+        """The tiles of some degrees of freedom."""
+        return sorted({self.of[dof][0] for dof in dofs})
+
     def pairs(self, dofs: Iterable[int]) -> list[tuple[int, int]]:
         """All tiles that some degrees of freedom have entries in, if each goes with each other."""
-        own = sorted({self.of[dof][0] for dof in dofs})
+        own = self.of_dofs(dofs)
         return [(a, b) for a in own for b in own if b <= a]
 
 
@@ -64,6 +72,22 @@ def root_frame(loops: Loops, frame: int) -> int:
     while loops.tree.nodes[frame].parent != WORLD:
         frame = loops.tree.nodes[frame].parent
     return frame
+
+
+def _nothing(*_: Ints) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TileRows:
+    """Tiles of a kind, in a loop over all of them."""
+
+    kind: Hashable
+    which: npt.NDArray[np.bool_]
+    """Of all tiles whether they are of this kind."""
+    places: Callable[[Ints, Ints], Mapping[str, Column]] = _nothing
+    """What their rows find, by the row and the column of each tile."""
+    numbers: Callable[[Ints, Ints], Mapping[str, npt.NDArray[np.float64]]] = _nothing
 
 
 class TiledMatrix(TreeMatrix):
@@ -94,6 +118,19 @@ class TiledMatrix(TreeMatrix):
     def mark(self, a: int, b: int) -> Place:
         """Where it says whether a tile has anything in it."""
         return Place(SCRATCH, self._marks + a * self.tiling.count + b)
+
+    def tiles(self, a: Ints, b: Ints) -> Column:
+        """Where many tiles are."""
+        return Column(SCRATCH, self._tiles + N_TILE * (a * (a + 1) // 2 + b))
+
+    def marks(self, a: Ints, b: Ints) -> Column:
+        """Where the marks of many are."""
+        return Column(SCRATCH, self._marks + a * self.tiling.count + b)
+
+    def _idle(self, tiles: Ints) -> dict[str, Column]:
+        """Where rows of tiles look whether there is anything to do for their trees."""
+        marks = [self.loops.mark_of(root) for root in self.tiling.trees]
+        return {name: Column.of([mark[name] for mark in marks]).taken(tiles) for name in marks[0]}
 
     def entry(self, dof: int, mover: int) -> Place:
         """Where an entry is, or the one that mirrors it."""
@@ -157,24 +194,33 @@ class TiledMatrix(TreeMatrix):
 
             recorder.where("marked", 0.5, code.read("mark"), along, [])
 
-        rows = []
-        for k in reversed(range(self.tiling.count)):
-            if self.together:
-                rows.append(Row("row", {"marks": self.mark(k, 0)}, {"count": [float(k)]}))
-            for i in reversed(range(k)):
-                places = {"mark": self.mark(k, i), "marks": self.mark(k, 0), "marks of other": self.mark(i, 0)}
-                rows.append(Row("pair", places, {"count": [float(i)]}))
+        rows = self._rows_of_marks()
         self.loops.loop(
             f"{self.name}, marks of what is filled", rows, lambda code: (fill if code.kind == "pair" else unite)(code)
         )
+
+    def _rows_of_marks(self) -> Table:
+        """Tiles from the last row to the first, but for those on the diagonal; before each row, if need be, itself."""
+        n = self.tiling.count
+        k = np.repeat(np.arange(n - 1, -1, -1), np.arange(n - 1, -1, -1))
+        i = np.concatenate([np.arange(k - 1, -1, -1) for k in range(n - 1, -1, -1)])
+        rows = np.arange(n - 1, -1, -1) if self.together else np.zeros(0, np.int64)
+        at = np.arange(len(k)) + (n - k if self.together else 0)
+        places = {"mark": self.marks(k, i), "marks": self.marks(k, 0 * k), "marks of other": self.marks(i, 0 * i)}
+        groups = [Columns("pair", at, places, {"count": i[:, None].astype(np.float64)})]
+        if self.together:
+            before = np.setdiff1d(np.arange(len(k) + n), at)
+            own = {"marks": self.marks(rows, 0 * rows)}
+            groups.append(Columns("row", before, own, {"count": rows[:, None].astype(np.float64)}))
+        return Table(groups)
 
     def list_marked(self) -> None:
         """List the tiles that have marks in any environment, in both orders: loops need not look at the others."""
         self._inwards, self._outwards = (self._listed(outwards=outwards) for outwards in (False, True))
 
     def _listed(self, *, outwards: bool) -> Place:
-        tiles = self._order(outwards=outwards)
-        found = self.loops.take(len(tiles) + 1)
+        k, i = self._order(outwards=outwards)
+        found = self.loops.take(len(k) + 1)
 
         def begin(code: RowCode) -> None:
             _for_all(code, 1.0, lambda: code.write("list", [0.0]))
@@ -187,25 +233,27 @@ class TiledMatrix(TreeMatrix):
 
             _for_all(code, trace.any_of(code.read("mark")), append)
 
-        rows = [
-            Row("tile", {"mark": self.mark(k, i), "list": found}, {"row": [float(n)]}) for n, (k, i) in enumerate(tiles)
-        ]
+        at = np.arange(len(k))
+        places = {"mark": self.marks(k, i), "list": Column.same(found, len(k))}
+        rows = Table([Columns("tile", at, places, {"row": at[:, None].astype(np.float64)})])
         way = "outwards" if outwards else "inwards"
         self.loops.loop(f"{self.name}, no list {way}", [Row("list", {"list": found})], begin)
         self.loops.loop(f"{self.name}, list {way}", rows, note)
         return found
 
-    def _order(self, *, outwards: bool) -> list[tuple[int, int]]:
+    def _order(self, *, outwards: bool) -> tuple[Ints, Ints]:
         """All tiles, row by row; inwards from the last row, first the one on the diagonal, outwards the other way."""
-        count = self.tiling.count
+        n = self.tiling.count
         if outwards:
-            return [(k, i) for k in range(count) for i in range(k + 1)]
-        return [(k, i) for k in reversed(range(count)) for i in (k, *range(k))]
+            k, i = np.tril_indices(n)
+            return k, i
+        k = np.repeat(np.arange(n - 1, -1, -1), np.arange(n, 0, -1))
+        return k, np.concatenate([np.append(k, np.arange(k)) for k in range(n - 1, -1, -1)])
 
     def each_tile(
         self,
         name: str,
-        more: Callable[[int, int], Row],
+        more: Callable[[Ints, Ints], Iterable[TileRows]],
         body: Callable[[RowCode], None],
         *,
         outwards: bool = False,
@@ -214,27 +262,30 @@ class TiledMatrix(TreeMatrix):
 
         Args:
             name: of the loop.
-            more: what else a row has, by the numbers of its tile; those on the diagonal are of another kind.
+            more: the kinds of rows, and what else they have, by the numbers of their tiles.
             body: what is done.
             outwards: from the first row to the last, instead of from the last to the first.
         """
-        marks, rows = self.loops.marks_of_dofs(), []
-        for k, i in self._order(outwards=outwards):
-            places = {"mark": self.mark(k, i), "mine": self.tile(k, i), "own": self.tile(k, k)}
-            row = more(k, i)
-            rows.append(replace(row, places={**row.places, **places, **marks[self.tiling.dofs[k][0]]}))
+        every, groups = self._order(outwards=outwards), []
+        for rows in more(*every):
+            at = np.flatnonzero(rows.which)
+            k, i = (x[at] for x in every)
+            places = {"mark": self.marks(k, i), "mine": self.tiles(k, i), "own": self.tiles(k, k), **self._idle(k)}
+            groups.append(Columns(rows.kind, at, {**rows.places(k, i), **places}, rows.numbers(k, i)))
 
         def run(code: RowCode) -> None:
             self.if_marked(code, code.read("mark"), lambda: body(code))
 
-        self.loops.loop(name, rows, run, self._outwards if outwards else self._inwards)
+        self.loops.loop(name, Table(groups), run, self._outwards if outwards else self._inwards)
 
     def take(self, other: TreeMatrix) -> None:
         """The entries of a matrix of the tree alone; zero is all else that has a mark."""
         tiling = self.tiling
 
         self.each_tile(
-            f"{self.name}, nothing", lambda *_: Row("tile", {}), lambda code: code.write("mine", [0.0] * N_TILE)
+            f"{self.name}, nothing",
+            lambda k, _: [TileRows("tile", k >= 0)],
+            lambda code: code.write("mine", [0.0] * N_TILE),
         )
         marks = self.loops.marks_of_dofs()
         rows = [

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.foundation import Array
 from kinema.model import Model
@@ -17,6 +18,7 @@ from kinema.trace import Value
 
 from .maths import ZERO, Matrix, Vector, add, dot, matrix_sum, product, rotate, scale, transpose
 
+Ints = npt.NDArray[np.int64]
 WORLD = -1
 """The frame that all others hang on."""
 
@@ -36,6 +38,30 @@ class Ref:
 
     forest: Forest
     index: int | str
+
+    def __hash__(self) -> int:
+        """Quick: large models ask for it millions of times, and what differs in the forest alone seldom meets."""
+        return hash(self.index)
+
+
+class Parts:
+    """Many parts of one forest, by their numbers."""
+
+    def __init__(self, forest: Forest, index: Ints) -> None:
+        self.forest = forest
+        self.index = index
+        self.last = int(index.max(initial=WORLD))
+        self.first = Ref(forest, int(index[0]))
+        """That of the first row."""
+
+    @classmethod
+    def of(cls, refs: Sequence[Ref]) -> Parts:
+        """Some that are all of one forest."""
+        return cls(refs[0].forest, np.array([ref.index for ref in refs], np.int64))
+
+    def refs(self) -> list[Ref]:
+        """One by one, each once."""
+        return [Ref(self.forest, x) for x in dict.fromkeys(self.index.tolist())]
 
 
 def frame_ref(index: int | str) -> Ref:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+from kinema.trace import SCRATCH, Column, Place, Row, RowCode, Value
 
 from .idle import IDLE, trees_of_frames
 from .loops import Loops
-from .tree import Node
+from .tree import Ints, Node
 
 
 class PerTree:
@@ -21,6 +21,10 @@ class PerTree:
     def of(self, tree: int, item: int = 0) -> Place:
         """Those of a tree, from one on."""
         return Place(SCRATCH, self.first.row + self.width * tree + item)
+
+    def of_each(self, trees: Ints) -> Column:
+        """Those of many trees."""
+        return Column(SCRATCH, self.first.row + self.width * trees)
 
 
 Places = Mapping[str, Place | PerTree]
