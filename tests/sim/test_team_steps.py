@@ -12,7 +12,7 @@ import pytest
 
 import kinema as km
 from kinema.sim import Engine
-from kinema.sim.collide import touches
+from kinema.sim.collide import planned
 from kinema.sim.lower.plan import make_step
 from kinema.trace import SCRATCH, Limbs, Part, Place, Program, Solve, cut, interpret_in
 from kinema.trace.blocks import Blocks, inner
@@ -107,8 +107,8 @@ def test_a_step_in_launches_is_a_step(text: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_there_is_no_room_for_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each list has room, but not all that obey one law; and the user may ask for more."""
-    monkeypatch.setattr(touches, "MOST", 3)
-    monkeypatch.setattr(touches, "MOST_OF_DOF", 0)
+    monkeypatch.setattr(planned, "MOST", 3)
+    monkeypatch.setattr(planned, "MOST_OF_DOF", 0)
     counts = {}
     for room in (1, 16):
         made = Launches.of(CONES, tmp_path, max_contacts=room)
