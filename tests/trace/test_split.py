@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from kinema import trace
 from kinema.trace import (
     EXCHANGE,
     KEPT,
@@ -16,6 +17,7 @@ from kinema.trace import (
     Line,
     Place,
     Program,
+    Recorder,
     Slot,
     Tape,
     Target,
@@ -23,6 +25,7 @@ from kinema.trace import (
     emit_gpu,
     finish,
     interpret,
+    lines,
     n_exchanged,
     optimise,
     roles_of_scratch,
@@ -67,9 +70,9 @@ def meeting(roles: tuple[Program, ...], arrays: dict[str, np.ndarray]) -> dict[t
     """Every role runs its first line, then every role its second: what they have written, and nobody wrote twice."""
     found: dict[tuple[str, int], np.ndarray] = {}
     own: list[dict[str, np.ndarray]] = [dict(arrays) for _ in roles]
-    for lines in zip(*(role.blocks for role in roles), strict=True):
+    for both in zip(*(role.blocks for role in roles), strict=True):
         exchanged = np.zeros((n_exchanged(roles), next(iter(arrays.values())).shape[1]))
-        for role, memory, line in zip(roles, own, lines, strict=True):
+        for role, memory, line in zip(roles, own, both, strict=True):
             assert isinstance(line, Line)
             results = interpret(Program((line,)), memory)  # so that what is kept is an array like others
             memory.update({name: results[name] for name in role.locals if name in results})
@@ -92,13 +95,37 @@ def late_reads(roles: tuple[Program, ...]) -> set[Slot]:
         assert isinstance(last, Line)
         written = {s.slot for other in roles if other is not role for s in other.blocks[1].stores}  # type: ignore[union-attr]
         found |= {i.slot for i in last.instructions if i.slot in written and i.slot is not None}
+        first = role.blocks[0]
+        assert isinstance(first, Line)
+        early = {s.slot for s in first.stores if s.slot.array not in (EXCHANGE, *role.locals)}
+        read = (i.slot for x in roles for line in lines(x.blocks) for i in line.instructions)
+        found |= {slot for slot in read if slot is not None and slot in early}
     return found
 
 
 @pytest.mark.parametrize("n_limbs", [2, 4])
 def test_nobody_reads_what_another_may_have_written(n_limbs: int) -> None:
-    program = limbs_program(n_limbs, np.random.default_rng(0))
-    assert not late_reads(split(program.line, role_of, n_limbs))
+    for leaves in (False, True):
+        program = limbs_program(n_limbs, np.random.default_rng(0), leaves=leaves)
+        assert not late_reads(split(program.line, role_of, n_limbs))
+
+
+def test_a_role_that_would_wait_for_another_does_more_before() -> None:
+    """One limb has much to give, the other much that it leaves: that is done while it would wait."""
+    recorder = Recorder()
+    a, b = recorder.read("state", 0), recorder.read("state", 3)
+    for _ in range(20):
+        a = trace.sin(a)
+    left = [b]
+    for _ in range(12):
+        left.append(trace.cos(left[-1]))
+    recorder.write(SCRATCH, left)
+    recorder.write("state", [a + b], 3)
+    roles = split(recorder.finish(n_scratch=len(left)).line, role_of, 2)
+    before, after = (block for block in roles[1].blocks if isinstance(block, Line))
+    assert {s.slot.item for s in before.stores if s.slot.array == SCRATCH} == set(range(len(left)))
+    assert not [s for s in after.stores if s.slot.array == SCRATCH]
+    assert len(before.instructions) > 12
 
 
 @settings(deadline=None, max_examples=20)
@@ -118,8 +145,10 @@ def test_what_follows_from_one_limb_is_left_by_its_role() -> None:
     line = limbs_program(3, np.random.default_rng(0), leaves=True).line
     known = roles_of_scratch(line, role_of)
     assert known == {0: 0, 1: None, 2: 1, 3: None, 4: 2, 5: None}
-    lines_ = [role.blocks[1] for role in split(line, role_of, 3)]
-    stored = [{s.slot.item for s in x.stores if s.slot.array == SCRATCH} for x in lines_ if isinstance(x, Line)]
+    stored = [
+        {s.slot.item for x in lines(role.blocks) for s in x.stores if s.slot.array == SCRATCH}
+        for role in split(line, role_of, 3)
+    ]
     assert [items & {0, 2, 4} for items in stored] == [{0}, {2}, {4}]
     assert set().union(*stored) == set(range(6))
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import NamedTuple
 
 from .blocks import Instruction, Line, Store
 from .passes import depth_first, fuse_multiply_add
@@ -39,29 +40,85 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
     wanted = [_wanted(made_by, owners, role, [s.value for s in own]) for role, own in enumerate(stores)]
     exchanged = sorted(set().union(*(takes for _, takes in wanted)))
     place = {value: Slot(EXCHANGE, i) for i, value in enumerate(exchanged)}
-    roles = []
-    for role, (needed, takes) in enumerate(wanted):
-        gives = [v for v in exchanged if owners[v] == frozenset({role})]
-        first, _ = _wanted(made_by, owners, role, gives)
-        computed = needed | first
-        own = Line(tuple(i for i in line.instructions if i.target in computed), tuple(stores[role]))
-        own = fuse_multiply_add(own, kept=gives)
-        others = {s.slot for other, theirs in enumerate(stores) if other != role for s in theirs}
-        soon = [i.target for i in own.instructions if i.slot in others]  # read before another role writes them
-        before = depth_first(own.instructions, [*gives, *soon])
-        done = {i.target for i in before}
-        after = tuple(i for i in own.instructions if i.target not in done)
-        used = {v for i in after for v in i.needs} | set(own.roots)
-        kept = {v: Slot(KEPT, i) for i, v in enumerate(sorted(used & done))}
-        taken = [*((v, place[v]) for v in sorted(takes)), *kept.items()]
-        found = [Instruction(v, "input", (), slot) for v, slot in taken]
-        given = tuple(Store(slot, v) for v, slot in (*((v, place[v]) for v in gives), *kept.items()))
-        as_traced = tuple(i for i in own.instructions if i.target in done)
-        begin = _with_fewest_values([Line(before, given), Line(as_traced, given)])
-        orders = _when_needed(found, after), depth_first([*found, *after], own.roots)
-        rest = _with_fewest_values([Line(order, own.stores) for order in orders])
-        roles.append(Program((begin, rest), {KEPT: len(kept)}))
-    return tuple(roles)
+    parts = [_part(line, role, stores, wanted[role], exchanged, made_by, owners) for role in range(len(wanted))]
+    most = max(len(part.before) for part in parts)
+    return tuple(_program(_filled(part, most), place) for part in parts)
+
+
+class _Part(NamedTuple):
+    """What one role does."""
+
+    line: Line
+    gives: Sequence[int]
+    takes: Sequence[int]
+    before: Sequence[Instruction]
+    """What it does before the exchange."""
+    hasty: Sequence[Store]
+    """What it may store before: nobody reads that."""
+    early: Sequence[Store] = ()
+    """Of that, what it does store then."""
+
+
+def _part(
+    line: Line,
+    role: int,
+    stores: Sequence[Sequence[Store]],
+    wanted: tuple[set[int], set[int]],
+    exchanged: Sequence[int],
+    made_by: Mapping[int, Instruction],
+    owners: Mapping[int, frozenset[int]],
+) -> _Part:
+    needed, takes = wanted
+    gives = [v for v in exchanged if owners[v] == frozenset({role})]
+    first, _ = _wanted(made_by, owners, role, gives)
+    computed = needed | first
+    own = Line(tuple(i for i in line.instructions if i.target in computed), tuple(stores[role]))
+    own = fuse_multiply_add(own, kept=gives)
+    others = {s.slot for other, theirs in enumerate(stores) if other != role for s in theirs}
+    soon = [i.target for i in own.instructions if i.slot in others]  # read before another role writes them
+    read = {i.slot for i in line.instructions if i.slot is not None}
+    hasty = [s for s in own.stores if s.slot.array == SCRATCH and s.slot.index is None and s.slot not in read]
+    return _Part(own, gives, sorted(takes), depth_first(own.instructions, [*gives, *soon]), hasty)
+
+
+def _filled(part: _Part, most: int) -> _Part:
+    """With more before the exchange, up to so many instructions: another role would keep this one waiting there.
+
+    What is stored then takes no register after it: of a G1's line a sixth spills of what did.
+    """
+    made_by = {i.target: i for i in part.line.instructions}
+    done, early = {i.target for i in part.before}, list[Store]()
+    for store in part.hasty:
+        more, waiting = set[int](), [store.value] if isinstance(store.value, int) else []
+        while waiting:
+            value = waiting.pop()
+            if value in made_by and value not in done and value not in more:
+                more.add(value)
+                waiting += made_by[value].needs
+        needs = {v for value in more for v in made_by[value].needs} | {store.value}
+        if needs.isdisjoint(part.takes) and len(done) + len(more) <= most:
+            done |= more
+            early.append(store)
+    before = tuple(i for i in part.line.instructions if i.target in done)
+    return part._replace(before=before, early=early)
+
+
+def _program(part: _Part, place: Mapping[int, Slot]) -> Program:
+    """What a role does before and after the exchange."""
+    own, done = part.line, {i.target for i in part.before}
+    after = tuple(i for i in own.instructions if i.target not in done)
+    later = tuple(store for store in own.stores if store not in part.early)
+    used = {v for i in after for v in i.needs} | set(Line((), later).roots)
+    kept = {v: Slot(KEPT, i) for i, v in enumerate(sorted(used & done))}
+    taken = [*((v, place[v]) for v in part.takes), *kept.items()]
+    found = [Instruction(v, "input", (), slot) for v, slot in taken]
+    given, for_later = ([Store(s, v) for v, s in x] for x in (((v, place[v]) for v in part.gives), kept.items()))
+    begin = Line(tuple(part.before), (*given, *part.early, *for_later))
+    deep = depth_first(begin.instructions, [*begin.roots, *(i.target for i in begin.instructions)])
+    begin = _with_fewest_values([replace(begin, instructions=deep), begin])
+    rest = Line(_when_needed(found, after), later)
+    rest = _with_fewest_values([rest, replace(rest, instructions=depth_first([*found, *after], rest.roots))])
+    return Program((begin, rest), {KEPT: len(kept)})
 
 
 def _with_fewest_values(lines: Sequence[Line]) -> Line:
