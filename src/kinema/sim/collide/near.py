@@ -60,7 +60,8 @@ def by_shapes(code: RowCode) -> tuple[Value, Value]:
         recorder.write(least, [distance])
         recorder.new_line()  # what a line reads is what was there before
 
-    def note(distance: Value, *_: object) -> None:
+    def note(distance: Value, point: Vector, normal: Vector, along: Vector | None = None) -> None:
+        del point, normal, along  # only a contact needs these
         put(trace.minimum(recorder.read(least), distance))
 
     put(UNLIMITED)
