@@ -57,9 +57,11 @@ def is_gridded(model: Model) -> npt.NDArray[np.bool_]:
 
 
 def is_worth_cells(model: Model) -> bool:
-    """Whether there are so many pairs, nearly all of shapes that are in cells and once each, that cells pay."""
-    pairs = model.pairs
-    if len(pairs.geom_a) < WORTH_CELLS or is_gridded(model).mean() < NEARLY_ALL:
-        return False
-    keys = np.sort(np.stack([pairs.geom_a, pairs.geom_b], axis=1), axis=1)
-    return len(np.unique(keys, axis=0)) == len(keys)
+    """Whether there are so many pairs, nearly all of shapes that are in cells, that cells pay."""
+    return len(model.pairs.geom_a) >= WORTH_CELLS and bool(is_gridded(model).mean() >= NEARLY_ALL)
+
+
+def can_be_gridded(model: Model) -> bool:
+    """Whether cells can find all pairs: the table of pairs has room for one of each two shapes."""
+    keys = np.sort(np.stack([model.pairs.geom_a, model.pairs.geom_b], axis=1), axis=1)
+    return bool(gridded(model)) and len(np.unique(keys, axis=0)) == len(keys)

@@ -66,6 +66,18 @@ def stepped(model: Model, broad: Broad, seed: int, n_envs: int = 2, steps: int =
     return np.stack(found)
 
 
+def test_two_pairs_of_the_same_shapes_keep_the_list(tmp_path: Path) -> None:
+    """The table of cells has room for one of them."""
+    model = model_of(tmp_path, scene(0))
+    twice = replace(
+        model, pairs=replace(model.pairs, geom_a=model.pairs.geom_a.copy(), geom_b=model.pairs.geom_b.copy())
+    )
+    twice.pairs.geom_a[-1], twice.pairs.geom_b[-1] = twice.pairs.geom_b[-2], twice.pairs.geom_a[-2]
+    asked = replace(BASE, broad=Broad.CELLS)
+    assert best_broad(model, asked, alone=True).broad is Broad.CELLS
+    assert best_broad(twice, asked, alone=True).broad is Broad.LIST
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_same_to_the_last_bit(tmp_path: Path, seed: int) -> None:
     """Heaps that fall, in any order of bodies, with pairs that are excluded and a shape too large for cells."""

@@ -18,7 +18,7 @@ from kinema import trace
 from kinema.model import Model
 from kinema.trace import SCRATCH, Column, Columns, Place, Row, RowCode, Table
 
-from ..gridded import ENDLESS, gridded, is_gridded, is_worth_cells
+from ..gridded import ENDLESS, can_be_gridded, gridded, is_gridded, is_worth_cells
 from ..settings import Broad, Settings
 from ..sweeps.maths import add, dot, rotate
 from ..sweeps.sweeps import Sweeps
@@ -46,7 +46,8 @@ def best_broad(model: Model, settings: Settings, *, alone: bool) -> Settings:
     broad = settings.broad
     if broad not in (Broad.AUTO, Broad.CELLS):
         return settings
-    can = alone and settings.contacts and wants_list(model, settings, len(model.pairs.geom_a)) and gridded(model)
+    listed = wants_list(model, settings, len(model.pairs.geom_a))
+    can = alone and settings.contacts and listed and can_be_gridded(model)
     if broad is Broad.CELLS:
         return settings if can else replace(settings, broad=Broad.LIST)
     return replace(settings, broad=Broad.CELLS) if can and is_worth_cells(model) else settings
