@@ -119,6 +119,7 @@ class Kernel:
         if self.device.is_cpu:
             return 0
         teams = sum(piece.n_memory * piece.n_teams(n_envs) for piece in self._pieces)
+        teams += sum(n_ordered(n_envs) for piece in self._pieces if piece.order is not None)
         numbers = self.n_scratch + -(-teams // n_envs)
         listed = {piece.lists.part: piece.lists.n_rows for piece in self._pieces if piece.lists is not None}
         return numbers * numpy_type(self._precision)().itemsize + 4 * N_ENTRY * sum(listed.values())

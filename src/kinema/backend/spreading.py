@@ -27,8 +27,6 @@ from .pieces import BLOCK_DIM, Lists, Piece
 BLOCKS_OF_WORK = 8
 """Of threads, to a multiprocessor, that go through lists of what there is to do. Most lists are short, and blocks take
 time to begin and end with nothing: with twice as many a go2 is 2 % slower."""
-
-
 AT_A_TIME = 28
 """Warps of a multiprocessor that test rows: as many as run at a time, so that none begins when others are done."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mujoco
@@ -51,6 +51,13 @@ class ContactLaw:
     jacobian: Array
     """Of these directions by degrees of freedom."""
 
+    def turned(self) -> ContactLaw:
+        """From its second shape to its first: the first direction across is the same, whichever way the normal is."""
+        seen = len(self.wanted)
+        ways = np.array([1.0, -1.0, 1.0])[:seen]
+        frame = self.frame * np.array([-1.0, 1.0, -1.0])[:, None]
+        return replace(self, frame=frame, wanted=ways * self.wanted, jacobian=ways[:, None] * self.jacobian)
+
 
 @dataclass(frozen=True, slots=True)
 class Touching:
@@ -91,7 +98,8 @@ def _made(rows: list[tuple[int, int, str, str, Array, Array, float, Array, Conta
         depth.append(deep)
         force.append(sign * push)
     shaped = [np.array(x, float).reshape(-1, 3) for x in (point, normal, force)]
-    return Touching(keys, shaped[0], shaped[1], np.array(depth, float), shaped[2], [row[-1] for row in rows])
+    laws = [row[-1] if row[0] <= row[1] else row[-1].turned() for row in rows]
+    return Touching(keys, shaped[0], shaped[1], np.array(depth, float), shaped[2], laws)
 
 
 def theirs_of(model: Any, data: Any) -> Touching:
