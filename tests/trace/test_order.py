@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_each_environment_is_in_the_list_for_what_it_has_to_do(most: int) -> Non
 def test_teams_go_through_the_lists_and_leave_them_empty() -> None:
     numbers = np.random.default_rng(0).integers(0, 12, (2, N_ENVS)).astype(float)
     arrays, team, target = on_host(numbers)
-    own = Part(optimise(team.program), True, team.into, team.back, team.n_far, team.weights)
+    own = replace(team, program=optimise(team.program))
     text = emit_team(own, MEMORY.places(), target, Room(4, 8, 0), ordered=True)
     run_team_on_host(text, arrays, (STRIDE, 1, 0, N_ENVS), 4)
     np.testing.assert_array_equal(arrays["state"][3, :N_ENVS], numbers.sum(0) + 1.0)

@@ -32,8 +32,10 @@ from kinema.trace import (
     optimise,
     record_loop,
     team_tables,
+    whole,
 )
 from kinema.trace.blocks import Team
+from kinema.trace.given import GROUP
 
 from .arenas import Memory, Numbers, interpreted
 from .gpu_on_host import run_on_host, run_team_on_host
@@ -68,11 +70,12 @@ def on_host(parts: list[Part], memory: Memory, numbers: Numbers, size: int = SIZ
         wide[: len(values), : values.shape[1]] = values
         arrays["told_start" if arena == "told" else arena] = wide
     told = (STRIDE, 1, 0, N_ENVS)
+    n_given = max(part.given.end for part in parts)
     for part in parts:
-        target = Target("double", gpu=True, n_scratch=common)
+        target = Target("double", gpu=True, n_scratch=common, n_given=n_given)
         if part.is_team:
             arrays["ints"], arrays["floats"] = team_tables(part, target, size)
-            room = Room(size, max(part.program.n_scratch, 1), part.n_far)
+            room = Room(size, whole(max(part.program.n_scratch, 1)), whole(part.n_far))
             # some of these programs read what nobody wrote: a team for each environment
             arrays["memory"] = np.zeros(N_HEAD + N_ENVS * room.n_memory)
             run_team_on_host(emit_team(part, memory.places(), target, room), arrays, (STRIDE, N_ENVS, 0, N_ENVS), size)
@@ -82,9 +85,9 @@ def on_host(parts: list[Part], memory: Memory, numbers: Numbers, size: int = SIZ
             run_on_host(text, arrays, told, n_blocks=1, shape=(1, N_ENVS))
     result: Numbers = {}
     for arena, values in numbers.items():
-        whole = arrays["told_start" if arena == "told" else arena]
-        assert np.isnan(whole[:, values.shape[1] :]).all(), "it has written beside its environments"
-        result[arena] = whole[: len(values), : values.shape[1]]
+        found = arrays["told_start" if arena == "told" else arena]
+        assert np.isnan(found[:, values.shape[1] :]).all(), "it has written beside its environments"
+        result[arena] = found[: len(values), : values.shape[1]]
     return result
 
 
@@ -186,7 +189,8 @@ def test_each_part_has_only_the_memory_it_touches() -> None:
         recorder.write(SCRATCH, [3.0 * recorder.read(SCRATCH, 900)], 7)
     recorder.write("x", [recorder.read(SCRATCH, 7)])
     parts = cut(recorder.finish(n_scratch=1000, taken=range(1000)), SIZE)
-    assert [part.program.n_scratch for part in parts] == [2, 3, 2]  # one takes the place of another; one is nowhere
+    # one takes the place of another, one is nowhere; what a line leaves to the team is a group of its own
+    assert [part.program.n_scratch for part in parts] == [GROUP + 1, 3, GROUP + 1]
     memory = Memory(state=[("x", 1)])
     numbers = memory.whole({"state": np.ones((1, N_ENVS))}, N_ENVS)
     found = on_host([scheduled(part) for part in parts], memory, numbers)

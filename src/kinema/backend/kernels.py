@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,11 @@ from kinema.trace import (
 from .arrays import Arena
 from .devices import Device, numpy_type
 from .gpu_code import BLOCKS, WARP, GpuFunction
-from .graphs import one_by_one, repeated, side_by_side
+from .graphs import repeated, side_by_side
 from .host_code import compile_host
 from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
 from .processor import has_fused_multiply_add, is_x86, n_threads
-from .spreading import shared_by_all, spread_pieces
+from .spreading import by_lists, shared_by_all, spread_pieces
 from .team_room import SHARED_BYTES, room_of_team
 
 WORK_PER_THREAD = 200_000
@@ -95,6 +95,7 @@ class Kernel:
         if all(part.spread is None for part in parts):  # nobody finds out then how much there is to do
             parts = [replace(part, weights=()) for part in parts]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
+        self._n_given = max(part.given.end for part in parts)
         with ThreadPoolExecutor() as pool:
             shared = roles if roles is None or len(parts) == 1 else _with_scratch(roles, parts)
             plain = self._plain(shared, n_envs or 1, whole=len(parts) == 1)
@@ -159,7 +160,7 @@ class Kernel:
         return Piece(code, source, tables, operations, room.teams, 1, n_memory, code.n_resident, order=order)
 
     def _gpu_target(self) -> Target:
-        return Target(self._precision, gpu=True, n_scratch=self.n_scratch)
+        return Target(self._precision, gpu=True, n_scratch=self.n_scratch, n_given=self._n_given)
 
     def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
@@ -235,14 +236,12 @@ class Kernel:
     def _in_order(self, arguments: Arguments, told: Any) -> list[Callable[[], None]]:
         """Launches one after the other; what has nothing to do with each other goes side by side."""
         found: list[Callable[[], None]] = []
-        for part, group in groupby(self._pieces, key=lambda piece: piece.lists and piece.lists.part):
-            pieces = list(group)
+        for pieces in by_lists(self._pieces):
             launches = [self._launch(piece, arguments, told, 1) for piece in pieces]
-            if part is not None:
-                found.append(one_by_one([shared_by_all(self.device, pieces, launches), *self._order(arguments)]))
-                continue
-            for piece, launch in zip(pieces, launches, strict=True):
-                found.append(side_by_side(self.device, [found.pop(), launch]) if piece.beside else launch)
+            if pieces[0].lists is None:
+                found += launches
+            else:
+                found.append(shared_by_all(self.device, pieces, launches, self._order(arguments)))
         # nobody waits for lists to be emptied, unless they are what comes first
         empty, is_list = self._emptied(arguments.state.stride), self._pieces[0].lists is not None
         return [*empty, *found] if is_list or not empty else [side_by_side(self.device, [found[0], *empty]), *found[1:]]

@@ -93,5 +93,3 @@ class Lists:
     """How many blocks of threads go through them; 0 where rows are tested."""
     shares: int = 0
     """Of the rows that are tested."""
-    at_once: bool = False
-    """Whether what is found is done at once, not listed."""

@@ -55,18 +55,35 @@ def spread_pieces(
     made = []
     for kinds, at_once in ((long_kinds(block), False), (short_kinds(block), True)):
         found = shares(block, kinds, AT_A_TIME * device.n_multiprocessors * WARP // n_envs)
-        own = replace(lists, shares=len(found), at_once=at_once)
+        own = replace(lists, shares=len(found))
         made += [partial(make, own, partial(emit_tests, *emission, found, at_once=at_once))] if kinds else []
     own = replace(lists, blocks=BLOCKS_OF_WORK * device.n_multiprocessors)
     return made + [partial(make, own, partial(emit_listed, *emission, kind)) for kind in long_kinds(block)]
 
 
-def shared_by_all(device: Device, pieces: Sequence[Piece], launches: Sequence[Launch]) -> Launch:
-    """What is long is listed, then done kind by kind; beside that all that is short, which would else come first."""
-    tests, work = list[Launch](), list[Launch]()
+def by_lists(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Pieces in order: those of the same lists together, with what may run beside them."""
+    groups: list[list[Piece]] = []
+    for piece in pieces:
+        before = groups[-1][0].lists if groups else None
+        same = piece.lists is not None and before is not None and piece.lists.part == before.part
+        if same or (piece.beside and before is not None):
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return groups
+
+
+def shared_by_all(
+    device: Device, pieces: Sequence[Piece], launches: Sequence[Launch], then: Sequence[Launch]
+) -> Launch:
+    """What is long is listed, then done kind by kind; beside that all that is short, which would else come first.
+
+    What comes `then` needs all of it. What has nothing to do with it waits for the lists, on which few threads work.
+    """
+    tests, work, beside = list[Launch](), list[Launch](), list[Launch]()
     for piece, launch in zip(pieces, launches, strict=True):
-        (work if piece.lists is not None and piece.lists.blocks else tests).append(launch)
-    if not work:
-        return tests[0]
-    long, *short = tests
-    return one_by_one([long, side_by_side(device, [*work, *short])])
+        (beside if piece.lists is None else work if piece.lists.blocks else tests).append(launch)
+    long, short = (tests[:1], tests[1:]) if work else ([], tests)
+    found = one_by_one([side_by_side(device, [*work, *short]), *then])
+    return one_by_one([*long, side_by_side(device, [found, *beside])])

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from .apart import loops_apart
 from .blocks import Block, Count, If, Line, Loop, Repeat, Spread, inner
 from .llvm_blocks import LlvmBlocks
+from .llvm_lines import LlvmLines
 from .llvm_memory import WARP
 from .llvm_order import DECLARATIONS as ORDERING, LlvmOrder
 from .llvm_queues import DECLARATIONS, LlvmQueues
@@ -25,7 +26,7 @@ from .parts import Part
 from .program import Program
 from .slots import SCRATCH, Place
 from .split import n_exchanged
-from .team_tables import in_bytes, padded
+from .team_tables import in_bytes, padded, padded_fours
 
 POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
 NUMBERS = ("stride", "steps", "advance", "n_envs", "first", "last")
@@ -88,8 +89,8 @@ def emit_gpu(roles: Sequence[Program], places: Mapping[str, Place], target: Targ
     warps as roles. The last of these has more threads than environments: they work on the rest of the padded rows, as
     all of a block have to meet.
     """
-    text = LlvmBlocks(places, target)
-    text.stores_soon = True
+    text = LlvmLines(places, target)
+    text.n_given = target.n_given
     local_arrays = [text.allocate(role) for role in roles]
     for register in _REGISTERS:
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
@@ -116,10 +117,13 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
     text.put(f"%pitch = mul i32 %stride, {text.size}")
     text.point("%e")
     ints, _ = program.tables()
-    text.copies(len(ints), part.into, into=True)
+    at = len(ints)
+    text.take(at, part.given)
+    at += len(padded_fours(part.given, room.size))
+    text.copies(at, part.into, into=True)
     text.blocks(program.blocks)
     text.wait()
-    text.copies(len(ints) + len(padded(part.into, room.size)), part.back, into=False)
+    text.copies(at + len(padded(part.into, room.size)), part.back, into=False)
     text.end_team()
     near = f"[{room.n_near * room.teams} x {text.n}]"
     head = [
@@ -186,7 +190,7 @@ def _entry_of(text: LlvmBlocks) -> str:
 def team_tables(part: Part, target: Target, size: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     """Its tables, and behind them what is copied before and after."""
     ints, floats = in_bytes(part.program, target.bytes).tables()
-    copied = padded(part.into, size) + padded(part.back, size)
+    copied = padded_fours(part.given, size) + padded(part.into, size) + padded(part.back, size)
     spare = [0] * WARP  # threads without a row read whatever comes behind
     return np.concatenate([ints, np.array([*copied, *spare], np.int32)]), floats
 

@@ -135,7 +135,8 @@ def placed(sizes: dict[int, int], found: dict[int, Span]) -> tuple[dict[int, int
     """Where each piece goes, and how much that takes: in the first gap among those that are needed meanwhile."""
     starts: dict[int, int] = {}
     end = 0
-    order = sorted(found, key=lambda piece: (-(found[piece].last - found[piece].first), -sizes[piece], piece))
+    # what is needed equally long lies in the order in which it was taken: mostly that in which it is computed
+    order = sorted(found, key=lambda piece: (found[piece].first - found[piece].last, sizes[piece] < LONG, piece))
     busy: list[tuple[int, int, int, int]] = []
     for piece in order:
         span, start, size = found[piece], 0, sizes[piece]

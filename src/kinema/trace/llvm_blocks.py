@@ -14,7 +14,6 @@ from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import UNIFORM, Target, uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
-from .split import EXCHANGE
 
 LOOP = "kinema_loop_"
 """What functions of loops are called, with a key of what they do."""
@@ -24,9 +23,6 @@ POINTERS_OF_LOOPS = ("state_e", "told_e", "out_e", UNIFORM, SCRATCH, "ints", "fl
 
 class LlvmBlocks(LlvmMemory):
     """A function that is being written, about the pointers `%state_e`, `%told_e`, ... of its environment."""
-
-    stores_soon = False
-    """Whether what goes to the scratch memory is stored as soon as it is computed."""
 
     def __init__(self, places: Mapping[str, Place], target: Target) -> None:
         super().__init__(places, target)
@@ -251,11 +247,8 @@ class LlvmBlocks(LlvmMemory):
     # ----------------------------------------------------------------------------------------------------- lines
 
     def _line(self, line: Line) -> None:
-        """Instructions, then stores; what goes to the scratch memory as soon as it can, where registers are few."""
-        soon = stored_soon(line) if self.stores_soon else {}
-        names = self.instructions(line, soon)
-        done = {store.slot for stores in soon.values() for store in stores}
-        self.stores([store for store in line.stores if store.slot not in done], names)
+        """Instructions, then stores."""
+        self.stores(line.stores, self.instructions(line))
 
     def instructions(self, line: Line, soon: Mapping[int, Sequence[Store]] | None = None) -> Names:
         """What the values of a line are called, once computed; sine and cosine of one angle are so together.
@@ -265,7 +258,7 @@ class LlvmBlocks(LlvmMemory):
         self.made_by = {i.target: i for i in line.instructions}
         self.uniform = uniform_values(line.instructions, self.addresses)
         names: dict[int, str] = {}
-        pairs = _sine_pairs(line)
+        pairs = sine_pairs(line)
         for instruction in line.instructions:
             if instruction.target not in names:
                 new = self._instruction(instruction, names, pairs)
@@ -295,22 +288,7 @@ class LlvmBlocks(LlvmMemory):
         return names[operand] if isinstance(operand, int) else self.constant(operand)
 
 
-def stored_soon(line: Line) -> dict[int, list[Store]]:
-    """What a line may store as soon as it is computed, by value: for others, and to be read no more itself."""
-    read = {i.slot: position for position, i in enumerate(line.instructions) if i.slot is not None}
-    if any(slot.array == SCRATCH and slot.index is not None for slot in line.slots()):
-        return {}
-    made, found = {i.target: position for position, i in enumerate(line.instructions)}, dict[int, list[Store]]()
-    for pair in _sine_pairs(line).values():
-        made.update(dict.fromkeys(pair, min(made[value] for value in pair)))
-    for store in line.stores:
-        value, slot = store.value, store.slot
-        if slot.array in (SCRATCH, EXCHANGE) and isinstance(value, int) and read.get(slot, -1) < made[value]:
-            found.setdefault(value, []).append(store)
-    return found
-
-
-def _sine_pairs(line: Line) -> dict[Operand, tuple[int, int]]:
+def sine_pairs(line: Line) -> dict[Operand, tuple[int, int]]:
     """Angles of which both sine and cosine are wanted -> the two values."""
     sines = {i.args[0]: i.target for i in line.instructions if i.op == "sin"}
     cosines = {i.args[0]: i.target for i in line.instructions if i.op == "cos"}

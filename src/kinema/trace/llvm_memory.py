@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from .alone import Owned, any_alone, owned
 from .blocks import Blocks, Count, Instruction, inner
+from .given import GROUP, offset
 from .llvm_words import LlvmWords
 from .lowering import UNIFORM, Address, Addresses, Target
 from .program import Program
@@ -28,6 +29,9 @@ Names = Mapping[int, str]
 
 class LlvmMemory(LlvmWords):
     """The memory of a function that is being written."""
+
+    n_given = 0
+    """Rows of the scratch memory, the first, that lie in groups; 0 where none of these is named."""
 
     program: Program
     addresses: Addresses
@@ -189,6 +193,8 @@ class LlvmMemory(LlvmWords):
         if address.arena == UNIFORM:
             return self._at(self.pointer, self.n, "%uniform", row)
         if address.arena == SCRATCH:
+            if index is None and address.column is None and address.row < self.n_given:
+                return self._at(self.pointer, self.n, "%given_e", str(offset(address.row, WARP)))
             return self.common(row) if self.target.gpu else self._own(self._at("ptr", self.vector, "%scratch", row))
         return self._own(f"{self.pointer} {self.below(f'%{address.arena}_e', row)}")
 
@@ -203,8 +209,9 @@ class LlvmMemory(LlvmWords):
         patch = self.set(f"zext i32 {self.set(f'udiv i32 {env}, {WARP}')} to i64")
         start = self.set(f"mul i64 {patch}, {WARP * max(self.target.n_scratch, 1)}")
         lane = self.set(f"zext i32 {self.set(f'urem i32 {env}, {WARP}')} to i64")
-        at = self.set(f"add i64 {start}, {lane}")
-        self.put(f"%scratch_e = getelementptr {self.n}, {self.pointer} %scratch, i64 {at}")
+        for name, width in (("scratch_e", 1), *([("given_e", GROUP)] if self.target.n_given else [])):
+            at = self.set(f"add i64 {start}, {self.set(f'mul i64 {lane}, {width}')}")
+            self.put(f"%{name} = getelementptr {self.n}, {self.pointer} %scratch, i64 {at}")
 
     def common(self, row: str) -> str:
         """A number of the scratch memory of a GPU, that of 32 environments row by row: a distance that is known.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from .blocks import Blocks, Count, Line
 from .equations import Arrange, Choose, Solve
+from .given import FOUR, GROUP, Given, offset
 from .llvm_arranging import LlvmArranging
 from .llvm_limbs import LlvmLimbs
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
@@ -115,6 +116,28 @@ class LlvmTeam(LlvmRounds):
                 place = self._of_team(target) if into else self.common(target)
                 self.put(f"store {self.n} {value}, {place}, align {self.size}")
         self.wait()
+
+    def take(self, start: int, given: Given) -> None:
+        """What lines left, four numbers at a time; where these go is in the table, padded to whole rounds.
+
+        Threads for which there is nothing left take the last once more.
+        """
+        kind, align = f"<{FOUR} x {self.n}>", min(FOUR * self.size, 16)
+        fours, targets = [], []
+        for first in range(0, len(given.fours), self.room.size):
+            own = self.set(f"add i32 %lane, {first}")
+            targets.append(self._int("ints", self.set(f"add i32 {own}, {start}")))
+            if first + self.room.size > len(given.fours):
+                last = len(given.fours) - 1
+                own = self.set(f"select i1 {self.set(f'icmp slt i32 {own}, {last}')}, i32 {own}, i32 {last}")
+            group, half = (self.set(f"{word} i32 {own}, {GROUP // FOUR}") for word in ("udiv", "urem"))
+            within = self.set(f"add i32 {self.set(f'mul i32 {half}, {FOUR}')}, {offset(given.first, WARP)}")
+            at = self.set(f"add i32 {self.set(f'mul i32 {group}, {GROUP * WARP}')}, {within}")
+            place = self._at(self.pointer, self.n, "%given_e", at)
+            fours.append(self.set(f"load {kind}, {place}, align {align}"))
+        for four, target in zip(fours, targets, strict=True):
+            self.put(f"store {kind} {four}, {self._of_team(target)}, align {align}")
+        self.wait()  # what is copied may go to places between these
 
     def _of_team(self, row: str) -> str:
         """A number of the team's own."""

@@ -33,6 +33,8 @@ class Target:
     """Whether it is a GPU: an environment is a thread there, or several, and not a lane of a vector."""
     n_scratch: int = 0
     """Numbers of an environment in the scratch memory of a GPU."""
+    n_given: int = 0
+    """How many of them, the first, lie in groups (`given.py`)."""
 
     @property
     def scalar(self) -> str:

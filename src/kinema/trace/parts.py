@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,13 +18,15 @@ import numpy as np
 from .beginnings import with_beginnings
 from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Spread, Team, lines
 from .equations import Arrange, Choose, Next, Solve
-from .lifetimes import Span, placed, spans
+from .given import NOTHING, Given, given, is_straight
+from .lifetimes import Span, spans
+from .packing import Packing
 from .program import Program, every_loop, outside_loops
 from .rounds import in_rounds
 from .slots import COMMON, FAR, SCRATCH, Slot
 from .staying import Touched, end_of, loops_in, touched
 
-Elsewhere = Sequence[tuple[str, "_Packing"]]
+Elsewhere = Sequence[tuple[str, Packing]]
 """Other memory, by the name of its arena, and what has gone there."""
 LONG = 64
 """Numbers beyond which a list is long."""
@@ -47,6 +48,8 @@ class Part:
     """Rows of the common scratch memory that say, all together, how much a team has to do."""
     beside: bool = False
     """Whether it may run at the same time as what all threads share before it."""
+    given: Given = NOTHING
+    """What else a team begins with, four numbers at a time."""
 
     @property
     def spread(self) -> Spread | None:
@@ -60,44 +63,79 @@ def cut(program: Program, size: int) -> list[Part]:
     program = _share_locals(program)
     pieces = _pieces(program)
     touches = [touched(program, piece.blocks) for piece in pieces]
+    teams = {i: _team(program, pieces, touches, i, size) for i, piece in enumerate(pieces) if piece.team}
+    left: dict[int, Given] = {}
+    end = 0
+    for i, team in teams.items():
+        others = [(p, t) for k, (p, t) in enumerate(zip(pieces, touches, strict=True)) if k != i]
+        loose = {r for p, t in others if p.team or not is_straight(p.blocks) for r in t.rows()}
+        loose |= team.back | team.lists | {slot.item for slot in pieces[i].weights}
+        left[i] = given(program, team.into, loose, team.near, end)
+        end = left[i].end
+    known = {piece: start for own in left.values() for piece, start in own.starts}
     plain = [touch for touch, piece in zip(touches, pieces, strict=True) if not piece.team]
-    exchanged = [_exchanged(touch, touches) for touch, piece in zip(touches, pieces, strict=True) if piece.team]
-    used = {row for touch in plain for row in _rows(touch.reads | touch.writes)}
-    common = _Packing(program, used.union(*exchanged))
+    used = {row for touch in plain for row in touch.rows()}
+    common = Packing(program, used.union(*(_exchanged(touches[i], touches) for i in teams)), known=known, first=end)
     parts = []
     for i, (piece, touch) in enumerate(zip(pieces, touches, strict=True)):
-        blocks = piece.blocks
-        own = {name: program.locals[name] for name in sorted(touch.locals)}
-        if not piece.team:
-            made = Program(_moved(blocks, common.row), own, common.count, common.taken)
-            parts.append(Part(made, beside=i > 0 and _may_run_beside(pieces[i - 1], pieces[i], touches[i - 1 : i + 1])))
+        if piece.team:
+            parts.append(_part_of_team(teams[i], piece, common, left[i]))
             continue
-        rows = set(_rows(touch.reads | touch.writes))
-        distant = far_rows(program, blocks)
-        back = set(_rows(touch.writes)) & _read_elsewhere(touch, touches) - distant
-        into = _written_elsewhere(touch, touches) & (set(_rows(touch.reads)) | back) - distant
-        lists = far_rows(program, blocks, _exchanged(touch, touches))
-        far = _Packing(program, rows & distant - lists)
-        lasting = spans(replace(program, blocks=blocks), into, back)
-        shared = in_rounds(replace(program, blocks=blocks, locals=own), size)
-        nowhere = len(shared.taken) - 1
-        lasting[nowhere] = Span(0, max((span.last for span in lasting.values()), default=0))
-        packing = _Packing(shared, rows - distant | {shared.taken[nowhere]}, lasting)
-        elsewhere = ((FAR, far), (COMMON, _Packing.some(common, lists & rows)))
-        moved = _moved(shared.blocks, packing.row, elsewhere=elsewhere)
-        moved, n_near = with_beginnings(moved, packing.count)
-        made = Program(moved, shared.locals, n_near, packing.taken)
-        parts.append(
-            Part(
-                made,
-                True,
-                tuple((common.row(r), packing.row(r)) for r in sorted(into)),
-                tuple((packing.row(r), common.row(r)) for r in sorted(back)),
-                far.count,
-                tuple(common.row(slot.item) for slot in piece.weights),
-            )
-        )
+        own = {name: program.locals[name] for name in sorted(touch.locals)}
+        made = Program(_moved(piece.blocks, common.row), own, common.count, common.taken)
+        parts.append(Part(made, beside=i > 0 and _may_run_beside(pieces[i - 1], pieces[i], touches[i - 1 : i + 1])))
     return parts
+
+
+class _Team(NamedTuple):
+    """A team's program, and the scratch memory it touches."""
+
+    program: Program
+    near: Packing
+    far: Packing
+    into: set[int]
+    """Rows that others write and it has near at hand."""
+    back: set[int]
+    """Rows near at hand that others read."""
+    lists: set[int]
+    """Rows of lists that it looks up where others left them."""
+
+
+def _team(program: Program, pieces: Sequence[_Piece], touches: Sequence[Touched], number: int, size: int) -> _Team:
+    """What a team has where, with threads that share rows in rounds."""
+    blocks, touch = pieces[number].blocks, touches[number]
+    own = {name: program.locals[name] for name in sorted(touch.locals)}
+    rows = touch.rows()
+    distant = far_rows(program, blocks)
+    back = set(_rows(touch.writes)) & _read_elsewhere(touch, touches) - distant
+    into = _written_elsewhere(touch, touches) & (set(_rows(touch.reads)) | back) - distant
+    lists = far_rows(program, blocks, _exchanged(touch, touches))
+    far = Packing(program, rows & distant - lists)
+    lasting = spans(replace(program, blocks=blocks), into, back)
+    shared = in_rounds(replace(program, blocks=blocks, locals=own), size)
+    nowhere = len(shared.taken) - 1
+    lasting[nowhere] = Span(0, max((span.last for span in lasting.values()), default=0))
+    near = Packing(shared, rows - distant | {shared.taken[nowhere]}, lasting)
+    return _Team(shared, near, far, into, back, lists & rows)
+
+
+def _part_of_team(team: _Team, piece: _Piece, common: Packing, left: Given) -> Part:
+    near, taken = team.near, team.program.taken
+    elsewhere = ((FAR, team.far), (COMMON, Packing.some(common, team.lists)))
+    moved = _moved(team.program.blocks, near.row, elsewhere=elsewhere)
+    moved, n_near = with_beginnings(moved, near.count)
+    made = Program(moved, team.program.locals, n_near, near.taken)
+    given_pieces = {own for own, _ in left.starts}
+    copied = [r for r in sorted(team.into) if bisect_right(taken, r) - 1 not in given_pieces]
+    return Part(
+        made,
+        True,
+        tuple((common.row(r), near.row(r)) for r in copied),
+        tuple((near.row(r), common.row(r)) for r in sorted(team.back)),
+        team.far.count,
+        tuple(common.row(slot.item) for slot in piece.weights),
+        given=left,
+    )
 
 
 class _Piece(NamedTuple):
@@ -143,8 +181,7 @@ def _read_elsewhere(own: Touched, touches: Sequence[Touched]) -> set[int]:
 
 def _exchanged(own: Touched, touches: Sequence[Touched]) -> set[int]:
     """Rows through which a team and others speak to each other."""
-    mine = set(_rows(own.reads | own.writes))
-    return mine & (_written_elsewhere(own, touches) | _read_elsewhere(own, touches))
+    return own.rows() & (_written_elsewhere(own, touches) | _read_elsewhere(own, touches))
 
 
 def _share_locals(program: Program) -> Program:
@@ -171,39 +208,6 @@ def _seen_by_rows(program: Program, blocks: Blocks) -> list[str]:
     users = Counter(name for loop in loops_in(blocks) for name in touched(program, (loop,)).locals)
     named = {arena for loop in loops_in(blocks) for case in loop.cases for arena, _ in case.arrays.values()}
     return [name for name, count in users.items() if name in around or name in named or count > 1]
-
-
-class _Packing:
-    """The pieces of a program's scratch memory that are touched, without the others.
-
-    Where it is known when each of them is needed, one takes the place of another.
-    """
-
-    def __init__(self, program: Program, rows: set[int], lasting: Mapping[int, Span] | None = None) -> None:
-        self._old = list(program.taken) or [0]
-        ends = [*self._old[1:], program.n_scratch]
-        used = sorted({bisect_right(self._old, row) - 1 for row in rows})
-        sizes = {piece: ends[piece] - self._old[piece] for piece in used}
-        always = {piece: Span(0, 0) for piece in used}
-        self._new, self.count = placed(sizes, always if lasting is None else {piece: lasting[piece] for piece in used})
-        self.taken = tuple(sorted(set(self._new.values())))
-
-    @classmethod
-    def some(cls, other: _Packing, rows: set[int]) -> _Packing:
-        """Another one's, of some pieces alone."""
-        made = copy(other)
-        kept = {bisect_right(other._old, row) - 1 for row in rows}
-        made._new = {piece: start for piece, start in other._new.items() if piece in kept}
-        return made
-
-    def has(self, row: int) -> bool:
-        """Whether it is among them."""
-        return bisect_right(self._old, row) - 1 in self._new
-
-    def row(self, row: int) -> int:
-        """Where a row has moved to; what is never touched may go anywhere."""
-        piece = bisect_right(self._old, row) - 1
-        return self._new.get(piece, 0) + row - self._old[piece]
 
 
 def _moved(

@@ -26,6 +26,10 @@ class Touched:
     writes: set[Cell] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
 
+    def rows(self) -> set[int]:
+        """All of that which is scratch memory."""
+        return {row for arena, row in self.reads | self.writes if arena == SCRATCH}
+
 
 def staying(blocks: Blocks) -> Iterator[Loop | Team | Spread]:
     """The outermost loops that stay, teams, and what is spread."""

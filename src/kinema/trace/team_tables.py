@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .blocks import Block, Blocks, Count, If, Line, Loop, Repeat, Team
 from .equations import Arrange, Choose, Solve
+from .given import Given
 from .program import Program
 from .slots import FAR, SCRATCH
 
@@ -15,6 +16,12 @@ def padded(pairs: Sequence[tuple[int, int]], size: int) -> list[int]:
     """Pairs for rounds of a team: the first of each, then the second; the last round may have the last one again."""
     whole = [*pairs, *[pairs[-1]] * (-len(pairs) % size)] if pairs else []
     return [x for i in range(0, len(whole), size) for side in (0, 1) for x in (p[side] for p in whole[i : i + size])]
+
+
+def padded_fours(given: Given, size: int) -> list[int]:
+    """Where each four numbers of what is given go, for rounds of a team; the last round may have the last again."""
+    fours = list(given.fours)
+    return fours + fours[-1:] * (-len(fours) % size)
 
 
 def in_bytes(program: Program, size: int) -> Program:

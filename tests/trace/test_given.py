@@ -1,0 +1,124 @@
+"""What lines leave to a team: all of it gets there, four numbers at a time, whoever computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from kinema.backend import CACHE_VARIABLE
+from kinema.trace import (
+    N_HEAD,
+    SCRATCH,
+    UNIFORM,
+    Part,
+    Program,
+    Recorder,
+    Room,
+    Slot,
+    Target,
+    cut,
+    emit_gpu,
+    emit_team,
+    optimise,
+    split,
+    team_tables,
+    whole,
+)
+from kinema.trace.given import FOUR, GROUP
+
+from .arenas import Memory, Numbers, interpreted
+from .gpu_on_host import WARP, run_on_host, run_team_on_host
+
+N_ENVS, STRIDE, SIZE, N_LIMBS, N_NUMBERS = 35, 64, 4, 2, 3
+"""Environments of two warps, of which the second has few."""
+MEMORY = Memory(state=[("x", N_LIMBS * N_NUMBERS), ("y", 2)])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def leaving(sizes: list[int], seed: int, limbs: list[int] | None = None) -> Program:
+    """A line that leaves pieces of such sizes to a team, which adds up: of `limbs`, or of any or all of them."""
+    rng, recorder = np.random.default_rng(seed), Recorder()
+    x = [recorder.read("x", i) for i in range(N_LIMBS * N_NUMBERS)]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    rows = [*range(starts[-1])]
+    for piece, (start, size) in enumerate(zip(starts, sizes, strict=False)):
+        limb = limbs[piece] if limbs else int(rng.integers(N_LIMBS + 1))
+        own = x if limb == N_LIMBS else x[limb * N_NUMBERS : (limb + 1) * N_NUMBERS]
+        for row in range(start, start + size):
+            a, b = (own[int(i)] for i in rng.integers(len(own), size=2))
+            if limbs or rng.random() < 0.95:
+                recorder.write(SCRATCH, [a * b + float(row)], row)
+            else:
+                recorder.write(SCRATCH, [float(row)], row)
+    with recorder.team("all"):
+        found = [recorder.read(SCRATCH, row) for row in rows]
+        total = found[0]
+        for i, value in enumerate(found[1:]):
+            total = total + float(i + 2) * value
+        recorder.write("y", [total])
+        recorder.new_line()
+        recorder.write(SCRATCH, [2.0 * recorder.read(SCRATCH, rows[-1])], starts[-1])
+    recorder.write("y", [recorder.read(SCRATCH, starts[-1])], 1)
+    return recorder.finish(n_scratch=starts[-1] + 1, taken=starts)
+
+
+def on_host(parts: list[Part], numbers: Numbers, *, roles: bool) -> np.ndarray:
+    """The state after all launches."""
+    common = max(part.program.n_scratch for part in parts if not part.is_team)
+    n_given = max(part.given.end for part in parts)
+    target = Target("double", gpu=True, n_scratch=common, n_given=n_given)
+    arrays = {name: np.zeros((1, STRIDE)) for name in ("told_start", "out", UNIFORM)}
+    arrays[SCRATCH] = np.full((common, STRIDE), np.nan)
+    arrays["state"] = np.pad(numbers["state"], ((0, 0), (0, STRIDE - N_ENVS)), constant_values=np.nan)
+    for part in parts:
+        own = replace(part, program=optimise(part.program)) if part.is_team else part
+        if part.is_team:
+            arrays["ints"], arrays["floats"] = team_tables(own, target, SIZE)
+            room = Room(SIZE, whole(max(own.program.n_scratch, 1)), whole(own.n_far))
+            arrays["memory"] = np.zeros(N_HEAD + N_ENVS * room.n_memory)
+            text = emit_team(own, MEMORY.places(), target, room)
+            run_team_on_host(text, arrays, (STRIDE, 2, 0, N_ENVS), SIZE)
+            continue
+        arrays["ints"], arrays["floats"] = own.program.tables()
+        programs = split(own.program.line, role_of, N_LIMBS) if roles else (optimise(own.program),)
+        text = emit_gpu(programs, MEMORY.places(), target)
+        run_on_host(text, arrays, (STRIDE, 1, 0, N_ENVS), n_blocks=STRIDE // WARP, shape=(len(programs), WARP))
+    return arrays["state"][:, :N_ENVS]
+
+
+def role_of(slot: Slot) -> int | None:
+    return slot.item // N_NUMBERS if slot.array == "x" else None
+
+
+@pytest.mark.parametrize("roles", [False, True])
+@settings(max_examples=8)
+@given(sizes=st.lists(st.integers(1, 19), min_size=1, max_size=12), seed=st.integers(0, 99))
+def test_a_team_finds_what_lines_left(roles: bool, sizes: list[int], seed: int) -> None:
+    program = leaving(sizes, seed)
+    parts = cut(program, SIZE)
+    team = next(part for part in parts if part.is_team)
+    assert not team.into
+    assert len(team.given.fours) <= sum(sizes) // FOUR + len(sizes) + 1
+    assert all(part.program.n_scratch >= team.given.end for part in parts if not part.is_team)
+    numbers = MEMORY.whole({"state": np.random.default_rng(seed).uniform(-1, 1, (8, N_ENVS))}, N_ENVS)
+    wanted = interpreted(program, MEMORY, numbers, N_ENVS, 1)["state"]
+    np.testing.assert_allclose(on_host(parts, numbers, roles=roles), wanted, rtol=1e-12)
+
+
+def test_four_numbers_go_at_once() -> None:
+    parts = cut(leaving([GROUP] * 4, 3, [0, 1, 0, 1]), SIZE)
+    n_given = max(part.given.end for part in parts)
+    assert n_given == 4 * GROUP
+    target = Target("single", gpu=True, n_scratch=parts[0].program.n_scratch, n_given=n_given)
+    text = emit_gpu(split(parts[0].program.line, role_of, N_LIMBS), MEMORY.places(), target)
+    assert text.count("store <4 x float>") == 4 * GROUP // FOUR
