@@ -52,8 +52,8 @@ def run_in_parts(parts: list[Part], arenas: Mapping[str, np.ndarray], places: Ma
             interpret_part(part.program, {**arenas, SCRATCH: common}, places)
             continue
         own = np.full((part.program.n_scratch, N_ENVS), np.nan)
-        for row, to in part.into:
-            own[to] = common[row]
+        for row, to in (*part.given.pairs, *part.into):
+            own[to : to + 1] = common[row]  # of four that go together some may be nobody's
         far = np.full((max(part.n_far, 1), N_ENVS), np.nan)
         interpret_part(part.program, {**arenas, SCRATCH: own, "far": far, "common": common}, places)
         for row, to in part.back:
