@@ -44,7 +44,7 @@ from .graphs import repeated, side_by_side
 from .host_code import compile_host
 from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
 from .processor import has_fused_multiply_add, is_x86, n_threads
-from .spreading import by_lists, shared_by_all, spread_pieces
+from .spreading import by_lists, n_emptied, shared_by_all, spread_pieces
 from .team_room import SHARED_BYTES, room_of_team
 
 WORK_PER_THREAD = 200_000
@@ -95,7 +95,7 @@ class Kernel:
         if all(part.spread is None for part in parts):  # nobody finds out then how much there is to do
             parts = [replace(part, weights=()) for part in parts]
         self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
-        self._n_given = max(part.given.end for part in parts)
+        self._n_given, self._n_kinds = max(part.given.end for part in parts), n_emptied(parts)
         with ThreadPoolExecutor() as pool:
             shared = roles if roles is None or len(parts) == 1 else _with_scratch(roles, parts)
             plain = self._plain(shared, n_envs or 1, whole=len(parts) == 1)
@@ -154,7 +154,7 @@ class Kernel:
         own, room = found.part, found.room
         source = emit_team(own, places, target, room, ordered=bool(own.weights))
         code = GpuFunction(source, self.device, WARP * room.teams, found.at_a_time)
-        order = GpuFunction(emit_order(own, target), self.device, BLOCK_DIM) if own.weights else None
+        order = GpuFunction(emit_order(own, target, self._n_kinds), self.device, BLOCK_DIM) if own.weights else None
         tables = self._tables(team_tables(own, target, WARP))
         n_memory, operations = max(room.n_memory, 1), own.program.n_operations
         return Piece(code, source, tables, operations, room.teams, 1, n_memory, code.n_resident, order=order)
@@ -247,7 +247,9 @@ class Kernel:
         return [*empty, *found] if is_list or not empty else [side_by_side(self.device, [found[0], *empty]), *found[1:]]
 
     def _emptied(self, stride: int) -> list[Callable[[], None]]:
-        """The lists of all parts have nothing in them."""
+        """The lists of all parts have nothing in them, unless what puts environments in order does that."""
+        if self._n_kinds:
+            return []
         parts = {piece.lists.part: piece.lists for piece in self._pieces if piece.lists is not None}
         return [self._lists(own, stride)[: own.n_kinds].zero_ for own in parts.values() if own.n_rows]
 
@@ -255,10 +257,12 @@ class Kernel:
         """What puts environments in order for teams, once all contacts are found."""
         state, teams = arguments.state, [piece for piece in self._pieces if piece.order is not None]
         told = (state.stride, 1, 0, state.n_envs)
+        own = next((piece.lists for piece in self._pieces if piece.lists is not None), None)
+        emptied = self._lists(own, state.stride) if own is not None and self._n_kinds else arguments.told
         found = []
         for piece in teams:
             assert piece.order is not None
-            arrays = [state.data, arguments.told, arguments.out.data, arguments.uniform.data]
+            arrays = [state.data, emptied, arguments.out.data, arguments.uniform.data]
             arrays += [self._memory(0, state.stride), *piece.tables, self._memory_of_teams(piece, state)]
             found.append(piece.order.record(-(-state.n_envs // BLOCK_DIM), arrays, told))
         return found

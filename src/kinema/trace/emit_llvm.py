@@ -138,13 +138,13 @@ def emit_team(part: Part, places: Mapping[str, Place], target: Target, room: Roo
     return _module(text, head) + _NOTES
 
 
-def emit_order(part: Part, target: Target) -> str:
-    """What puts environments in the order in which teams take them, as a kernel."""
+def emit_order(part: Part, target: Target, n_kinds: int = 0) -> str:
+    """What puts environments in the order in which teams take them, as a kernel; it empties so many lists."""
     text = LlvmOrder({}, target)
     for register in _REGISTERS:
         text.put(f"%{register} = call i32 @{_THREAD}.{register}.x()")
     text.put("%first = mul i32 %ctaid, %ntid")
-    text.sort(part.weights)
+    text.sort(part.weights, n_kinds)
     registers = [f"declare i32 @{_THREAD}.{register}.x()" for register in _REGISTERS]
     return _module(text, ['target triple = "nvptx64-nvidia-cuda"', *ORDERING, *registers, _entry_of(text)])
 

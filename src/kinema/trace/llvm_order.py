@@ -36,8 +36,12 @@ def n_ordered(stride: int) -> int:
 class LlvmOrder(LlvmBlocks):
     """A kernel that is being written: a thread to each environment."""
 
-    def sort(self, weights: Sequence[int]) -> None:
-        """Put each environment into the list for the sum of some rows of the common memory."""
+    def sort(self, weights: Sequence[int], n_kinds: int) -> None:
+        """Put each environment into the list for the sum of some rows of the common memory.
+
+        By then what was to be done is done: so many lists of that, which `%told_start` points to here, are emptied.
+        """
+        self._empty(n_kinds)
         env, last = self.set("add i32 %first, %tid"), self.set("sub i32 %n_envs, 1")
         there = self.set(f"icmp slt i32 {env}, %n_envs")
         self.put(f"%e = select i1 {there}, i32 {env}, i32 {last}")
@@ -58,6 +62,18 @@ class LlvmOrder(LlvmBlocks):
         self.put(f"store i32 {env}, {self._at(self.pointer, 'i32', '%memory', at)}")
         self.put("br label %leave")
         self.open("leave")
+
+    def _empty(self, n_kinds: int) -> None:
+        """The first thread of all sets how long lists are."""
+        if not n_kinds:
+            return
+        first = self.set(f"icmp eq i32 {self.set('add i32 %first, %tid')}, 0")
+        self.put(f"br i1 {first}, label %empty, label %sort")
+        self.open("empty")
+        for kind in range(n_kinds):
+            self.put(f"store i32 0, {self._at(self.pointer, 'i32', '%told_start', str(kind))}")
+        self.put("br label %sort")
+        self.open("sort")
 
     def _draw(self, own: str, there: str) -> str:
         """A place in a list: of the threads of a warp that ask for the same list one asks for all."""

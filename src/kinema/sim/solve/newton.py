@@ -32,8 +32,9 @@ from .by_tree import OWN, ROUGH, tree_by_tree
 from .noslip import TRIALS, may_slip, stop_slipping
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, miss_rows, row_force
 
-NEAR = 5e-2
-"""A search along a step is good enough when the slope of the cost is this small against that at its start."""
+NEAR = 0.2
+"""A search along a step is good enough when the slope of the cost is this small against that at its start. With 0.05 a
+go2 takes 1.4 % fewer steps, but 2 % more time on a CPU; a humanoid takes 1 % more steps."""
 LARGE, SMALLEST = 1e30, 1e-30
 LONGEST = 1e3
 """No search goes so many steps: rows that let go along it leave a share of its curvature; what is less is rounding."""
