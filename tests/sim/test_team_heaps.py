@@ -143,9 +143,11 @@ def test_who_has_such_a_team(tmp_path: Path) -> None:
     assert not fitting.fits_heap(other.model, replace(other.settings, team=True))
 
 
+@pytest.mark.parametrize("precision", ["double", "single"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_the_text_of_a_team_says_the_same(tmp_path: Path) -> None:
-    """What is emitted for a GPU, run thread by thread on this machine."""
+def test_the_text_of_a_team_says_the_same(precision: str, tmp_path: Path) -> None:
+    """What is emitted for a GPU, run thread by thread on this machine: in both precisions, as both read by fours."""
+    kind, near = (np.float64, 1e-9) if precision == "double" else (np.float32, 1e-4)
     size, stride = 4, 32
     engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0), tmp_path)
     program = make_step(engine.model, replace(engine.settings, team=True), engine.places, rolled=True)
@@ -157,16 +159,17 @@ def test_the_text_of_a_team_says_the_same(tmp_path: Path) -> None:
         if not part.is_team:
             interpret_part(part.program, {**numbers, SCRATCH: common}, engine.places)
             continue
-        target, part_ = Target("double", gpu=True), replace(part, program=optimise(part.program))
+        target, part_ = Target(precision, gpu=True), replace(part, program=optimise(part.program))
         room = Room(size, whole(part.program.n_scratch), whole(part.n_far))
         arrays = {"told_start": numbers["told"], SCRATCH: common, "state": numbers["state"], "out": np.zeros((1, 1))}
-        arrays = {name: np.pad(x, ((0, 1), (0, stride - x.shape[1]))) for name, x in arrays.items()}
-        arrays["uniform"] = numbers["uniform"]
-        arrays["ints"], arrays["floats"] = team_tables(part_, target, size)
+        arrays = {name: np.pad(x, ((0, 1), (0, stride - x.shape[1]))).astype(kind) for name, x in arrays.items()}
+        arrays["uniform"] = numbers["uniform"].astype(kind)
+        ints, floats = team_tables(part_, target, size)
+        arrays["ints"], arrays["floats"] = ints, floats.astype(kind)
         # one team for all environments: what it finds of one is nothing to the next
-        arrays["memory"] = np.full(N_HEAD + room.n_memory, np.nan)
+        arrays["memory"] = np.full(N_HEAD + room.n_memory, np.nan, kind)
         run_team_on_host(emit_team(part_, engine.places, target, room), arrays, (stride, 1, 0, N_ENVS), size)
         assert arrays["memory"][:1].view(np.int32)[0] == 0
         common[:], numbers["state"][:] = arrays[SCRATCH][:-1, :N_ENVS], arrays["state"][:-1, :N_ENVS]
     found, known = (added(engine, x["state"]) for x in (numbers, expected))
-    np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-9 * np.abs(known).max())
+    np.testing.assert_allclose(found, known, rtol=near, atol=near * np.abs(known).max())

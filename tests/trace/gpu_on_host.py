@@ -28,6 +28,8 @@ _HERE = {
     " addrspace(3)": "",
     "addrspacecast": "bitcast",
     WIDE: "@test_wide",
+    "declare float @llvm.nvvm.rcp.approx.ftz.f(float)": "",
+    "@llvm.nvvm.rcp.approx.ftz.f": "@test_reciprocal",
     "@llvm.nvvm.barrier0": "@test_meet",
     "@llvm.nvvm.bar.warp.sync": "@test_wait",
     "@llvm.nvvm.shfl.sync.bfly.i32": "@test_pass",
@@ -43,6 +45,10 @@ define internal ptr @test_wide(i32 %rows, i32 %pitch, ptr %base) {
   %bytes = mul i64 %r, %p
   %at = getelementptr i8, ptr %base, i64 %bytes
   ret ptr %at
+}
+define internal float @test_reciprocal(float %x) {
+  %y = fdiv float 1.0, %x
+  ret float %y
 }
 """
 _BALLOT_HERE = """

@@ -7,6 +7,7 @@ in the scratch memory, that of a vector of a CPU or of the 32 threads of a warp 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from math import gcd
 
 from .alone import Owned, any_alone, owned
 from .blocks import Blocks, Count, Instruction, inner
@@ -124,7 +125,7 @@ class LlvmMemory(LlvmWords):
         fixed = self.fixed if arena in READ_ONLY else ""
         if arena in ("", UNIFORM):
             return self.splat(self.set(f"load {self.n}, {at}{fixed}"))
-        return self.set(f"load {self.kn}, {at}, align {self.size}{fixed}")
+        return self.set(f"load {self.kn}, {at}, align {self.alignment(slot)}{fixed}")
 
     def _shared_index(self, value: int, name: str) -> str:
         """An index that is the same for all: of turns alone it is computed in whole numbers."""
@@ -170,7 +171,29 @@ class LlvmMemory(LlvmWords):
         if self._is_masked(slot):
             old = self.set(f"load {self.kn}, {at}, align {self.size}")
             value = self.set(f"select {self.i1} {self.mask}, {self.kn} {value}, {self.kn} {old}")
-        self.put(f"store {self.kn} {value}, {at}, align {self.size}")
+        self.put(f"store {self.kn} {value}, {at}, align {self.alignment(slot)}")
+
+    def alignment(self, _slot: Slot) -> int:
+        """Bytes of which the place of a number is a multiple: what is known of it may be read together with others."""
+        return self.size
+
+    def multiple(self, value: Operand) -> int:
+        """A whole number of which a value is a multiple."""
+        if isinstance(value, float):
+            return int(value) if value.is_integer() else 1
+        maker = self.made_by.get(value)
+        if maker is None or maker.slot is not None:
+            return 1
+        own = [self.multiple(x) for x in maker.args]
+        match maker.op:
+            case "mul":
+                return own[0] * own[1]
+            case "add" | "sub":
+                return gcd(*own)
+            case "fma" | "fms" | "fnma":
+                return gcd(own[0] * own[1], own[2])
+            case _:
+                return 1
 
     def _is_masked(self, slot: Slot) -> bool:
         """Whether something of environments that take no part is kept from a store."""

@@ -7,6 +7,7 @@ by round. After each round, and around what a line stores, they wait for each ot
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from .blocks import Blocks, Count, Line
 from .equations import Arrange, Choose, Solve
@@ -21,6 +22,8 @@ from .llvm_threads import N_HEAD, SHARED, TELL, Room
 from .slots import COMMON, FAR, SCRATCH, Slot
 
 _EVERY = (1 << WARP) - 1
+WIDEST = 16
+"""Bytes that a thread reads or writes at once."""
 
 
 class LlvmTeam(LlvmRounds):
@@ -122,7 +125,7 @@ class LlvmTeam(LlvmRounds):
 
         Threads for which there is nothing left take the last once more.
         """
-        kind, align = f"<{FOUR} x {self.n}>", min(FOUR * self.size, 16)
+        kind, align = f"<{FOUR} x {self.n}>", min(FOUR * self.size, WIDEST)
         fours, targets = [], []
         for first in range(0, len(given.fours), self.room.size):
             own = self.set(f"add i32 %lane, {first}")
@@ -165,6 +168,19 @@ class LlvmTeam(LlvmRounds):
             base = self.set(f"getelementptr {self.n}, {kind} {base}, i32 {index}")
         return self._at(kind, self.n, base, str(row))
 
+    def alignment(self, slot: Slot) -> int:
+        """Of items of lists, and of numbers whose place is known: every fourth may be read with the three behind it.
+
+        Records of contacts are read by whole vectors then: a go2's team has a third of the instructions for that.
+        """
+        address = self.addresses.of(slot)
+        if address.arena not in (SCRATCH, FAR) or address.column is not None:
+            return self.size
+        starts = [first for first, end, _ in self.chosen if address.arena == FAR and first <= address.row < end]
+        row = address.row - (starts[0] if starts else 0)
+        known = gcd(row, FOUR if slot.index is None else self.multiple(slot.index), FOUR)
+        return min(known * self.size, WIDEST)
+
     # ------------------------------------------------------------------------------------------------------- blocks
 
     def blocks(self, blocks: Blocks) -> None:
@@ -199,6 +215,8 @@ class LlvmTeam(LlvmRounds):
     def _choose_memory(self, block: Choose) -> None:
         """A pointer to where a list is."""
         used = self.load(block.used, {})
+        begins = gcd(block.near, block.list.item, FOUR)
+        assert begins == FOUR, "lists begin where four numbers can be read at once"
         fits = self.set(f"fcmp olt {self.kn} {used}, {self.constant(block.most + 0.5)}")
         both = []
         for arena, row in ((SCRATCH, block.near), (FAR, block.list.item)):
