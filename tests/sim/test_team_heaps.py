@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,8 +162,9 @@ def test_the_text_of_a_team_says_the_same(precision: str, tmp_path: Path) -> Non
             continue
         target, part_ = Target(precision, gpu=True), replace(part, program=optimise(part.program))
         room = Room(size, whole(part.program.n_scratch), whole(part.n_far))
-        arrays = {"told_start": numbers["told"], SCRATCH: common, "state": numbers["state"], "out": np.zeros((1, 1))}
-        arrays = {name: np.pad(x, ((0, 1), (0, stride - x.shape[1]))).astype(kind) for name, x in arrays.items()}
+        own = {"told_start": numbers["told"], SCRATCH: common, "state": numbers["state"], "out": np.zeros((1, 1))}
+        wide = {name: np.pad(x, ((0, 1), (0, stride - x.shape[1]))).astype(kind) for name, x in own.items()}
+        arrays: dict[str, Any] = dict(wide)
         arrays["uniform"] = numbers["uniform"].astype(kind)
         ints, floats = team_tables(part_, target, size)
         arrays["ints"], arrays["floats"] = ints, floats.astype(kind)

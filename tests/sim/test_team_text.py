@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,12 +51,12 @@ def test_a_step_as_a_gpu_is_told_it(text: str, precision: str, near: float, tmp_
     common, places = Common(made.parts, kind), made.engine.places
     target = Target(precision, gpu=True, n_scratch=common.n_rows, n_given=common.n_given)
     numbers = {name: x.astype(kind) for name, x in made.start.items()}
-    arrays = {name: np.pad(numbers[name], ((0, 1), (0, STRIDE - N_ENVS))) for name in ("state", "told")}
+    arrays: dict[str, Any] = {name: np.pad(numbers[name], ((0, 1), (0, STRIDE - N_ENVS))) for name in ("state", "told")}
     arrays |= {"told_start": arrays["told"], "out": np.zeros((1, STRIDE), kind), "uniform": numbers["uniform"]}
     arrays[SCRATCH] = common.memory
     for part in made.parts:
         if part.spread is not None:
-            rows, seen = common.rows(), {name: x[:-1, :N_ENVS] for name, x in arrays.items() if name in ("state", "told")}
+            rows, seen = common.rows(), {name: arrays[name][:-1, :N_ENVS] for name in ("state", "told")}
             interpret_part(part.program, {**seen, "uniform": numbers["uniform"], SCRATCH: rows}, places)
             common.put(rows)
         elif part.is_team:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +21,12 @@ from kinema.trace import (
     Room,
     Slot,
     Target,
+    cos,
     cut,
     emit_gpu,
     emit_team,
     optimise,
+    sin,
     split,
     team_tables,
     whole,
@@ -56,10 +59,8 @@ def leaving(sizes: list[int], seed: int, limbs: list[int] | None = None) -> Prog
         own = x if limb == N_LIMBS else x[limb * N_NUMBERS : (limb + 1) * N_NUMBERS]
         for row in range(start, start + size):
             a, b = (own[int(i)] for i in rng.integers(len(own), size=2))
-            if limbs or rng.random() < 0.95:
-                recorder.write(SCRATCH, [a * b + float(row)], row)
-            else:
-                recorder.write(SCRATCH, [float(row)], row)
+            values = [a * b + float(row), sin(a), cos(a), float(row)]
+            recorder.write(SCRATCH, [values[0 if limbs else int(rng.choice(4, p=[0.6, 0.15, 0.15, 0.1]))]], row)
     with recorder.team("all"):
         found = [recorder.read(SCRATCH, row) for row in rows]
         total = found[0]
@@ -77,7 +78,7 @@ def on_host(parts: list[Part], numbers: Numbers, *, roles: bool) -> np.ndarray:
     common = max(part.program.n_scratch for part in parts if not part.is_team)
     n_given = max(part.given.end for part in parts)
     target = Target("double", gpu=True, n_scratch=common, n_given=n_given)
-    arrays = {name: np.zeros((1, STRIDE)) for name in ("told_start", "out", UNIFORM)}
+    arrays: dict[str, Any] = {name: np.zeros((1, STRIDE)) for name in ("told_start", "out", UNIFORM)}
     arrays[SCRATCH] = np.full((common, STRIDE), np.nan)
     arrays["state"] = np.pad(numbers["state"], ((0, 0), (0, STRIDE - N_ENVS)), constant_values=np.nan)
     for part in parts:

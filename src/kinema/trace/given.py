@@ -18,6 +18,8 @@ from .slots import SCRATCH
 FOUR, GROUP = 4, 8
 """Numbers that are read or written at once, and rows of which those of an environment lie together: a sector of the
 cache."""
+WIDEST = 16
+"""Bytes that a thread reads or writes at once, at most."""
 
 
 @dataclass(frozen=True, slots=True)

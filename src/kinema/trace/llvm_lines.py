@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from .blocks import Line, Store
-from .given import FOUR
+from .given import FOUR, WIDEST
 from .llvm_blocks import LlvmBlocks, sine_pairs
 from .llvm_memory import Names
 from .slots import SCRATCH
@@ -54,12 +54,11 @@ class LlvmLines(LlvmBlocks):
         kind, vector = f"<{len(values)} x {self.n}>", "poison"
         for i, value in enumerate(values):
             vector = self.set(f"insertelement {kind} {vector}, {self.n} {value}, i32 {i}")
-        self.put(f"store {kind} {vector}, {pointer}, align {min(len(values) * self.size, 16)}")
+        self.put(f"store {kind} {vector}, {pointer}, align {min(len(values) * self.size, WIDEST)}")
 
     def _put_off(self, line: Line, soon: Mapping[int, Sequence[Store]]) -> dict[int, list[Store]]:
         """What is stored as soon as it is computed, by value; of four that lie together when all of them are."""
-        made = {i.target: position for position, i in enumerate(line.instructions)}
-        last: dict[int, int] = {}
+        made, last = _made(line), dict[int, int]()
         found: dict[int, list[Store]] = {}
         every = [(value, store) for value, stores in soon.items() for store in stores]
         for value, store in every:
@@ -77,11 +76,17 @@ def stored_soon(line: Line) -> dict[int, list[Store]]:
     read = {i.slot: position for position, i in enumerate(line.instructions) if i.slot is not None}
     if any(slot.array == SCRATCH and slot.index is not None for slot in line.slots()):
         return {}
-    made, found = {i.target: position for position, i in enumerate(line.instructions)}, dict[int, list[Store]]()
-    for pair in sine_pairs(line).values():
-        made.update(dict.fromkeys(pair, min(made[value] for value in pair)))
+    made, found = _made(line), dict[int, list[Store]]()
     for store in line.stores:
         value, slot = store.value, store.slot
         if slot.array in (SCRATCH, EXCHANGE) and isinstance(value, int) and read.get(slot, -1) < made[value]:
             found.setdefault(value, []).append(store)
     return found
+
+
+def _made(line: Line) -> dict[int, int]:
+    """Where in a line each value is computed: sine and cosine of an angle at once."""
+    made = {i.target: position for position, i in enumerate(line.instructions)}
+    for pair in sine_pairs(line).values():
+        made.update(dict.fromkeys(pair, min(made[value] for value in pair)))
+    return made

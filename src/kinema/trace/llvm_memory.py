@@ -22,6 +22,8 @@ WARP = 32
 """Threads of a GPU that run together."""
 READ_ONLY = ("", "told", UNIFORM)
 """Where no program writes: constants of rows, and what all steps or this one are told."""
+NOTHING_LESS = 1 << 20
+"""Zero is a multiple of everything."""
 WIDE = 'asm "mad.wide.s32 $0, $1, $2, $3;", "=l,ri,r,l"'
 """A product of two counters, which may be too large for one, and a sum."""
 Names = Mapping[int, str]
@@ -177,23 +179,29 @@ class LlvmMemory(LlvmWords):
         """Bytes of which the place of a number is a multiple: what is known of it may be read together with others."""
         return self.size
 
-    def multiple(self, value: Operand) -> int:
-        """A whole number of which a value is a multiple."""
+    def multiple(self, index: int) -> int:
+        """A whole number of which an index is a multiple; what was read to make it is taken for whole."""
+        return self._multiple(index) or 1
+
+    def _multiple(self, value: Operand) -> int | None:
+        """Likewise of a value; None for one that may not be whole."""
         if isinstance(value, float):
-            return int(value) if value.is_integer() else 1
+            return abs(int(value)) or NOTHING_LESS if value.is_integer() else None
         maker = self.made_by.get(value)
-        if maker is None or maker.slot is not None:
+        if maker is None or maker.slot is not None or maker.op == "turn":
             return 1
-        own = [self.multiple(x) for x in maker.args]
+        if maker.op == "floor":
+            return 1
+        own = [self._multiple(x) for x in (maker.args[2:] if maker.op == "select" else maker.args)]
+        known = [x for x in own if x is not None]
+        if len(known) < len(own):
+            return None
         match maker.op:
-            case "mul":
-                return own[0] * own[1]
-            case "add" | "sub":
-                return gcd(*own)
-            case "fma" | "fms" | "fnma":
-                return gcd(own[0] * own[1], own[2])
-            case _:
-                return 1
+            case "add" | "sub" | "min" | "max" | "select":
+                return gcd(*known)
+            case "mul" | "fma" | "fms" | "fnma":
+                return gcd(known[0] * known[1], *known[2:])
+        return None
 
     def _is_masked(self, slot: Slot) -> bool:
         """Whether something of environments that take no part is kept from a store."""

@@ -11,7 +11,7 @@ from math import gcd
 
 from .blocks import Blocks, Count, Line
 from .equations import Arrange, Choose, Solve
-from .given import FOUR, GROUP, Given, offset
+from .given import FOUR, GROUP, WIDEST, Given, offset
 from .llvm_arranging import LlvmArranging
 from .llvm_limbs import LlvmLimbs
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
@@ -22,8 +22,6 @@ from .llvm_threads import N_HEAD, SHARED, TELL, Room
 from .slots import COMMON, FAR, SCRATCH, Slot
 
 _EVERY = (1 << WARP) - 1
-WIDEST = 16
-"""Bytes that a thread reads or writes at once."""
 
 
 class LlvmTeam(LlvmRounds):

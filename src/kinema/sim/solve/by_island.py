@@ -13,8 +13,9 @@ from kinema.trace import SCRATCH, RowCode, Value
 from ..sweeps.maths import dot
 from ..sweeps.trees import PerTree, each_busy_tree, each_tree, tree_totals
 from .by_tree import ROUGH
-from .newton import LONGEST, NEAR, SMALLEST, Newton, OfDofs
+from .newton import Newton, OfDofs
 from .of_rows import along_direction, changed_rows, costs_of_rows
+from .search import LONGEST, NEAR, closer
 
 
 class ByIsland(Newton):
@@ -171,11 +172,7 @@ class ByIsland(Newton):
             length, before, after = (code.read(name) for name in ("length", "low", "high"))
             slope, curve = code.array("sums", 2)
             slope, curve = slope + linear + length * square, curve + square
-            lowest = trace.select(slope, 0.0, length, before)
-            highest = trace.select(slope, 0.0, after, length)
-            middle = trace.select(highest, LONGEST, 0.5 * (lowest + highest), trace.minimum(2.0 * length, LONGEST))
-            better = length - slope / trace.maximum(curve, SMALLEST)
-            inside = trace.select(lowest, better, trace.select(better, highest, better, middle), middle)
+            inside, lowest, highest = closer(length, before, after, slope, curve)
             missing, near = trace.absolute(slope), NEAR * trace.absolute(start)
             code.write("length", [trace.select(near, missing, inside, length)])
             code.write("low", [lowest])

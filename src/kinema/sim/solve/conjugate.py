@@ -12,7 +12,8 @@ from kinema.trace import SCRATCH, Value
 
 from ..sweeps.maths import dot
 from ..sweeps.tree import Forest, Node
-from .newton import LARGE, SMALLEST, Newton, OfDofs
+from .newton import LARGE, Newton, OfDofs
+from .search import SMALLEST
 
 
 class ConjugateGradients(Newton):

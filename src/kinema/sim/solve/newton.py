@@ -31,13 +31,9 @@ from ..sweeps.trees import PerTree, places_in
 from .by_tree import OWN, ROUGH, tree_by_tree
 from .noslip import TRIALS, may_slip, stop_slipping
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, miss_rows, row_force
+from .search import LONGEST, NEAR, closer
 
-NEAR = 0.2
-"""A search along a step is good enough when the slope of the cost is this small against that at its start. With 0.05 a
-go2 takes 1.4 % fewer steps, but 2 % more time on a CPU; a humanoid takes 1 % more steps."""
-LARGE, SMALLEST = 1e30, 1e-30
-LONGEST = 1e3
-"""No search goes so many steps: rows that let go along it leave a share of its curvature; what is less is rounding."""
+LARGE = 1e30
 OfDofs = Quantity[list[Value]]
 
 
@@ -258,7 +254,7 @@ class Newton:
     # ---------------------------------------------------------------------------------------------------- the search
 
     def _search(self, along: OfDofs, known: Sequence[Value]) -> None:
-        """Where along the direction the cost is least: Newton's method within brackets. Most often that is at 1."""
+        """Where along the direction the cost is least. Most often that is at 1."""
         s, (linear, square, start) = self.s, known
         linear = -start if self.rows.held else linear
         near = NEAR * trace.absolute(start)
@@ -269,10 +265,7 @@ class Newton:
             self._set_length(length)
             slope, curve = self._slopes(along)
             slope, curve = slope + linear + length * square, curve + square
-            low, high = trace.select(slope, 0.0, length, low), trace.select(slope, 0.0, high, length)
-            middle = trace.select(high, LONGEST, 0.5 * (low + high), trace.minimum(2.0 * length, LONGEST))
-            better = length - slope / trace.maximum(curve, SMALLEST)
-            inside = trace.select(low, better, trace.select(better, high, better, middle), middle)
+            inside, low, high = closer(length, low, high, slope, curve)
             missing = trace.absolute(slope)
             return [trace.select(near, missing, inside, length), low, high], near, missing
 
