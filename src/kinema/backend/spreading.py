@@ -64,7 +64,7 @@ def spread_pieces(
 def n_emptied(parts: Sequence[Part]) -> int:
     """How many lists are emptied once environments are put in order: those of one part, for the teams of one.
 
-    In a launch of its own, all would wait for two things instead of one, which takes 3 us more.
+    In a launch of its own, the first tests would wait for two things instead of one.
     """
     found = [part.spread for part in parts if part.spread is not None and n_listed(part.spread)]
     return len(found[0].work.cases) if len(found) == 1 and sum(bool(part.weights) for part in parts) == 1 else 0
