@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code, graphs
-from kinema.backend.pieces import Piece
+from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code, graphs, spreading
+from kinema.backend.pieces import Lists, Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
 
@@ -220,3 +220,31 @@ def test_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
         *("main waits for 1", "main waits for 2"),
     ]
     assert graphs.side_by_side(Device("cuda:0"), launches[:1]) is launches[0]
+
+
+@pytest.mark.parametrize("has_long", [True, False])
+def test_what_all_share_goes_before_teams_and_beside_lines(has_long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is long is listed first; searches, what is short, and what has nothing to do with them go side by side."""
+    monkeypatch.setattr(
+        spreading, "side_by_side", lambda device, launches: lambda: told.append([x() for x in launches])
+    )
+    monkeypatch.setattr(spreading, "one_by_one", lambda launches: lambda: [x() for x in launches])
+    told: list[Any] = []
+    code: Any = None
+    tests, work = Lists(1, 3, 9, shares=2), Lists(1, 3, 9, blocks=4)
+    kinds = [("line", None), *([("long", tests)] if has_long else []), ("short", tests)]
+    kinds += [("search", work)] if has_long else []
+    kinds += [("beside", None), ("team", None)]
+    pieces = {name: Piece(code, name, (None, None), 0, 64, lists=own, beside=name == "beside") for name, own in kinds}
+    groups = spreading.by_lists(list(pieces.values()))
+    assert [[piece.source for piece in group] for group in groups] == [
+        ["line"],
+        [name for name, _ in kinds[1:-1]],
+        ["team"],
+    ]
+    launches: list[Any] = [lambda piece=piece: piece.source for piece in groups[1]]
+    then: list[Any] = [lambda: "order"]
+    spreading.shared_by_all(Device("cuda:0"), groups[1], launches, then)()
+    short = ["search", "short"] if has_long else ["short"]
+    assert told[0] == short
+    assert told[1] == [[*(["long"] if has_long else []), None, "order"], "beside"]

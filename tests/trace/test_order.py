@@ -84,3 +84,11 @@ def test_teams_go_through_the_lists_and_leave_them_empty() -> None:
     np.testing.assert_array_equal(arrays["state"][3, :N_ENVS], numbers.sum(0) + 1.0)
     assert lists_of(arrays["memory"]) == [[]] * N_LISTS
     assert "atom" in ptx(emit_order(team, target), 64).decode()
+
+
+def test_lists_are_emptied_once_all_is_found() -> None:
+    _, team = parts()
+    arrays, _, target = on_host(np.zeros((2, N_ENVS)))
+    arrays["told_start"] = np.arange(1, 6, dtype=np.int32)
+    run_spread_on_host(emit_order(team, target, 3), arrays, (STRIDE, 1, 0, N_ENVS), 1, STRIDE // WARP)
+    assert arrays["told_start"].tolist() == [0, 0, 0, 4, 5]
