@@ -16,6 +16,7 @@ from kinema.sim.collide import planned
 from kinema.sim.lower.plan import make_step
 from kinema.trace import SCRATCH, Limbs, Part, Place, Program, Solve, cut, interpret_in
 from kinema.trace.blocks import Blocks, inner
+from kinema.trace.given import FOUR
 from kinema.trace.interpret import interpret_part
 
 N_ENVS, N_STEPS = 2, 2
@@ -52,12 +53,18 @@ def run_in_parts(parts: list[Part], arenas: Mapping[str, np.ndarray], places: Ma
             interpret_part(part.program, {**arenas, SCRATCH: common}, places)
             continue
         own = np.full((part.program.n_scratch, N_ENVS), np.nan)
-        for row, to in (*part.given.pairs, *part.into):
+        for row, to in (*given_rows(part), *part.into):
             own[to : to + 1] = common[row]  # of four that go together some may be nobody's
         far = np.full((max(part.n_far, 1), N_ENVS), np.nan)
         interpret_part(part.program, {**arenas, SCRATCH: own, "far": far, "common": common}, places)
         for row, to in part.back:
             common[to] = own[row]
+
+
+def given_rows(part: Part) -> Iterator[tuple[int, int]]:
+    """Rows that lines left to a team, and where they go in its memory."""
+    for i, place in enumerate(part.given.fours):
+        yield from ((part.given.first + FOUR * i + k, place + k) for k in range(FOUR))
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,9 @@ def n_emptied(parts: Sequence[Part]) -> int:
 
     In a launch of its own, the first tests would wait for two things instead of one.
     """
-    found = [part.spread for part in parts if part.spread is not None and n_listed(part.spread)]
-    return len(found[0].work.cases) if len(found) == 1 and sum(bool(part.weights) for part in parts) == 1 else 0
+    spread = [part.spread for part in parts if part.spread is not None]
+    is_alone = len(spread) == 1 and sum(bool(part.weights) for part in parts) == 1
+    return len(spread[0].work.cases) if is_alone and n_listed(spread[0]) else 0
 
 
 def by_lists(pieces: Sequence[Piece]) -> list[list[Piece]]:

@@ -34,11 +34,6 @@ class Given:
     """Where each four rows go in the team's memory."""
 
     @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Rows, and where they go in the team's memory."""
-        return [(self.first + i * FOUR + k, four + k) for i, four in enumerate(self.fours) for k in range(FOUR)]
-
-    @property
     def end(self) -> int:
         """The row behind them."""
         return self.first + -(-len(self.fours) * FOUR // GROUP) * GROUP

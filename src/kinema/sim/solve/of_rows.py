@@ -9,8 +9,7 @@ from kinema.trace import RowCode, Value
 
 from ..constrain.rows import BlockKind, pushes
 from ..sweeps.maths import sum_of
-
-SMALLEST = 1e-30
+from .search import SMALLEST
 
 
 def miss_rows(code: RowCode) -> None:
