@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from kinema.trace import Place, Value
@@ -40,8 +40,9 @@ from .settings import Integrator
 from .sleep.islands import find_islands
 from .sleep.waking import Sleepers, find_and_wake
 from .solve.fitting import fits_team
-from .solve.held import Kinds, Ready, filled, hold, kinds_of
+from .solve.held import Kinds, filled, hold, kinds_of
 from .solve.newton import Newton
+from .solve.ready import Ready, work_of
 from .sweeps.cords import Cords, Pull
 from .sweeps.factors import Factors, factorised
 from .sweeps.maths import scale, sub, sum_of
@@ -251,9 +252,6 @@ class Step:
         before = self._ready(kinds, known, near) if s.settings.team and not self.articulated else None
         touches = self.touches if touching and self.lists is None else self.lists
 
-        def ready() -> Ready:
-            return before or self._ready(kinds, known, near)
-
         def then(solver: Newton) -> None:
             take_in_part(s, self.slowing, solver.added)
 
@@ -264,18 +262,19 @@ class Step:
             if isinstance(touches, Touches) and s.settings.team:
                 touches = touches.taken_along()
             how = {"always": self.always_solves, "by_team": self.by_team}
+            ready = partial(self._ready, kinds, known, near) if before is None else lambda: before
             held = hold(s, kinds, known, touches, ready, then, islands=self.islands, **how)
         self.contacts, self.always_held, self.solver = held.contacts, held.always, held.solver
         return held.force
 
     def _ready(self, kinds: Kinds, known: Known, near: Quantity[Pose] | None) -> Ready:
         """What the forces of constraints are computed from; `near` are the frames of what may touch."""
-        s = self.s
-        rows = filled(s, kinds, known)
+        rows, force = filled(self.s, kinds, known), None if self.articulated else self.force
         inertia = mass_with_rotors(self) if self.articulated else self.mass
         factors = factorised(inertia)
-        free = self._articulated(_none, None) if self.articulated else factors.solve("free accelerations", self.force)
-        return Ready(rows, inertia, factors, free, None if near is None else axes_of(s, self.where, near), near)
+        free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
+        axes = None if near is None else axes_of(self.s, self.where, near)
+        return Ready(rows, inertia, factors, free, work_of(self.s, free, force), axes, near)
 
     @cached_property
     def acceleration(self) -> Quantity[list[Value]]:

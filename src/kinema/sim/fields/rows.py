@@ -17,8 +17,9 @@ from ..arrays import Owner
 from ..constrain.kinds import kinds_and_blocks
 from ..constrain.rows import Block, BlockKind, Law, Rows
 from ..settings import Settings
-from ..solve.newton import Newton, OfDofs
+from ..solve.newton import Newton
 from ..solve.of_rows import row_costs
+from ..solve.ready import OfDofs
 from ..step import Step
 from ..sweeps.tree import grow
 

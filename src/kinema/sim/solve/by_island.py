@@ -12,9 +12,10 @@ from kinema.trace import SCRATCH, RowCode, Value
 
 from ..sweeps.maths import dot
 from ..sweeps.trees import PerTree, each_busy_tree, each_tree, tree_totals
-from .by_tree import ROUGH
-from .newton import Newton, OfDofs
+from .arriving import ROUGH
+from .newton import Newton
 from .of_rows import along_direction, changed_rows, costs_of_rows
+from .ready import OfDofs
 from .search import LONGEST, NEAR, closer
 
 

@@ -15,9 +15,6 @@ from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.trees import PerTree, each_tree
 
-ROUGH = 1e-2
-"""A step that leaves all rows as they were has arrived, unless so much of the slope is left against the forces: where
-friction is low, pyramids are so steep that single precision loses most of a step, and the next one makes up for it."""
 OWN = 1e-4
 """How much of the slope may be left of a tree against its own forces."""
 ROUNDED = 1e-6

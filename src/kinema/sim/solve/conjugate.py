@@ -12,7 +12,8 @@ from kinema.trace import SCRATCH, Value
 
 from ..sweeps.maths import dot
 from ..sweeps.tree import Forest, Node
-from .newton import LARGE, Newton, OfDofs
+from .newton import LARGE, Newton
+from .ready import OfDofs
 from .search import SMALLEST
 
 

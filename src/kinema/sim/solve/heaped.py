@@ -21,7 +21,7 @@ from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from ..sweeps.rooms import Rooms
 from .by_tree import ROUNDED
-from .newton import OfDofs
+from .ready import OfDofs
 from .team_tiles import TeamTiles
 from .together import Together
 

@@ -11,13 +11,10 @@ from kinema.trace import Value
 from ..collide.counting import count_contacts, counted
 from ..collide.listing import Lists
 from ..collide.touches import Touches
-from ..constrain.contacts import Axes, Contacts
+from ..constrain.contacts import Contacts
 from ..constrain.kinds import ConstraintKind, kinds_and_blocks
 from ..constrain.rows import Block, Known, Rows
-from ..rigid.kinematics import Pose
-from ..sweeps.factors import Factors
 from ..sweeps.maths import sum_of
-from ..sweeps.matrix import TreeMatrix
 from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.trees import PerTree
@@ -26,24 +23,10 @@ from .fitting import fits_heap
 from .heaped import Heaped
 from .methods import METHODS
 from .newton import Newton
+from .ready import Ready
 from .together import Together
 
 Kinds = Sequence[tuple[ConstraintKind, list[Block]]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ready:
-    """What a solution begins with."""
-
-    rows: Rows
-    inertia: TreeMatrix
-    factors: Factors
-    free: Quantity[list[Value]]
-    """The accelerations without constraints."""
-    axes: Quantity[Axes] | None
-    """Of joints, where anything may touch."""
-    frames: Quantity[Pose] | None = None
-    """Likewise where frames are, about the origin of all contacts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -109,14 +92,14 @@ def hold(  # noqa: PLR0913  one for each thing that the forces come from
         start = ready()
         if by_team:
             how = Heaped if fits_heap(s.model, s.settings, s.nodes) else Together
-            team = how(s, start.rows, None, start.inertia, start.factors, start.free)
+            team = how(s, start, None)
             team.take_contacts(touches if isinstance(touches, Lists) else None, start.axes)
             held.solver = team
         else:
             if isinstance(touches, Touches) and start.axes is not None and start.frames is not None:
                 held.contacts = Contacts(s, touches, start.axes, start.frames)
             method = METHODS[s.settings.solver] if islands is None else partial(ByIsland, islands=islands)
-            held.solver = method(s, start.rows, held.contacts, start.inertia, start.factors, start.free)
+            held.solver = method(s, start, held.contacts)
         pushed = held.solver.solve()
         s.each_frame("constraint forces found", lambda node: held.force.put(node.here, pushed[node.here]))
         then(held.solver)

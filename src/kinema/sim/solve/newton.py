@@ -15,44 +15,41 @@ from kinema import trace
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..constrain.contacts import Contacts
-from ..constrain.rows import Rows
 from ..constrain.tiled import fill_tiles, tiles_for
-from ..sweeps.factors import Factors, factorised
+from ..sweeps.factors import factorised
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.maths import dot
-from ..sweeps.matrix import TreeMatrix
 from ..sweeps.patterns import coupled
-from ..sweeps.quantities import Quantity
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tiled_factors import TiledFactors
 from ..sweeps.tiles import TiledMatrix
 from ..sweeps.tree import Forest, Node
 from ..sweeps.trees import PerTree, places_in
-from .by_tree import OWN, ROUGH, tree_by_tree
+from .arriving import ROUGH, gains
+from .by_tree import OWN, tree_by_tree
 from .noslip import TRIALS, may_slip, stop_slipping
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, miss_rows, row_force
+from .ready import OfDofs, Ready
 from .search import LONGEST, NEAR, closer
 
 LARGE = 1e30
-OfDofs = Quantity[list[Value]]
 
 
 class Newton:
-    """One solution: `free` are the accelerations without constraints, `factors` those of the inertia."""
+    """One solution."""
 
     exact = True
     """Whether a step that leaves all rows as they were has arrived."""
 
-    def __init__(
-        self, s: Sweeps, rows: Rows, contacts: Contacts | None, mass: TreeMatrix, factors: Factors, free: OfDofs
-    ) -> None:
+    def __init__(self, s: Sweeps, start: Ready, contacts: Contacts | None) -> None:
         self.s = s
-        self.rows = rows
+        self.rows = start.rows
         self.contacts = contacts
-        self.mass = mass
-        self.factors = factors
-        self.free = free
-        self.pattern = coupled(mass.paths, [block.dofs for block in rows.blocks])
+        self.mass = start.inertia
+        self.factors = start.factors
+        self.free = start.free
+        self.work = start.work
+        self.pattern = coupled(self.mass.paths, [block.dofs for block in self.rows.blocks])
         self.length = s.take_fixed(1)
         """How far along a direction."""
         self.lengths: Place | PerTree = self.length
@@ -60,8 +57,8 @@ class Newton:
         self.sums = s.take_fixed(2)
         self.taken = s.take_fixed(1)
         """Steps that were taken."""
-        self.gain = s.take_fixed(1)
-        """Twice what the last step was to gain of the cost."""
+        self.gain = s.take_fixed(2)
+        """Twice what the last step was to gain of the cost, and the one before."""
         self.between = s.take_fixed(1)
         """How many contacts there are between moving frames."""
         self.x = self._vector("x")
@@ -75,6 +72,7 @@ class Newton:
         """What constraints and contacts do to joints."""
         s, contacts = self.s, self.contacts
         s.recorder.write(SCRATCH, [0.0], self.taken.row)
+        s.recorder.write(SCRATCH, [LARGE], self.gain.row)
         for quantity in (self.x, self.weight):
             self._clear(quantity)
         self._look_at_rows()
@@ -178,8 +176,8 @@ class Newton:
         recorder.write(SCRATCH, [recorder.read(SCRATCH, self.taken.row) + 1.0], self.taken.row)
         if changed is None:
             return 0.5, self._far_off()
-        gain = None if self.contacts is None else recorder.read(SCRATCH, self.gain.row)
-        far = self._far_off(0.0, trace.select(0.5, changed, 0.0, ROUGH), gain)
+        last = [] if self.contacts is None else [recorder.read(SCRATCH, self.gain.row + i) for i in range(2)]
+        far = self._far_off(0.0, trace.select(0.5, changed, 0.0, ROUGH), last)
         if self.trees is not None and not self.rows.held:
             share = trace.select(0.5, changed, OWN, ROUGH)
             far = trace.maximum(far, self.trees.far_off(self.downhill, self.weight, share))
@@ -199,16 +197,19 @@ class Newton:
         self._go(along, heavy)
         return changed
 
-    def _far_off(self, tolerance: float = 0.0, rough: Value = 0.0, gain: Value | None = None) -> Value:
+    def _far_off(self, tolerance: float = 0.0, rough: Value = 0.0, last: Sequence[Value] = ()) -> Value:
         """1 unless the slope of the cost is nothing against the forces, or no more than a rough share of them.
 
-        Nor where the last step gained nothing against all that is moved: stiff contacts round their slopes coarsely.
+        Nor where the last step gained nothing, if it is known what it did.
         """
         tolerance = max(self.s.settings.tolerance, tolerance)
-        left, forces, *moved = self._squares(moved=gain is not None)
+        left, forces, *moved = self._squares(moved=bool(last))
         most = trace.maximum(tolerance**2, rough * rough)
         far = trace.select(most * forces, left, 1.0, 0.0)
-        return far if gain is None else trace.select(tolerance**2 * moved[0], gain, far, 0.0)
+        if not last:
+            return far
+        free = 0.0 if self.work is None else self.s.recorder.read(SCRATCH, self.work.row)
+        return far * gains(last, moved[0] + free, tolerance)
 
     def _squares(self, *, moved: bool) -> list[Value]:
         """Of the slope, and of the forces; the work of what is moved."""
@@ -258,7 +259,7 @@ class Newton:
         s, (linear, square, start) = self.s, known
         linear = -start if self.rows.held else linear
         near = NEAR * trace.absolute(start)
-        s.recorder.write(SCRATCH, [start], self.gain.row)
+        s.recorder.write(SCRATCH, [start, s.recorder.read(SCRATCH, self.gain.row)], self.gain.row)
 
         def trial(state: Sequence[Value]) -> tuple[list[Value], Value, Value]:
             length, low, high = state

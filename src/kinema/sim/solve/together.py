@@ -23,8 +23,9 @@ from ..sweeps.maths import dot, sum_of
 from ..sweeps.quantities import Quantity
 from .full_matrix import FullMatrix
 from .limbs import TEAM, find_split, with_contacts
-from .newton import Newton, OfDofs
+from .newton import Newton
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, row_force
+from .ready import OfDofs
 
 OfOne = Callable[[Value], Sequence[Value]]
 OfContact = Callable[[InRecord], Sequence[Value]]
