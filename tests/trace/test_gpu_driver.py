@@ -87,7 +87,7 @@ def test_a_launch(made: Any) -> None:
     launch()
     launch()
     assert driver.launched == [(5, 64, STREAM, [*range(1000, 1007), 96, 3, 2, 77])] * 2
-    assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2") == 4
+    assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2") == 5
 
 
 def test_room_for_what_threads_share(made: Any) -> None:
@@ -98,6 +98,20 @@ def test_room_for_what_threads_share(made: Any) -> None:
     driver = Driver()
     made(driver)
     assert driver.room == [25]
+
+
+def test_what_runs_side_by_side_has_as_much_shared() -> None:
+    """A multiprocessor would wait until it is idle to change that."""
+    asked: dict[str, int] = {}
+
+    def piece(name: str, room: int, lists: Lists | None = None, *, beside: bool = False) -> Piece:
+        code: Any = SimpleNamespace(room=room, ask_for=lambda x: asked.update({name: x}))
+        return Piece(code, name, (None, None), 0, 64, lists=lists, beside=beside)
+
+    lists = Lists(1, 3, 9, shares=2)
+    line, test, beside = piece("line", 25), piece("test", 25, lists), piece("beside", 57, beside=True)
+    spreading.ask_for_the_same([line, test, beside, piece("team", 80)])
+    assert asked == {"test": 57, "beside": 57}
 
 
 @pytest.mark.parametrize(

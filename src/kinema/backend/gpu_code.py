@@ -25,6 +25,8 @@ _SHARED, _REGISTERS, _CARVEOUT = 1, 4, 9
 _IN_COMMON = 25
 """Percent of the memory of a multiprocessor that all kernels ask for at least. A go2's need no more, and run side by
 side: a step of 4,096 takes 3 % less."""
+_AS_IT_LIKES = -1
+"""What the driver takes for its own choice."""
 WARP = 32
 """Threads of a block that is a warp, as that of a team is: there are as many as fit."""
 QUARTERS, _REGISTERS_OF_QUARTER, _AT_A_TIME, _MOST_BLOCKS = 4, 16384, 8, 32
@@ -54,10 +56,16 @@ class GpuFunction:
         code = ptx(text, block_dim, n_blocks)
         self._context = _context(device)
         self.handle = self._within(lambda: _loaded(code))  # the driver may assemble several at a time
-        self._within(lambda: _make_room(self.handle, block_dim))
+        self.room = self._within(lambda: _room(self.handle, block_dim))
+        """Percent of the memory of a multiprocessor that its threads share; the rest is cache."""
+        self.ask_for(self.room)
 
     def _within(self, do: Callable[[], Any]) -> Any:
         return _within(self._context, do)
+
+    def ask_for(self, room: int) -> None:
+        """Have so many percent shared: kernels beside each other ask for the same, as an idle one alone changes it."""
+        self._within(lambda: _call("cuFuncSetAttribute", self.handle, _CARVEOUT, room))
 
     def attribute(self, number: int) -> int:
         """One of the driver's `CUfunction_attribute`s."""
@@ -122,17 +130,15 @@ def _loaded(code: bytes) -> ctypes.c_void_p:
     return function
 
 
-def _make_room(function: ctypes.c_void_p, block_dim: int) -> None:
-    """Memory that the threads of a block share, for nearly as many blocks as registers suffice for; the rest is cache.
+def _room(function: ctypes.c_void_p, block_dim: int) -> int:
+    """Memory that the threads of a block share, for nearly as many blocks as registers suffice for [%].
 
     Left to itself the driver took so much for a humanoid that its registers spilled beside the cache: a fifth slower.
-    Kernels that may run beside each other ask for the same, as a multiprocessor has to be idle to change it.
     """
     own = _attribute(function, _SHARED)
     if block_dim > WARP:
-        _call("cuFuncSetAttribute", function, _CARVEOUT, max(_percent(own, BLOCKS) if own else 0, _IN_COMMON))
-    elif own:
-        _call("cuFuncSetAttribute", function, _CARVEOUT, _percent(own, _n_warps(_attribute(function, _REGISTERS))))
+        return max(_percent(own, BLOCKS) if own else 0, _IN_COMMON)
+    return _percent(own, _n_warps(_attribute(function, _REGISTERS))) if own else _AS_IT_LIKES
 
 
 def _percent(own: int, most: int) -> int:

@@ -44,7 +44,7 @@ from .graphs import repeated, side_by_side
 from .host_code import compile_host
 from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
 from .processor import has_fused_multiply_add, is_x86, n_threads
-from .spreading import by_lists, n_emptied, shared_by_all, spread_pieces
+from .spreading import ask_for_the_same, by_lists, n_emptied, shared_by_all, spread_pieces
 from .team_room import SHARED_BYTES, room_of_team
 
 WORK_PER_THREAD = 200_000
@@ -111,6 +111,7 @@ class Kernel:
                 else:
                     waiting.append(pool.submit(self._team if part.is_team else plain, part, places))
             self._pieces = [future.result() for future in waiting]
+        ask_for_the_same(self._pieces)
         self.roles = self._pieces[0].roles
         self.source = "\n".join(piece.source for piece in self._pieces)
         self.n_operations = sum(piece.n_operations for piece in self._pieces)

@@ -84,6 +84,13 @@ def by_lists(pieces: Sequence[Piece]) -> list[list[Piece]]:
     return groups
 
 
+def ask_for_the_same(pieces: Sequence[Piece]) -> None:
+    """What runs side by side has as much memory shared: a multiprocessor has to be idle to change that."""
+    for group in by_lists(pieces):
+        for piece in group if len(group) > 1 else ():
+            piece.code.ask_for(max(own.code.room for own in group))
+
+
 def shared_by_all(
     device: Device, pieces: Sequence[Piece], launches: Sequence[Launch], then: Sequence[Launch]
 ) -> Launch:

@@ -42,7 +42,7 @@ from .sleep.waking import Sleepers, find_and_wake
 from .solve.fitting import fits_team
 from .solve.held import Kinds, filled, hold, kinds_of
 from .solve.newton import Newton
-from .solve.ready import Ready, work_of
+from .solve.ready import Ready
 from .sweeps.cords import Cords, Pull
 from .sweeps.factors import Factors, factorised
 from .sweeps.maths import scale, sub, sum_of
@@ -269,12 +269,12 @@ class Step:
 
     def _ready(self, kinds: Kinds, known: Known, near: Quantity[Pose] | None) -> Ready:
         """What the forces of constraints are computed from; `near` are the frames of what may touch."""
-        rows, force = filled(self.s, kinds, known), None if self.articulated else self.force
+        s = self.s
+        rows = filled(s, kinds, known)
         inertia = mass_with_rotors(self) if self.articulated else self.mass
         factors = factorised(inertia)
-        free = self._articulated(_none, None) if force is None else factors.solve("free accelerations", force)
-        axes = None if near is None else axes_of(self.s, self.where, near)
-        return Ready(rows, inertia, factors, free, work_of(self.s, free, force), axes, near)
+        free = self._articulated(_none, None) if self.articulated else factors.solve("free accelerations", self.force)
+        return Ready(rows, inertia, factors, free, None if near is None else axes_of(s, self.where, near), near)
 
     @cached_property
     def acceleration(self) -> Quantity[list[Value]]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kinema import trace
-from kinema.trace import Value
+from kinema.trace import SCRATCH, Place, Row, RowCode, Value
+
+from ..sweeps.factors import Factors
+from ..sweeps.sweeps import Sweeps
+from .ready import OfDofs
 
 ROUGH = 1e-2
 """A step that leaves all rows as they were has arrived, unless so much of the slope is left against the forces: where
@@ -15,8 +19,24 @@ FEWER, LITTLE = 4.0, 20.0
 Without this, every third step of 16,384 go2s waited for one in which a row let go and pushed in turn."""
 
 
+def note_work(s: Sweeps, factors: Factors, free: OfDofs, to: Place) -> None:
+    """The work of what accelerates joints, as if each moved by itself: what they round by does not cancel."""
+    s.recorder.write(SCRATCH, [0.0], to.row)
+    of_dof = s.places_of_dofs(free)
+    rows = [
+        Row("dof", {"free": of_dof[dof], "inverse": own, "work": to, **factors.marks[dof]})
+        for dof, own in factors.inverses.items()
+    ]
+
+    def add(code: RowCode) -> None:
+        x = code.read("free")
+        code.write("work", [code.read("work") + x * x / code.read("inverse")])
+
+    s.loop("work of free motion", rows, add)
+
+
 def gains(last: Sequence[Value], moved: Value, tolerance: float) -> Value:
-    """1 if the last step gained anything against all that is moved; nor is little, if no less than the one before.
+    """1 if the last step gained anything against all that moves; nor is little, if no less than the one before.
 
     Stiff contacts round their slopes coarsely, and rows at their limits let go and push in turn.
     """

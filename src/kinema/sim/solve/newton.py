@@ -25,7 +25,7 @@ from ..sweeps.tiled_factors import TiledFactors
 from ..sweeps.tiles import TiledMatrix
 from ..sweeps.tree import Forest, Node
 from ..sweeps.trees import PerTree, places_in
-from .arriving import ROUGH, gains
+from .arriving import ROUGH, gains, note_work
 from .by_tree import OWN, tree_by_tree
 from .noslip import TRIALS, may_slip, stop_slipping
 from .of_rows import advance_rows, along_direction, changed_rows, costs_of_rows, miss_rows, row_force
@@ -48,7 +48,6 @@ class Newton:
         self.mass = start.inertia
         self.factors = start.factors
         self.free = start.free
-        self.work = start.work
         self.pattern = coupled(self.mass.paths, [block.dofs for block in self.rows.blocks])
         self.length = s.take_fixed(1)
         """How far along a direction."""
@@ -59,6 +58,8 @@ class Newton:
         """Steps that were taken."""
         self.gain = s.take_fixed(2)
         """Twice what the last step was to gain of the cost, and the one before."""
+        self.work = s.take_fixed(1)
+        """That of what accelerates joints anyway."""
         self.between = s.take_fixed(1)
         """How many contacts there are between moving frames."""
         self.x = self._vector("x")
@@ -97,9 +98,10 @@ class Newton:
         self.rows.each("what is missing", miss_rows)
 
     def _look_at_contacts(self) -> None:
-        """What contacts miss while nothing pushes."""
+        """What contacts miss while nothing pushes, and how much moves then."""
         contacts = self.contacts
         if contacts is not None:
+            note_work(self.s, self.factors, self.free, self.work)
             self.s.recorder.write(SCRATCH, [contacts.touches.number(between_frames=True)], self.between.row)
             contacts.set_targets(contacts.moved("velocities of frames"), contacts.moved("free frames", self.free))
 
@@ -208,8 +210,7 @@ class Newton:
         far = trace.select(most * forces, left, 1.0, 0.0)
         if not last:
             return far
-        free = 0.0 if self.work is None else self.s.recorder.read(SCRATCH, self.work.row)
-        return far * gains(last, moved[0] + free, tolerance)
+        return far * gains(last, moved[0] + self.s.recorder.read(SCRATCH, self.work.row), tolerance)
 
     def _squares(self, *, moved: bool) -> list[Value]:
         """Of the slope, and of the forces; the work of what is moved."""

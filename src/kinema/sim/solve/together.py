@@ -42,6 +42,8 @@ class Together(Newton):
         self.gathered = None if lists is None or axes is None else Gathered(s, lists, axes)
         self.contacts = self.gathered  # type: ignore[assignment]
         self.inertia = FullMatrix(s)
+        self.most = self.factors.inverses[next(iter(self.mass.paths))].row
+        """Inverses of pivots, one behind the other: those of all curvature are no larger."""
         self.own = OwnRows(s, self.rows, self.inertia.position, self.inertia.n)
         self.wide = WideRows(s, self.own.rest)
         self.all_rows, self.rows = self.rows, self.wide.rest
@@ -61,12 +63,18 @@ class Together(Newton):
         self.wide.fill(self.free)
 
     def _look_at_contacts(self) -> None:
-        """What contacts miss while nothing pushes."""
+        """What contacts miss while nothing pushes, and how much moves then."""
         if self.gathered is None:
             return
+        self.s.recorder.write(SCRATCH, self._each("work of free motion", self._work, 1), self.work.row)
         s, velocity = self.s, self._vector("velocities")
         s.each_frame("velocities", lambda node: velocity.put(node.here, s.of("vel", node)))
         self.gathered.set_targets(velocity, self.free)
+
+    def _work(self, dof: Value) -> list[Value]:
+        """Of what accelerates a joint, as if it moved by itself."""
+        x = self._get(self.free, dof)
+        return [x * x / self.s.recorder.read(SCRATCH, self.most, dof)]
 
     def _fill_inertia(self) -> None:
         """All of the matrix, from its half that is as sparse as the tree."""
@@ -150,7 +158,6 @@ class Together(Newton):
             self.rows.add_stiffness(full)
         along, limbs = self._vector("direction"), self.limbs
         n_work = max(2 * whole(full.n), 0 if limbs is None else limbs.n_work(TEAM))
-        most = self.factors.inverses[next(iter(self.mass.paths))]
         s.recorder.add(
             Solve(
                 "direction",
@@ -158,7 +165,7 @@ class Together(Newton):
                 Slot(SCRATCH, full.start),
                 full.pitch,
                 Slot(SCRATCH, s.start_of(self.diagonal)),
-                Slot(SCRATCH, most.row),
+                Slot(SCRATCH, self.most),
                 Slot(SCRATCH, s.start_of(self.downhill)),
                 Slot(SCRATCH, s.start_of(along)),
                 Slot(SCRATCH, s.take(n_work).row),
