@@ -70,7 +70,7 @@ class Newton:
         """Where the curvature goes, where many trees may touch."""
 
     def solve(self) -> OfDofs:
-        """What constraints and contacts do to joints."""
+        """What constraints and contacts do to joints: forces that move them by what was found."""
         s, contacts = self.s, self.contacts
         s.recorder.write(SCRATCH, [0.0], self.taken.row)
         s.recorder.write(SCRATCH, [LARGE], self.gain.row)
@@ -90,7 +90,7 @@ class Newton:
             s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
         if s.settings.noslip_iterations and may_slip(self.rows, contacts):
             stop_slipping(s, self.rows, contacts, self._look_downhill, self._step, self._far_off)
-        return self._forces("constraint forces")
+        return self.weight  # of what pushes, stiff as it is, digits are lost that this has
 
     def _look_at_rows(self) -> None:
         """What rows miss while nothing pushes."""
@@ -150,22 +150,22 @@ class Newton:
         if self.contacts is not None or self.s.settings.calm:
             self._advance(self.x, along)
 
-    def _forces(self, name: str) -> OfDofs:
+    def _forces(self) -> OfDofs:
         """What all that pushes does to joints."""
         if self.contacts is not None and not self.rows.blocks:
-            return self.contacts.joint_forces(name)
-        self.rows.each(f"{name} of rows", row_force)
-        result = self.rows.joint_forces(f"{name}, by rows")
+            return self.contacts.joint_forces("what pushes")
+        self.rows.each("what pushes, of rows", row_force)
+        result = self.rows.joint_forces("what pushes, by rows")
         if self.contacts is None:
             return result
-        more = self.contacts.joint_forces(f"{name}, by contacts")
-        total = self._vector(name)
+        more = self.contacts.joint_forces("what pushes, by contacts")
+        total = self._vector("what pushes")
         self._set_sum(total, result, more, 1.0)
         return total
 
     def _look_downhill(self) -> None:
         """The negative slope of the cost."""
-        self._set_sum(self.downhill, self._forces("what pushes"), self.weight, -1.0)
+        self._set_sum(self.downhill, self._forces(), self.weight, -1.0)
 
     def _step(self) -> tuple[Value, Value]:
         along = self._direction()

@@ -178,12 +178,6 @@ class Together(Newton):
         )
         return along
 
-    def _forces(self, name: str) -> OfDofs:
-        """What all that pushes does to joints: what is left downhill, and what it moves."""
-        total = self._vector(name)
-        self._set_sum(total, self.downhill, self.weight, 1.0)
-        return total
-
     def _look_downhill(self) -> None:
         force = self._pushing("what pushes")
 
