@@ -161,14 +161,15 @@ def rolled_step(
 def needs_matrix(model: Model, tree: Tree, settings: Settings) -> bool:
     """Whether the step is implicit in what a tendon or actuator does between two joints that move each other.
 
-    Or in what a medium does or holds joints to each other; or whether tendons have inertia, which is between joints.
+    Or in what a medium does or holds joints to each other, or in how a body tumbles alone (unless there are deep trees,
+    whose matrix is dear); or whether tendons have inertia, which is between joints.
     """
     held = settings.constraints and settings.integrator is not Integrator.RK4 and model.couplings.hard.any()
     if model.tendons.armature.any() or held:
         return True
     if settings.integrator is not Integrator.IMPLICIT:
         return False
-    if model.fluid.kinds:
+    if model.fluid.kinds or (lone_bodies(tree.nodes) and not any(is_deep(model, part) for part in components(model))):
         return True
     for moment in (*model.tendons.moment, *model.actuators.moment):
         dofs = [int(d) for d in moment.nonzero()[0]]

@@ -36,7 +36,7 @@ def note_work(s: Sweeps, factors: Factors, free: OfDofs, to: Place) -> None:
 
 
 def gains(last: Sequence[Value], moved: Value, tolerance: float) -> Value:
-    """1 if the last step gained anything against all that moves; nor is little, if no less than the one before.
+    """1 if the last step gained something against all that moves; little is nothing if it is no less than before.
 
     Stiff contacts round their slopes coarsely, and rows at their limits let go and push in turn.
     """
