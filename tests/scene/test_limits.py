@@ -31,9 +31,8 @@ def test_a_joint_stops_and_what_stops_it_is_known(built: tuple[km.Scene, km.Enti
     np.testing.assert_allclose(upper, [np.radians(20), np.inf])
     scene.step(2000)
     assert np.abs(entity.get_qpos()[:, 0] - np.radians(20)).max() < 0.02
-    force = entity.get_dofs_constraint_force()
-    assert (force[:, 0] < -1.0).all()
-    np.testing.assert_allclose(force[:, 1], 0.0, atol=1e-5)  # the inertia times what the stop adds: it cancels
+    assert (entity.get_dofs_constraint_force()[:, 0] < -1.0).all()
+    assert (entity.get_dofs_constraint_force()[:, 1] == 0.0).all()
 
 
 def test_limits_move_without_compiling(built: tuple[km.Scene, km.Entity]) -> None:

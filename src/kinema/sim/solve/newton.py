@@ -90,7 +90,8 @@ class Newton:
             s.write("n_iterations", None, [s.recorder.read(SCRATCH, self.taken.row)])
         if s.settings.noslip_iterations and may_slip(self.rows, contacts):
             stop_slipping(s, self.rows, contacts, self._look_downhill, self._step, self._far_off)
-        return self.weight  # of what pushes, stiff as it is, digits are lost that this has
+        # of what contacts push, stiff as they are, digits are lost that the inertia times what was found still has
+        return self._forces() if self.contacts is None else self.weight
 
     def _look_at_rows(self) -> None:
         """What rows miss while nothing pushes."""

@@ -178,6 +178,12 @@ class Together(Newton):
         )
         return along
 
+    def _forces(self) -> OfDofs:
+        """What all that pushes does to joints: what is left downhill, and what it moves."""
+        total = self._vector("what pushes")
+        self._set_sum(total, self.downhill, self.weight, 1.0)
+        return total
+
     def _look_downhill(self) -> None:
         force = self._pushing("what pushes")
 
