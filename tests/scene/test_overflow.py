@@ -10,7 +10,7 @@ import pytest
 
 import kinema as km
 from kinema.foundation import KinemaError
-from kinema.sim import may_lose_contacts
+from kinema.sim import may_lose_contacts, room_for_contacts
 
 FEET = "".join(f'<geom size=".1" pos="{x} {y} 0"/>' for x in (0, 0.3, 0.6, 0.9) for y in (0, 0.3))
 SLEDGE = f"""<mujoco><worldbody><geom type="plane" size="5 5 .1"/>
@@ -144,5 +144,8 @@ def test_room_of_a_team(tmp_path: Path) -> None:
     assert len(model.pairs.geom_a) == 105
     assert may_lose_contacts(model, team=True)
     assert not may_lose_contacts(model)
+    assert room_for_contacts(model, team=True) == 48 < room_for_contacts(model) == scene.max_contacts == 64
+    model.pairs.room = 60  # as somebody may ask for after a warning, though it is less than two bodies may have
+    assert room_for_contacts(model, team=True) == room_for_contacts(model) == 60
     model.pairs.room = 105
     assert not may_lose_contacts(model, team=True)

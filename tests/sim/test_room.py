@@ -40,15 +40,16 @@ def filled(sources: list[Source], n_rows: int, order: np.random.Generator) -> np
     """Lists of contacts, some of which are as deep as others, in the order in which threads happened to find them."""
     rng, cells = np.random.default_rng(7), np.full((n_rows, N_ENVS), np.nan)
     for source, counts in zip(sources, COUNTS, strict=True):
-        width, before = Listed(source.list.kind.dimension).width, sum(COUNTS[0]) if source is sources[1] else 0
+        listed, before = Listed(source.list.kind.dimension), sum(COUNTS[0]) if source is sources[1] else 0
         for env, count in enumerate(counts):
             found = min(count, LISTED)
             depths, pairs = rng.integers(-4, 3, size=found) / 100.0, 1 + before + np.arange(found)
             cells[source.list.count.row, env] = count
             cells[source.before.row, env] = 0.0 if source is sources[0] else min(COUNTS[0][env], LISTED)
             for place, i in enumerate(order.permutation(found)):
-                at = source.list.contacts.row + width * place
-                cells[at + Layout.DISTANCE, env], cells[at + Layout.PAIR, env] = depths[i], (-1.0) ** i * pairs[i]
+                at = source.list.contacts.row + listed.width * place
+                depth, pair = (at + listed.place(x) for x in (Layout.DISTANCE, Layout.PAIR))
+                cells[depth, env], cells[pair, env] = depths[i], (-1.0) ** i * pairs[i]
     return cells
 
 
@@ -56,12 +57,12 @@ def chosen(sources: list[Source], cells: np.ndarray, env: int) -> list[tuple[flo
     """All contacts of an environment by pair: the pair, the depth, whether it is kept."""
     found = []
     for source, counts in zip(sources, COUNTS, strict=True):
-        width = Listed(source.list.kind.dimension).width
+        listed = Listed(source.list.kind.dimension)
         for i in range(min(counts[env], LISTED)):
-            at, key = source.list.contacts.row + width * i, cells[source.keys.row + i, env]
-            pair = abs(cells[at + Layout.PAIR, env])
-            assert key in (pair, LEFT_OUT)
-            found.append((float(pair), float(cells[at + Layout.DISTANCE, env]), bool(key == pair)))
+            at, key = source.list.contacts.row + listed.width * i, cells[source.keys.row + i, env]
+            depth, pair = (float(cells[at + listed.place(x), env]) for x in (Layout.DISTANCE, Layout.PAIR))
+            assert key in (abs(pair), LEFT_OUT)
+            found.append((abs(pair), depth, bool(key == abs(pair))))
     return sorted(found)
 
 

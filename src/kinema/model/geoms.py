@@ -95,8 +95,8 @@ class PairsInfo:
     """How much more friction there is while nothing slides: 1 for as much as else, (n,)."""
     weight: Array
     """About the inverse of the inertia that a contact moves at the start: of translation and of rotation, (n, 2)."""
-    room: int = 64
-    """For how many contacts between any two moving frames there is room, at most."""
+    room: int | None = None
+    """For how many contacts between any two moving frames there is to be room, at most; None where nobody asks."""
 
 
 def no_geoms() -> GeomsInfo:

@@ -37,7 +37,7 @@ class Plan:
     gravity: Array | None
     medium: Medium
     solving: Solving
-    max_contacts: int
+    max_contacts: int | None
     device: str
     precision: str
     emission: str

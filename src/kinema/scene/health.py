@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kinema.foundation import Diagnostics, KinemaError
+from kinema.sim import ROOM
 
 from .arguments import whole
 from .capturing import Capturing
@@ -18,8 +19,6 @@ ON_ERROR = ("flag", "freeze", "reset")
 """What may be done with an environment that is no longer made of numbers."""
 ON_OVERFLOW = ("keep", "grow")
 """What may be done once there were more contacts than there is room for."""
-ROOM = 64
-"""Contacts between any two bodies, where nobody asks for more or fewer."""
 SPARE = 1.5
 """How many times as much room there is after a trial as two bodies took in it."""
 LOOK_EVERY = 64
@@ -32,23 +31,29 @@ class Health(Capturing):
 
     diagnostics: Diagnostics
     on_overflow: str
-    _max_contacts: int
+    _max_contacts: int | None
     _calls: int = 0
 
     @property
     def max_contacts(self) -> int:
         """For how many contacts between any two bodies there is room, at most.
 
+        Where nobody asked for a number, and teams of a GPU's threads solve, it is the room for all of an environment.
         It may be changed at any time; the programs are compiled anew when they are next needed. Of more contacts than
         that the deepest are kept, and `get_overflow_envs_mask` tells where.
         """
-        return self._max_contacts
+        if self._max_contacts is not None:
+            return self._max_contacts
+        return ROOM if self._running is None else self._running.room_for_contacts
 
     @max_contacts.setter
     def max_contacts(self, count: int) -> None:
-        self._max_contacts = whole(count, "max_contacts", "contact")
-        if self._running is not None and self._running.model.pairs.room != self._max_contacts:
-            self._running.engine.make_room(self._max_contacts)
+        asked = whole(count, "max_contacts", "contact")
+        if self._running is None:
+            self._max_contacts = asked
+        elif asked != self.max_contacts:
+            self._max_contacts = asked
+            self._running.engine.make_room(asked)
 
     def try_contacts(self, steps: int = 200, seed: int = 0) -> int:
         """Find out by a trial how much room contacts need, and make it; the answer is `max_contacts` from now on.

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kinema.model import Model
-from kinema.sim import Engine, may_lose_contacts
+from kinema.sim import Engine, may_lose_contacts, room_for_contacts
 
 from .controls import Controls
 from .memory import Memory
@@ -31,7 +31,7 @@ class Running:
     """What of shapes was set for each environment, (n_envs, n_geoms, numbers)."""
     starts: dict[tuple[object, int], list[tuple[Any, Any]]] = field(default_factory=dict)
     """What environments begin with on a GPU: memory and numbers, by keyframe and control."""
-    _loses: dict[int, bool] = field(default_factory=dict)
+    _rooms: dict[int | None, tuple[int, bool]] = field(default_factory=dict)
 
     @property
     def n_envs(self) -> int:
@@ -41,10 +41,20 @@ class Running:
     @property
     def may_lose_contacts(self) -> bool:
         """Whether there can be more contacts than there is room for."""
-        room, settings = self.model.pairs.room, self.engine.settings
-        if room not in self._loses:
-            self._loses[room] = settings.contacts and may_lose_contacts(self.model, team=settings.team)
-        return self._loses[room]
+        return self._room[1]
+
+    @property
+    def room_for_contacts(self) -> int:
+        """For how many contacts there is room: between any two bodies, or of a whole environment where teams solve."""
+        return self._room[0]
+
+    @property
+    def _room(self) -> tuple[int, bool]:
+        asked, settings = self.model.pairs.room, self.engine.settings
+        if asked not in self._rooms:
+            loses = settings.contacts and may_lose_contacts(self.model, team=settings.team)
+            self._rooms[asked] = room_for_contacts(self.model, team=settings.team), loses
+        return self._rooms[asked]
 
 
 class Built:

@@ -18,7 +18,7 @@ from .building import Plan, build
 from .entity import Entity
 from .equalities import Equalities
 from .giving import Giving
-from .health import ON_ERROR, ON_OVERFLOW, ROOM
+from .health import ON_ERROR, ON_OVERFLOW
 from .outputs import OUTPUTS
 from .progress import Progress
 from .randomizing import Randomizing
@@ -56,7 +56,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         islands: whether the forces of things that touch are found by themselves, whatever others do; asleep they are.
         calm: whether motion that is too fast for the step is held to the energy that there is (docs/constraints.md).
         broad_phase: how shapes are passed over that are far apart, `all`, `list` or `auto` (docs/contacts.md).
-        max_contacts: for how many contacts between any two bodies there is room; of more the deepest are kept.
+        max_contacts: for how many contacts between any two bodies there is room, 64 unless said; of more the deepest
+            are kept (on a GPU of a whole environment: docs/contacts.md).
         on_overflow: what follows then: `keep` that room, or `grow`, to twice as much or all that is wanted.
         on_error: what is done with an environment once it would no longer be made of finite numbers: `flag` it (it
             stays where it is, in numbers), `freeze` it in its last good state, or `reset` it before the next step.
@@ -92,7 +93,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         islands: bool = False,
         calm: bool = False,
         broad_phase: str = "auto",
-        max_contacts: int = ROOM,
+        max_contacts: int | None = None,
         on_overflow: str = "keep",
         on_error: str = "flag",
         integrator: str = "implicitfast",
@@ -117,7 +118,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         solving |= {"sleep": sleep, "islands": islands, "broad_phase": broad_phase}
         self.solving = Solving.asked(**solving)
         self.calm = flag(calm, "calm")
-        self._max_contacts = whole(max_contacts, "max_contacts", "contact")
+        self._max_contacts = None if max_contacts is None else whole(max_contacts, "max_contacts", "contact")
         self.on_error = choice(on_error, "on_error", ON_ERROR)
         self.on_overflow = choice(on_overflow, "on_overflow", ON_OVERFLOW)
         self.integrator = Integrator(choice(integrator, "integrator", [i.value for i in Integrator]))
@@ -218,7 +219,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
             gravity=self.gravity,
             medium=self.medium,
             solving=self.solving,
-            max_contacts=self.max_contacts,
+            max_contacts=self._max_contacts,
             device=self.device,
             precision=self.precision,
             emission=self.emission,

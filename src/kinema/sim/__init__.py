@@ -1,7 +1,12 @@
 """L3: the algorithms, once, over scalars; the programs traced from them; and what runs those."""
 
 from .arrays import ARRAYS as ARRAYS, Use as Use, start_of as start_of
-from .collide.planned import kinds_without_contact as kinds_without_contact, may_lose_contacts as may_lose_contacts
+from .collide.planned import (
+    ROOM as ROOM,
+    kinds_without_contact as kinds_without_contact,
+    may_lose_contacts as may_lose_contacts,
+    room_for_contacts as room_for_contacts,
+)
 from .fields.fields import Fields as Fields, Quantity as Quantity
 from .fields.names import describe_fields as describe_fields
 from .kinematics.answers import Answers as Answers

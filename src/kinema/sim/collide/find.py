@@ -194,8 +194,8 @@ def _list(code: RowCode, kind: LookKind, record: list[Value]) -> None:
 
     def put() -> None:
         at = number * float(layout.width)
-        recorder.write("contacts", record, 0, at)
-        recorder.write("contacts", code.numbers("frames"), layout.frames, at)
+        recorder.write("contacts", layout.shortened(record), 0, at)
+        recorder.write("contacts", code.numbers("frames"), layout.place(layout.frames), at)
 
     where(recorder, "room", number, code.number("capacity"), put)
 

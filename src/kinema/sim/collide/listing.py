@@ -18,12 +18,29 @@ MOST_SPARE = 192
 
 
 class Listed(Layout):
-    """Where the numbers of a listed contact are: with its frames, numbered by `preorder`, and nothing of a solution."""
+    """Where the numbers of a listed contact are: with its frames, numbered by `preorder`, and nothing of a solution.
+
+    Of its axes one follows from the others, and without friction nobody asks for any across the normal.
+    """
 
     def __init__(self, dimension: int) -> None:
         super().__init__(dimension)
+        self.n_axes = 2 if dimension > 1 else 1
         self.frames = self.residual
-        self.width = self.frames + 2
+        self.width = self.place(self.frames + 2)
+
+    def place(self, item: int) -> int:
+        """Where a number is: behind fewer axes."""
+        return item if item < Layout.DISTANCE else item - self.n_left_out
+
+    @property
+    def n_left_out(self) -> int:
+        """Numbers of a contact that are not listed."""
+        return 3 * (Layout.n_axes - self.n_axes)
+
+    def shortened(self, record: Sequence[Value]) -> list[Value]:
+        """All numbers of a contact, without those that are not listed."""
+        return [*record[: Layout.DISTANCE - self.n_left_out], *record[Layout.DISTANCE :]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,8 @@ from kinema.model import Model
 from ..sweeps.tree import WORLD
 from .pairs import PAIRS
 
+ROOM = 64
+"""Contacts between any two frames that there is room for at most, where nobody asks for more or fewer."""
 MOST, MOST_OF_DOF = 48, 3
 """Contacts of one law that a team has room for in an environment, at least and for each degree of freedom; more where
 the user asks for more between two bodies."""
@@ -64,13 +66,13 @@ def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[Pl
         np.add.reduceat(most[numbers], starts).tolist(),
         np.append(starts[1:], len(numbers)).tolist(),
     )
-    sets, every, first = [], numbers.tolist(), 0
+    sets, every, first, room = [], numbers.tolist(), 0, room_between_two(model)
     kinds: dict[tuple[int, bool, bool], SetKind] = {}
     for (a, b, dimension), is_lively, n_points, end in zip(*columns, strict=True):
         key = dimension, a == WORLD, is_lively
         if key not in kinds:
             kinds[key] = SetKind(dimension, model.options.elliptic and dimension > 1, a == WORLD, is_lively)
-        sets.append(PlannedSet((a, b), kinds[key], every[first:end], n_points, min(n_points, pairs.room)))
+        sets.append(PlannedSet((a, b), kinds[key], every[first:end], n_points, min(n_points, room)))
         first = end
     return sets
 
@@ -95,16 +97,32 @@ def may_lose_contacts(model: Model, *, team: bool = False) -> bool:
     """Whether the pairs can make more points between two frames, for a team at all, than there is room for."""
     plans = planned_sets(model)
     if team:
-        moved = {frame for plan in plans for frame in plan.frames} - {WORLD}
-        n_dofs = sum(len(model.dofs_of_frame(frame)) for frame in moved)
-        return sum(plan.n_points for plan in plans) > room_for_all(model, n_dofs)
+        return sum(plan.n_points for plan in plans) > room_for_all(model, _n_dofs_that_touch(model, plans))
     return any(plan.capacity < plan.n_points for plan in plans)
+
+
+def room_for_contacts(model: Model, *, team: bool = False) -> int:
+    """How many contacts there is room for: between any two frames at most, for a team at all."""
+    if team:
+        return room_for_all(model, _n_dofs_that_touch(model, planned_sets(model)))
+    return room_between_two(model)
+
+
+def room_between_two(model: Model) -> int:
+    """How many contacts between any two frames there is room for, at most."""
+    return ROOM if model.pairs.room is None else model.pairs.room
 
 
 def room_for_all(model: Model, n_dofs: int) -> int:
     """Contacts of one law that a team of threads has room for in an environment of some degrees of freedom."""
     many = max(n_dofs - MANY_DOFS, 0)
-    return max(MOST, MOST_OF_DOF * (n_dofs - many) + int(FEWER_OF_DOF * many), model.pairs.room)
+    return max(MOST, MOST_OF_DOF * (n_dofs - many) + int(FEWER_OF_DOF * many), model.pairs.room or 0)
+
+
+def _n_dofs_that_touch(model: Model, plans: Sequence[PlannedSet]) -> int:
+    """Degrees of freedom of all frames that may touch anything."""
+    moved = {frame for plan in plans for frame in plan.frames} - {WORLD}
+    return sum(len(model.dofs_of_frame(frame)) for frame in moved)
 
 
 def kinds_of(model: Model, pair: int) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from kinema.trace import SCRATCH, Column, Columns, Place, Recorder, Row, RowCode
 from ..settings import Settings
 from ..sweeps.columns import PartColumns, PartRow, table_of
 from ..sweeps.idle import IDLE, trees_of_frames
+from ..sweeps.maths import Vector, cross
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import frame_ref
 from ..sweeps.trees import PerTree, Places, places_in
@@ -39,12 +40,18 @@ class Layout:
     """
 
     POINT, FRAME, DISTANCE, PAIR, STIFFNESS, BOUND, BACK, DAMPING, SLIDING, SCALE = 0, 3, 12, 13, 14, 15, 16, 17, 18, 19
+    n_axes = 3
+    """Of the frame that are kept."""
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
         self.residual = self.SCALE + dimension
         self.change = self.residual + dimension
         self.width = self.residual + max(2 * dimension, N_LIVELY)
+
+    def place(self, item: int) -> int:
+        """Where a number is."""
+        return item
 
 
 def _rooms(plans: Sequence[PlannedSet]) -> list[int]:
@@ -272,11 +279,19 @@ class Contact:
 
     def read(self, item: int, count: int = 1) -> list[Value]:
         """Some of its numbers."""
-        return [self.recorder.read(self.array, self.first + item + i, self._at) for i in range(count)]
+        first = self.first + self.layout.place(item)
+        return [self.recorder.read(self.array, first + i, self._at) for i in range(count)]
 
     def write(self, item: int, values: Sequence[Value]) -> None:
         """Set some of them."""
-        self.recorder.write(self.array, values, self.first + item, self._at)
+        self.recorder.write(self.array, values, self.first + self.layout.place(item), self._at)
+
+    @property
+    def axes(self) -> list[Vector]:
+        """Its normal, and where it has friction the two directions across that."""
+        count = self.layout.n_axes if self.layout.dimension > 1 else 1
+        kept: list[Vector] = [self.read(Layout.FRAME + 3 * i, 3) for i in range(count)]
+        return [*kept, cross(*kept)] if count == 2 else kept
 
     @property
     def residual(self) -> list[Value]:

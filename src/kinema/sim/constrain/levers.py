@@ -52,8 +52,7 @@ def levers_of(contact: Contact, about: Numbers | None = None) -> list[list[Value
     """Of each direction what a unit along it does to a frame: torque about the origin or a point, and force; scaled."""
     dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
     point = point if about is None else sub(point, about)
-    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3)]
-    result = []
+    axes, result = contact.axes, []
     for j, factor in enumerate(contact.read(Layout.SCALE, dimension)):
         if j < 3:
             axis = scale(factor, axes[j])
@@ -68,7 +67,7 @@ def seen_by(contact: Contact, moving: Twist) -> list[Value]:
     dimension, point = contact.layout.dimension, contact.read(Layout.POINT, 3)
     at = add(moving.linear, cross(moving.angular, point))
     scales = contact.read(Layout.SCALE, dimension)
-    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3 if dimension > 1 else 1)]
+    axes = contact.axes
     return [
         factor * (dot(axes[j], at) if j < 3 else dot(axes[j - 3], moving.angular)) for j, factor in enumerate(scales)
     ]

@@ -29,7 +29,7 @@ def enliven(contact: Contact, kind: SetKind, speed: Twist, code: RowCode) -> Val
     """Set a contact's friction by how fast it slides; the acceleration that it wants for a bounce, or none at all."""
     hard, restitution, slowest, stick = contact.read(contact.layout.residual, N_LIVELY)
     at = add(speed.linear, cross(speed.angular, contact.read(Layout.POINT, 3)))
-    axes = [contact.read(Layout.FRAME + 3 * i, 3) for i in range(3)]
+    axes = contact.axes
     if kind.dimension > 1:
         across = [dot(axis, at) for axis in axes[1:]]
         slides = trace.sqrt(trace.maximum(dot(across, across), SMALLEST))
