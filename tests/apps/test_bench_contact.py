@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from kinema.apps.bench.contact import Place, figures as measuring, load_touching
 from kinema.apps.bench.contact.accuracy import accuracy
+from kinema.apps.bench.contact.ours import Ours
 from kinema.apps.bench.contact.scenes import compiled, scene_file
 from kinema.apps.cli import app
 from kinema.apps.cli.choices import PlaceName
@@ -55,6 +56,7 @@ def test_all_simulators_are_judged_alike(leg: Path) -> None:
         assert figures["error"] < 1e-4
         assert figures["error_99"] < 1e-2  # of velocities that hardly change
         assert figures["residual"] < 1e-3
+        assert figures["own_error"] is None  # points are the same
     assert ours[0]["contacts"] == pytest.approx(theirs["contacts"], rel=0.2)
     assert set(told["one_environment"]["leg"]) == {"step", "step(10)", "mj_step", "mj_step(10)"}
 
@@ -107,6 +109,15 @@ def test_error_and_residual_see_what_is_wrong(leg: Path) -> None:
             assert max(found.error_99, found.residual) < 1e-9
         else:
             assert min(found.error_99, found.residual) > 0.1
+
+
+def test_own_error_sees_what_is_wrong(leg: Path) -> None:
+    """Little beside double precision; and large where velocities are those of nothing that touches."""
+    ours = Ours(load_touching(Place.FLOOR, leg), 16, "cpu")
+    assert ours.own_error < 1e-4
+    other = Ours(ours.case, 16, "cpu")
+    other.counts.first = other.counts.first + 1.0
+    assert other.own_error > 0.1
 
 
 @pytest.mark.parametrize(("place", "bodies"), [(Place.TOWER, 20), (Place.CLUTTER, 50)])

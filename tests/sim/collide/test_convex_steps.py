@@ -1,16 +1,17 @@
-"""How many steps the search takes for round shapes that overlap a little: on a GPU all wait for the slowest pair."""
+"""Round shapes that overlap a little: points, and how many steps the search takes: on a GPU all wait for the slowest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from kinema.foundation import Array
 from kinema.sim.collide.convex import emit_one, meet
-from kinema.sim.collide.convex_pairs import convex_pairs
+from kinema.sim.collide.convex_pairs import CONVEX_PAIRS, convex_pairs
 from kinema.sim.collide.solid import PairKind, Solid, Work
 from kinema.trace import Recorder, Value
 
@@ -93,6 +94,24 @@ def test_few_steps_in_single_precision(kinds: tuple[str, str], monkeypatch: pyte
     for i, point in enumerate(nearest):
         if off[i] < 1e-6:
             assert depth_along(kinds, poses, i, point[4:7]) == pytest.approx(-point[0], abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    "kinds", [("capsule", "cylinder"), ("cylinder", "box"), ("cylinder", "cylinder")], ids="-".join
+)
+def test_no_point_twice(kinds: tuple[str, str]) -> None:
+    """Points that are one but for rounding would be as stiff as two, in one precision and not in the other."""
+    poses = replace(touching(kinds), reach=np.zeros(COUNT))
+    sizes = np.maximum(poses.a[2].max(axis=1), poses.b[2].max(axis=1))
+    counts = []
+    for precision in ("double", "single"):
+        found = Compiled(CONVEX_PAIRS[kinds], precision).points(poses)
+        for points, size in zip(found, sizes, strict=True):
+            apart = [np.linalg.norm(a[1:4] - b[1:4]) for a, b in combinations(points, 2)]
+            assert min(apart, default=size) > 1e-3 * size
+        counts.append([len(points) for points in found])
+    differ = np.not_equal(*counts)
+    assert differ.mean() < 0.01
 
 
 def surface_gaps(kinds: tuple[str, str], poses: Poses, points: Array) -> Array:

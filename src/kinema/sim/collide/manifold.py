@@ -25,6 +25,9 @@ OUTSIDE = 1e-5
 """A corner that is so little beside an edge, against the size of the shapes, is not cut off."""
 SHALLOWER = (0.01, 2e-5)
 """How much less deep the deepest corner may be than the shapes are: a share, and against the size of the shapes."""
+CLOSE = 2e-3
+"""Points that are no farther from each other, against the size of the shapes, are one: two would be twice as stiff. The
+direction between round shapes is known to 1e-3 in single precision, and with it where corners are."""
 PARALLEL = 0.05
 """The sine of the angle between edges that touch in more than a point."""
 CORNER = 3
@@ -213,6 +216,7 @@ class _Patch:
         points, state = recorder.local(4 * (most + 1)), recorder.local(3)
         """Two numbers across the normal, half-way along it, the distance; how many, the deepest, its distance."""
         recorder.write(state, [0.0, 0.0, 1.0 / TINY])
+        recorder.write(points, [0.0] * 4)
         base = self._corner(knife.start, 0.0)
         reach = self.work.reach / meeting.size
 
@@ -223,17 +227,23 @@ class _Patch:
             gap = trace.maximum(trace.select(0.5, cut.is_first, facing - z, z - facing), meeting.found.distance)
             number, deepest, least = (recorder.read(state, i) for i in range(3))
             near = below(gap, reach)
+            place, counts = self._place_among(points, number, [x, y], gap)
             recorder.write(
-                points, [x, y, 0.5 * (z + facing), gap], 0, 4.0 * trace.select(0.5, near, number, float(most))
+                points,
+                [x, y, 0.5 * (z + facing), gap],
+                0,
+                4.0 * trace.select(0.5, near * counts, place, float(most)),
             )
+            is_new = near * below(number - 0.5, place)
             deeper = near * below(gap, least)
             recorder.write(
                 state,
-                [number + near, trace.select(0.5, deeper, number, deepest), trace.select(0.5, deeper, gap, least)],
+                [number + is_new, trace.select(0.5, deeper, place, deepest), trace.select(0.5, deeper, gap, least)],
             )
 
         recorder.count("distances", count, look)
         n_points, deepest, least = (recorder.read(state, i) for i in range(3))
+        least = self._as_deep_as_the_nearest(points, deepest, least)
         if most > MOST_POINTS:
             n_points = drop_points(recorder, points, n_points, deepest, MOST_POINTS)
         share, slack = SHALLOWER
@@ -246,6 +256,29 @@ class _Patch:
 
         recorder.count("points", n_points, tell)
         return enough
+
+    def _place_among(self, points: str, number: Value, at: list[Value], gap: Value) -> tuple[Value, Value]:
+        """Where a point goes, behind those that there are or to one that it is close to; 1 unless that is deeper.
+
+        Corners come in turn: it can be close to the one before, or to the first.
+        """
+        place, counts = number, 1.0
+        for other in (0.0, trace.maximum(number - 1.0, 0.0)):
+            x, y, _, its_gap = (self.recorder.read(points, i, 4.0 * other) for i in range(4))
+            is_same = below(0.5, number) * below(length([at[0] - x, at[1] - y]), CLOSE)
+            place = trace.select(0.5, is_same, other, place)
+            counts = trace.select(0.5, is_same, below(gap, its_gap), counts)
+        return place, counts
+
+    def _as_deep_as_the_nearest(self, points: str, deepest: Value, least: Value) -> Value:
+        """How deep the deepest of points is: as the shapes are, where it is the nearest point but for rounding."""
+        recorder, found = self.recorder, self.meeting.found
+        nearest = rotate(self.axes, found.point)
+        beside = [recorder.read(points, i, 4.0 * deepest) - nearest[i] for i in range(2)]
+        is_nearest = below(length(beside), CLOSE) * below(least, 0.5 / TINY)
+        least = trace.select(0.5, is_nearest, found.distance, least)
+        recorder.write(points, [least], 3, 4.0 * deepest)
+        return least
 
 
 def _is_outside(height: Value) -> Value:
