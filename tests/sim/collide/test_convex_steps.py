@@ -1,4 +1,4 @@
-"""Round shapes that overlap a little: points, and how many steps the search takes: on a GPU all wait for the slowest."""
+"""Round shapes that overlap a little: points, and how many steps searches take: on a GPU all wait for the slowest."""
 
 from __future__ import annotations
 
