@@ -87,6 +87,19 @@ def test_a_cylinder_that_stands_keeps_its_points() -> None:
         np.testing.assert_allclose(own[:, 0], -1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_what_is_small_stands_on_what_is_large(precision: str) -> None:
+    """A cylinder of 1 cm on a mesh of 20 m: its points are close to each other for the mesh, and not for itself."""
+    size = np.tile([0.01, 0.01, 0.0], (COUNT, 1))
+    poses = standing((1.0, 1.0, 1.0), (10.0, 10.0, 0.5), -0.5)
+    places = np.column_stack([np.zeros((COUNT, 2)), np.full(COUNT, 0.01)])
+    poses = Poses((places, poses.a[1], size), poses.b, poses.reach)
+    pair = Compiled(CONVEX_PAIRS["cylinder", "mesh"], precision, meshes={"b": box_corners((10.0, 10.0, 0.5))})
+    for points in pair.points(poses):
+        assert len(points) == 8
+        np.testing.assert_allclose(np.linalg.norm(points[:, 1:3], axis=1), 0.01, atol=1e-4)
+
+
 @pytest.mark.parametrize("kinds", [("cylinder", "mesh")], ids="-".join)
 def test_no_point_is_deeper_than_the_shapes_are(kinds: tuple[str, str]) -> None:
     """Nor less deep, of the deepest; none is twice there; and there are never more than said."""

@@ -25,9 +25,11 @@ OUTSIDE = 1e-5
 """A corner that is so little beside an edge, against the size of the shapes, is not cut off."""
 SHALLOWER = (0.01, 2e-5)
 """How much less deep the deepest corner may be than the shapes are: a share, and against the size of the shapes."""
-CLOSE = 2e-3
-"""Points that are no farther from each other, against the size of the shapes, are one: two would be twice as stiff. The
-direction between round shapes is known to 1e-3 in single precision, and with it where corners are."""
+CLOSE = 1e-3
+"""Points that are no farther from each other, against the size of the smaller shape, are one: both would be as stiff as
+two. In single precision the direction between round shapes is known as well as that, and with it where corners are."""
+SAME = 2e-3
+"""The deepest corner is the nearest point where it is no farther from that, against the size of the larger shape."""
 PARALLEL = 0.05
 """The sine of the angle between edges that touch in more than a point."""
 CORNER = 3
@@ -114,6 +116,7 @@ class _Patch:
         self.work, self.meeting, self.b = work, meeting, b
         self.recorder: Recorder = work.recorder
         self.corners, self.axes = corners, axes
+        self.close = CLOSE * trace.minimum(*(core.size for core in meeting.cores)) / meeting.size
 
     def emit(self, mine: _Side, other: _Side, most: int) -> Value:
         # what is cut is an edge if there is one
@@ -265,7 +268,7 @@ class _Patch:
         place, counts = number, 1.0
         for other in (0.0, trace.maximum(number - 1.0, 0.0)):
             x, y, _, its_gap = (self.recorder.read(points, i, 4.0 * other) for i in range(4))
-            is_same = below(0.5, number) * below(length([at[0] - x, at[1] - y]), CLOSE)
+            is_same = below(0.5, number) * below(length([at[0] - x, at[1] - y]), self.close)
             place = trace.select(0.5, is_same, other, place)
             counts = trace.select(0.5, is_same, below(gap, its_gap), counts)
         return place, counts
@@ -275,7 +278,7 @@ class _Patch:
         recorder, found = self.recorder, self.meeting.found
         nearest = rotate(self.axes, found.point)
         beside = [recorder.read(points, i, 4.0 * deepest) - nearest[i] for i in range(2)]
-        is_nearest = below(length(beside), CLOSE) * below(least, 0.5 / TINY)
+        is_nearest = below(length(beside), SAME) * below(least, 0.5 / TINY)
         least = trace.select(0.5, is_nearest, found.distance, least)
         recorder.write(points, [least], 3, 4.0 * deepest)
         return least
