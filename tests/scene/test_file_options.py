@@ -184,7 +184,7 @@ def test_time_step_and_integrator_of_the_file_are_noted_if_they_differ(tmp_path:
         ({"flag": 'sleep="enable"', "option": 'solver="CG"'}, "sim.sleep", ("sleep", "solver cg")),
         ({"option": 'solver="PGS"'}, "sim.solver-options", ("the solver pgs", "newton ends at the same forces")),
         ({"option": 'jacobian="sparse"'}, "sim.solver-options", ("jacobian sparse",)),
-        ({"flag": 'multiccd="disable"'}, "sim.solver-options", ("the flag multiccd",)),
+        ({"flag": 'nativeccd="disable"'}, "sim.solver-options", ("the flag nativeccd",)),
         ({"option": 'o_margin="1"', "flag": 'override="enable"'}, "sim.solver-options", ("o_margin", "override")),
     ],
 )
@@ -220,6 +220,35 @@ def test_one_set_of_switches_for_all(tmp_path: Path) -> None:
     assert '"lift" leaves eulerdamp on' in found.message
 
 
+STANDING = """<mujoco><option timestep="0.002"><flag multiccd="{multiccd}"/></option><worldbody>
+<geom type="box" size="1 1 .1" pos="0 0 -.1"/><body pos="0 0 .199" euler="0 0 20"><freejoint/>
+<geom type="cylinder" size=".1 .2"/></body></worldbody></mujoco>"""
+"""A cylinder on a box: no formula tells where they touch."""
+
+
+@pytest.mark.parametrize("asked", [None, True, False])
+@pytest.mark.parametrize("said", [True, False])
+def test_convex_shapes_touch_in_one_point_by_choice(said: bool, asked: bool | None, tmp_path: Path) -> None:
+    """As the file says, unless the scene is asked; the one point is MuJoCo's, or as deep, and on its face as well."""
+    text = STANDING.format(multiccd="enable" if said else "disable")
+    scene = km.Scene(multiccd=asked, precision="double")
+    scene.add(from_text(tmp_path, text))
+    scene.build()
+    found = scene.get_contacts()
+    count = int(found["valid_mask"].sum())
+    assert "sim.solver-options" not in scene.diagnostics.codes()
+    if said if asked is None else asked:
+        assert count == 8
+        return
+    assert count == 1
+    model = mujoco.MjModel.from_xml_string(STANDING.format(multiccd="disable"))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    assert data.ncon == 1
+    assert found["penetration"].max() == pytest.approx(-data.contact.dist[0], abs=1e-6)
+    np.testing.assert_allclose(np.abs(found["normal"][0][0]), [0.0, 0.0, 1.0], atol=1e-6)
+
+
 def test_a_files_switches_are_its_own(tmp_path: Path) -> None:
     """Springs that one file switches off stay on in the others."""
     scene = km.Scene(contacts=False, limits=False)
@@ -237,7 +266,7 @@ DECIDED_BY_THE_SCENE = {"timestep", "integrator"}
 REPORTED = {"sleep", "sleep_tolerance"}
 FOLLOWED_FLAGS = {
     *("constraint", "equality", "frictionloss", "limit", "contact", "spring", "damper", "gravity", "clampctrl"),
-    *("actuation", "eulerdamp", "refsafe"),
+    *("actuation", "eulerdamp", "refsafe", "multiccd"),
 }
 
 

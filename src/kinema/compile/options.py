@@ -34,6 +34,7 @@ class Switches:
     eulerdamp: bool
     frictionloss: bool
     limit: bool
+    multiccd: bool
     refsafe: bool
     spring: bool
     disabled_groups: int
@@ -66,6 +67,7 @@ def switches_of(description: Robot | World) -> Switches:
         eulerdamp=on("eulerdamp"),
         frictionloss=on("frictionloss") and constraint,
         limit=on("limit") and constraint,
+        multiccd=on("multiccd"),
         refsafe=on("refsafe"),
         spring=on("spring"),
         disabled_groups=int(options.get(mjcf.DISABLEACTUATOR, 0)),
@@ -89,9 +91,10 @@ def model_options(draft: Draft) -> ModelOptions:
         equality=all(s.equality for s in every),
         **_friction(draft),
         refsafe=all(s.refsafe for s in every),
+        multiccd=all(s.multiccd for s in every),
     )
     for part, own in zip(draft.parts, every, strict=True):
-        for name in ("eulerdamp", "contact", "equality", "refsafe"):
+        for name in ("eulerdamp", "contact", "equality", "refsafe", "multiccd"):
             if getattr(own, name) and not getattr(chosen, name):
                 message = f'"{part.name}" leaves {name} on, which another file of the scene switches off for all'
                 draft.diagnostics.warning("sim.options-differ", message, origin=part.description.origin)

@@ -83,6 +83,8 @@ class ModelOptions:
     """How much harder friction is than the normal direction."""
     refsafe: bool = True
     """Whether the time constants of constraints are at least two steps."""
+    multiccd: bool = True
+    """Whether convex shapes touch in several points where no formula tells them, and not in the deepest only."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ OF_CONSTRAINTS = (
 OVERRIDES = ("o_margin", "o_solref", "o_solimp", "o_friction")
 """Of all contacts, where the flag `override` is on."""
 FLAGS_OF_CONSTRAINTS = (
-    *("warmstart", "filterparent", "midphase", "nativeccd", "multiccd", "island"),
+    *("warmstart", "filterparent", "midphase", "nativeccd", "island"),
     *("override", "diagexact", "ipc", "speculative"),
 )
 WITHOUT_MOTION = ("magnetic", "energy", "fwdinv", "invdiscrete", "sensor", "autoreset")

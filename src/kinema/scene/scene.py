@@ -51,6 +51,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
             the slope of the cost is, against the forces, where it ends; in single precision at least 5e-6.
         cone, impratio: of friction, `pyramidal` or `elliptic`, and how much harder it is than what it comes from.
         noslip_iterations: how many sweeps at most let friction hold without slip.
+        multiccd: whether convex shapes touch in several points, and not in the deepest only, where no formula tells
+            them (cylinders, cones and meshes); None for what the files say, else they do.
         sleep: whether what lies still is left out of the steps until something wakes it (docs/contacts.md), or the
             speed [m/s] below which it is still; None for what the files say.
         islands: whether the forces of things that touch are found by themselves, whatever others do; asleep they are.
@@ -89,6 +91,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         cone: str | None = None,
         impratio: float | None = None,
         noslip_iterations: int | None = None,
+        multiccd: bool | None = None,
         sleep: bool | float | None = None,
         islands: bool = False,
         calm: bool = False,
@@ -115,7 +118,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         self.constraints = flag(constraints, "constraints")
         solving = {"solver": solver, "iterations": iterations, "ls_iterations": ls_iterations, "tolerance": tolerance}
         solving |= {"cone": cone, "impratio": impratio, "noslip_iterations": noslip_iterations}
-        solving |= {"sleep": sleep, "islands": islands, "broad_phase": broad_phase}
+        solving |= {"sleep": sleep, "islands": islands, "broad_phase": broad_phase, "multiccd": multiccd}
         self.solving = Solving.asked(**solving)
         self.calm = flag(calm, "calm")
         self._max_contacts = None if max_contacts is None else whole(max_contacts, "max_contacts", "contact")

@@ -37,6 +37,7 @@ class Solving:
     sleep: float | bool | None
     islands: bool | None
     broad_phase: str | None
+    multiccd: bool | None
 
     @classmethod
     def asked(cls, **given: Any) -> Solving:
@@ -52,6 +53,7 @@ class Solving:
             "sleep": lambda x, what: x if isinstance(x, bool) else _positive(x, what),
             "islands": flag,
             "broad_phase": lambda x, what: choice(x, what, [b.value for b in Broad]),
+            "multiccd": flag,
         }
         return cls(
             **{name: None if given[name] is None else check(given[name], name) for name, check in checks.items()}
@@ -89,9 +91,10 @@ class Solving:
         return float(OPTION_DEFAULTS["sleep_tolerance"] if tolerance is None else tolerance)  # type: ignore[arg-type]
 
     def over(self, options: ModelOptions) -> ModelOptions:
-        """What the files say of friction, unless the scene was asked for something else."""
+        """What the files say of friction and points, unless the scene was asked for something else."""
         elliptic = options.elliptic if self.cone is None else self.cone == "elliptic"
-        return replace(options, elliptic=elliptic, impratio=self.impratio or options.impratio)
+        several = options.multiccd if self.multiccd is None else self.multiccd
+        return replace(options, elliptic=elliptic, impratio=self.impratio or options.impratio, multiccd=several)
 
 
 def _said(name: str, parts: Sequence[Part], diagnostics: Diagnostics) -> Any:

@@ -7,12 +7,13 @@ import pytest
 from scipy.spatial import ConvexHull
 
 from kinema.foundation import Array
-from kinema.sim.collide.convex_pairs import CONVEX_PAIRS
+from kinema.sim.collide.convex_pairs import convex_pairs
 
 from .convex_driver import Compiled, box_corners, depth_along, stone
 from .driver import Poses, ours
 from .poses import on_a_grid, somewhere
 
+CONVEX_PAIRS = convex_pairs(several=True)
 COUNT = 200
 
 

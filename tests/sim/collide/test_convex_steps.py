@@ -11,7 +11,7 @@ import pytest
 
 from kinema.foundation import Array
 from kinema.sim.collide.convex import emit_one, meet
-from kinema.sim.collide.convex_pairs import CONVEX_PAIRS, convex_pairs
+from kinema.sim.collide.convex_pairs import convex_pairs
 from kinema.sim.collide.solid import PairKind, Solid, Work
 from kinema.trace import Recorder, Value
 
@@ -20,6 +20,7 @@ from .driver import Poses
 from .poses import somewhere
 from .surfaces import beyond_surface
 
+CONVEX_PAIRS = convex_pairs(several=True)
 COUNT = 800
 POLYTOPE = ("shallowest", "deepest")
 """Loops whose every step makes a polytope grow, which costs the most."""

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from kinema.foundation import Array
-from kinema.sim.collide.convex_pairs import CONVEX_PAIRS
+from kinema.sim.collide.convex_pairs import convex_pairs
 
 from .convex_driver import Compiled, CompiledField, box_corners, polyhedron
 from .driver import Poses
 from .poses import rotations
 
+CONVEX_PAIRS = convex_pairs(several=True)
 COUNT, MARGIN = 200, 0.02
 HALF, TOP, BASE = (1.2, 0.9), 0.3, 0.2
 HEIGHTS = np.random.default_rng(3).uniform(0.0, 1.0, (7, 9))

@@ -53,4 +53,3 @@ def convex_pairs(*, several: bool) -> dict[tuple[str, str], PairKind]:
 
 ROUND = {("sphere", "sphere"), ("sphere", "capsule"), ("capsule", "capsule")}
 """Pairs whose difference has no inside but for its radius: nothing that the search could find."""
-CONVEX_PAIRS = convex_pairs(several=True)

@@ -26,7 +26,7 @@ from .listing import Listed, Lists
 from .near import both_solids, by_shapes, by_spheres, is_near, kind_of, own_numbers
 from .numbers import geom_numbers
 from .pair_rows import LookKind, Wanted, pair_rows
-from .pairs import FORMULAS, PAIRS
+from .pairs import FORMULAS, pairs_of
 from .solid import Work
 from .touches import Layout, Touches
 
@@ -143,7 +143,7 @@ def _touch(code: RowCode, kind: LookKind) -> None:
 
         where(recorder, "touching", distance, margin, keep)
 
-    PAIRS[kind.kinds].touch(Work(recorder, margin, emit), *both_solids(code, kind))
+    pairs_of(several=kind.several)[kind.kinds].touch(Work(recorder, margin, emit), *both_solids(code, kind))
 
 
 def _record(

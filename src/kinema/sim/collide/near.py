@@ -11,7 +11,7 @@ from ..arrays import UNLIMITED
 from ..sweeps.maths import Vector, add, dot, rotate, sub
 from .boxes_around import ROUNDING, boxed, gap, half_extents
 from .pair_rows import LookKind
-from .pairs import FORMULAS, PAIRS
+from .pairs import FORMULAS
 from .solid import Grid, Hull, Samples, Solid, Work
 
 
@@ -66,7 +66,7 @@ def by_shapes(code: RowCode) -> tuple[Value, Value]:
 
     put(UNLIMITED)
 
-    PAIRS[kind.kinds].touch(Work(recorder, margin, note), *both_solids(code, kind))
+    FORMULAS[kind.kinds].touch(Work(recorder, margin, note), *both_solids(code, kind))
     return recorder.read(least), margin
 
 

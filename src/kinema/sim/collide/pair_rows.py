@@ -39,6 +39,8 @@ class LookKind:
     """What differs between environments."""
     listed: bool
     """Whether contacts go into a list, and others are found at the same time."""
+    several: bool
+    """Whether convex shapes touch in several points."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +125,7 @@ def _kind_of(s: Sweeps, plan: PlannedSet, p: int, differing: tuple[str, ...], *,
         plan.kind.lively,
         differing,
         listed,
+        s.model.options.multiccd,
     )
 
 

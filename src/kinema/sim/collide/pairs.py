@@ -7,7 +7,7 @@ from .boxes import sphere_box
 from .capsule_box import capsule_box
 from .capsules import capsule_capsule, sphere_capsule
 from .cones import sphere_cone
-from .convex_pairs import CONVEX_PAIRS
+from .convex_pairs import convex_pairs
 from .cylinders import sphere_cylinder
 from .ellipsoids import sphere_ellipsoid
 from .field_pairs import FIELD_PAIRS
@@ -34,5 +34,13 @@ FORMULAS: dict[tuple[str, str], PairKind] = {
 }
 """By their kinds, in the order of `SHAPE_KINDS`."""
 
-PAIRS = {**CONVEX_PAIRS, **FIELD_PAIRS, **FORMULAS}
-"""Likewise, with the general search where there is no formula, and bodies with hollows."""
+_PAIRS = {several: {**convex_pairs(several=several), **FIELD_PAIRS, **FORMULAS} for several in (True, False)}
+
+
+def pairs_of(*, several: bool) -> dict[tuple[str, str], PairKind]:
+    """Likewise, with the general search where there is no formula, and bodies with hollows.
+
+    Args:
+        several: whether that search is for all points, or for the deepest only.
+    """
+    return _PAIRS[several]
