@@ -71,7 +71,6 @@ class TouchParity:
 def touch_parity(file: Path, n_run: int = 50, n_poses: int = 300, n_steps: int = 500) -> TouchParity:
     """Compare a robot, with a floor where its file has none."""
     case = load_touching(Place.FLOOR, file, fall=0.002)
-    case.model.options = replace(case.model.options, multiccd=False)  # as MuJoCo's side
     model, pair = case.exact(), _pair(case)
     model.opt.ccd_tolerance, model.opt.ccd_iterations = 1e-12, 100
     found = TouchParity(case.name, case.model.n_dofs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,7 @@ def _peer(file: Path) -> Any:
 def _ours(file: Path, place: Place, robot: Path | None, dt: float) -> tuple[str, Model, Settings]:
     described = read(file)
     model = compile_model([Part(name=described.name, description=described)], contacts=True)
+    model.options = replace(model.options, multiccd=False)  # as on MuJoCo's side: the same points
     name = place.value if robot is None else robot.stem if robot.stem not in NAMELESS else robot.parent.name
     if place in (Place.TERRAIN, Place.CUBE):
         name += f", {place.value}"
