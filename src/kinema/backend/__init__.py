@@ -1,6 +1,6 @@
 """L2: arrays and compiled programs, through LLVM and on a GPU NVIDIA Warp and CUDA: only this knows of them."""
 
-from kinema.foundation import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder
+from kinema.foundation import CACHE_VARIABLE as CACHE_VARIABLE, cache_dir as cache_dir
 
 from .arrays import Arena as Arena, Field as Field, Layout as Layout, padded as padded
 from .devices import (
@@ -14,8 +14,8 @@ from .devices import (
     torch_module as torch_module,
     warp as warp,
 )
+from .executables import Source as Source
 from .graphs import captured as captured
-from .host_code import keep_code as keep_code, noting_code as noting_code
 from .kernels import Kernel as Kernel
 from .pieces import Arguments as Arguments, Roles as Roles
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import CACHE_VARIABLE, KinemaError, cache_folder
+from kinema.foundation import CACHE_VARIABLE, KinemaError, cache_dir
 
 from .processor import available_memory, lanes
 
@@ -32,7 +32,7 @@ def _started_warp() -> Any:
     wp.config.quiet = True  # the caller shows progress
     wp.config.log_level = getattr(wp, "LOG_ERROR", 40)
     if os.environ.get(CACHE_VARIABLE):
-        wp.config.kernel_cache_dir = str(cache_folder() / "warp")
+        wp.config.kernel_cache_dir = str(cache_dir() / "warp")
     with _stderr_silenced():  # its complaint about a missing CUDA driver is no news on a CPU
         wp.init()
     return wp
@@ -74,6 +74,11 @@ class Device:
     def n_multiprocessors(self) -> int:
         """Of a GPU."""
         return int(warp().get_device(self.name).sm_count)
+
+    @property
+    def architecture(self) -> str:
+        """Of a GPU, such as `sm_90`."""
+        return f"sm_{warp().get_device(self.name).arch}"
 
     def lanes(self, precision: str, n_envs: int | None = None, threads: int | None = None) -> int:
         """How many environments a program takes at a time, of so many, shared by threads of the host."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import re
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -11,8 +14,8 @@ from typing import Any
 from kinema.foundation import KinemaError
 from kinema.trace import ENTRY
 
+from .compilers import machine_code
 from .devices import Device, warp, warp_lock
-from .host_code import machine_code
 
 _BOUNDS = """!nvvm.annotations = !{{!1}}
 !1 = !{{ptr @{entry}, !"maxntidx", i32 {block_dim}{more}}}
@@ -44,18 +47,23 @@ _ENOUGH = 0.9
 def ptx(text: str, block_dim: int, n_blocks: int | None = None) -> bytes:
     """A module's text, compiled for blocks of so many threads, of which a multiprocessor has to have room for some."""
     more = f', !"minctasm", i32 {n_blocks}' if n_blocks else ""
-    return machine_code(text + _BOUNDS.format(entry=ENTRY, block_dim=block_dim, more=more), "ptx")
+    return machine_code(text + _BOUNDS.format(entry=ENTRY, block_dim=block_dim, more=more))
 
 
 class GpuFunction:
     """A kernel that is loaded on a device."""
 
-    def __init__(self, text: str, device: Device, block_dim: int, n_blocks: int | None = None) -> None:
+    def __init__(self, code: bytes, device: Device, block_dim: int, name: str = ENTRY) -> None:
+        """Load PTX of a kernel, which profilers show under a name."""
         self._device = device
         self._block_dim = block_dim
-        code = ptx(text, block_dim, n_blocks)
+        self.name = symbol_name(name)
+        named = re.sub(rf"\b{ENTRY}\b".encode(), self.name.encode(), code)
         self._context = _context(device)
-        self.handle = self._within(lambda: _loaded(code))  # the driver may assemble several at a time
+        self._module, self.handle = self._within(
+            lambda: _loaded(named, self.name)
+        )  # several may be assembled at a time
+        weakref.finalize(self, _unload, self._context, self._module).atexit = False
         self.room = self._within(lambda: _room(self.handle, block_dim))
         """Percent of the memory of a multiprocessor that its threads share; the rest is cache."""
         self.ask_for(self.room)
@@ -118,16 +126,27 @@ def _within(context: ctypes.c_void_p, do: Callable[[], Any]) -> Any:
         _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
 
-def _loaded(code: bytes) -> ctypes.c_void_p:
-    """The kernel of a module; what it needs is there before anything is captured."""
+def symbol_name(name: str) -> str:
+    """A name as PTX allows it."""
+    return re.sub(r"\W+", "_", name, flags=re.ASCII)
+
+
+def _unload(context: ctypes.c_void_p, module: ctypes.c_void_p) -> None:
+    """Free the code of a kernel that nobody uses any more."""
+    with contextlib.suppress(Exception):  # the context may be gone at the end of the process
+        _within(context, lambda: _call("cuModuleUnload", module))
+
+
+def _loaded(code: bytes, name: str) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+    """A module and its kernel; what it needs is there before anything is captured."""
     module, function, log = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(_ROOM)
     options = (ctypes.c_int * 2)(_LOG, _LOG_SIZE)
     values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _ROOM)
     status = _driver().cuModuleLoadDataEx(ctypes.byref(module), code + b"\0", 2, options, values)
     _checked(status, "the assembler of the CUDA driver", log.value.decode(errors="replace").strip())
-    _call("cuModuleGetFunction", ctypes.byref(function), module, ENTRY.encode())
+    _call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
     _attribute(function, _REGISTERS)
-    return function
+    return module, function
 
 
 def _room(function: ctypes.c_void_p, block_dim: int) -> int:

@@ -1,215 +1,229 @@
-"""Machine code: compiled by LLVM in a process beside this one, kept on disk; the host's is loaded into this one."""
+"""Machine code in this process: loaded once for all kernels that run it, unloaded with the last of them.
+
+Compilation is tiered. Code starts at the baseline tier, which compiles quickly, and is replaced by the optimised tier
+when a background compilation is done. Every floating-point operation of a program is one instruction at both tiers, so
+that results do not depend on when that happens. `KINEMA_TIER` restricts compilation to one of the tiers.
+"""
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import ctypes
-import hashlib
+import enum
 import os
-import re
-import struct
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any
 
-from kinema.foundation import InternalError, cache_folder, keep
+from kinema.foundation import KinemaError
 from kinema.trace import ENTRY
 
-from .processor import n_threads, processor_key
+from .compilers import BACKGROUND, Level, cached_code, compile_modules, machine_code, module_digest
+from .perf_map import note_symbols
+from .processor import n_threads
 
-_WORKER = Path(__file__).with_name("llvm_worker.py")
+TIER_VARIABLE = "KINEMA_TIER"
 _POINTERS, _INTEGERS = 7, 6
-_DEFINED = re.compile(r"^define [^@\n]*@(\w+)\(", re.MULTILINE)
+_SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * _POINTERS, *[ctypes.c_int64] * _INTEGERS)
 HostFunction = Callable[..., None]
 
 
-class _Workers:
-    """Compiling processes that wait for work; each serves one caller at a time."""
+class Tiers(enum.StrEnum):
+    """Which tiers are compiled."""
 
-    def __init__(self) -> None:
-        self._idle: list[subprocess.Popen[bytes]] = []
-        self._all: list[subprocess.Popen[bytes]] = []
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-
-    def _take(self) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._pid != os.getpid():  # a fork: the parent's processes answer the parent
-                self._idle, self._all, self._pid = [], [], os.getpid()
-            if self._idle:
-                return self._idle.pop()
-            worker = subprocess.Popen(
-                [sys.executable, str(_WORKER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            )
-            self._all.append(worker)
-            return worker
-
-    def compile(self, text: str) -> bytes:
-        """Object code or PTX; an interrupt ends the process that is compiling."""
-        worker = self._take()
-        try:
-            return self._ask(worker, text)
-        except BaseException:
-            end(worker)
-            raise
-        finally:
-            with self._lock:
-                if worker.returncode is None:
-                    self._idle.append(worker)
-                elif worker in self._all:
-                    self._all.remove(worker)
-
-    @staticmethod
-    def _ask(worker: subprocess.Popen[bytes], text: str) -> bytes:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        source = text.encode()
-        with contextlib.suppress(BrokenPipeError):  # the answer, or that there is none, says more
-            worker.stdin.write(struct.pack("<I", len(source)) + source)
-            worker.stdin.flush()
-        head = worker.stdout.read(5)
-        if len(head) < 5:
-            raise InternalError(f"the compiler's process ended with status {worker.wait()}")
-        worked, size = struct.unpack("<?I", head)
-        payload = worker.stdout.read(size)
-        if len(payload) < size:
-            raise InternalError(f"the compiler's process ended in the middle of an answer, with status {worker.wait()}")
-        if not worked:
-            raise InternalError(f"LLVM refused a program: {payload.decode(errors='replace')}")
-        return payload
-
-    def close(self) -> None:
-        """End all of them, whatever they are doing."""
-        with self._lock:
-            workers, self._idle, self._all = self._all, [], []
-        if self._pid == os.getpid():
-            for worker in workers:
-                end(worker)
+    TIERED = "tiered"
+    """Baseline first, optimised in the background."""
+    BASELINE = "baseline"
+    OPTIMISED = "optimised"
 
 
-def end(worker: subprocess.Popen[bytes]) -> None:
-    """Stop a process, whatever it is doing."""
-    worker.kill()
-    for stream in (worker.stdin, worker.stdout):
-        if stream is not None:
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-    worker.wait()
-
-
-WORKERS = _Workers()
-atexit.register(WORKERS.close)
-
-
-def compile_host(text: str, *called: str) -> HostFunction:
-    """The function of a module's text, and of those whose functions it calls; they are compiled side by side."""
-    code, *others = _side_by_side([text, *called])
-    for own, other in zip(called, others, strict=True):
-        _add_function(other, own)
-    types = [ctypes.c_void_p] * _POINTERS + [ctypes.c_int64] * _INTEGERS
-    return ctypes.CFUNCTYPE(None, *types)(_load(code, ENTRY))
-
-
-def _side_by_side(texts: Sequence[str]) -> list[bytes]:
-    """Machine code of texts: of the first here, so that an interrupt ends it at once, of others in other threads."""
-    if len(texts) == 1 or n_threads() == 1:
-        return [machine_code(text) for text in texts]
-    pool = ThreadPoolExecutor(min(len(texts), n_threads()) - 1)
+def tiers() -> Tiers:
+    """As `KINEMA_TIER` says, tiered unless it is set."""
+    asked = os.environ.get(TIER_VARIABLE) or Tiers.TIERED
     try:
-        others = [pool.submit(machine_code, text) for text in texts[1:]]
-        return [machine_code(texts[0]), *(future.result() for future in others)]
-    except KeyboardInterrupt:
-        WORKERS.close()  # or the end of this process would wait for the other threads, and they for theirs
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        return Tiers(asked)
+    except ValueError:
+        raise KinemaError(f"{TIER_VARIABLE}={asked}: expected {', '.join(Tiers)}") from None
 
 
-def _add_function(code: bytes, text: str) -> None:
-    """Load the function of a module by itself, for others to call; its name says what it does."""
-    import llvmlite.binding as llvm
+class HostCode:
+    """The function `kinema_run` of some LLVM modules, of which the others hold functions that it calls."""
 
-    defined = _DEFINED.search(text)
-    assert defined is not None, "a module defines a function"
-    name = defined.group(1)
-    if name not in _functions:
-        _functions[name] = _load(code, name)
-        llvm.add_symbol(name, _functions[name])
+    def __init__(self, digests: Sequence[str], name: str, texts: Callable[[], Sequence[str] | None]) -> None:
+        """`texts` gives the modules, or None where they are not known: the code has to be in the disk cache then."""
+        self.digests = tuple(digests)
+        self.name = name
+        self.level: Level | None = None
+        """The active tier."""
+        self.run: HostFunction = _not_loaded
+        """The function at the active tier; it may be replaced between two calls."""
+        self.optimised = threading.Event()
+        """Set once the optimised tier is active, or has failed to compile."""
+        self._texts = texts
+        self._engines: list[Any] = []
+        self._loading = threading.Lock()
+
+    def load(self, *, wait: bool = False) -> bool:
+        """Make the function available, at the optimised tier with `wait`; whether the code or its text is known."""
+        with self._loading:
+            wanted = tiers()
+            wait = wait or wanted is Tiers.OPTIMISED
+            if self.level is Level.OPTIMISED or (self.level is Level.BASELINE and not wait):
+                return True
+            if self.level is None and wanted is not Tiers.BASELINE and self._load_cached(Level.OPTIMISED):
+                return True
+            if self.level is None and not wait:
+                if not self._load_cached(Level.BASELINE):
+                    texts = self._texts()
+                    if texts is None:
+                        return False
+                    self._install(compile_modules(texts, Level.BASELINE), Level.BASELINE)
+                if wanted is Tiers.TIERED:
+                    self._optimise_later()
+                return True
+            if self.level is None:
+                texts = self._texts()
+                if texts is None:
+                    return False
+                self._install(compile_modules(texts, Level.OPTIMISED), Level.OPTIMISED)
+                return True
+        self.optimised.wait()
+        return True
+
+    def _load_cached(self, level: Level) -> bool:
+        found = [cached_code(digest, level) for digest in self.digests]
+        known = [code for code in found if code is not None]
+        if len(known) < len(found):
+            return False
+        self._install(known, level)
+        return True
+
+    def _optimise_later(self) -> None:
+        texts = self._texts()
+        if texts is None:
+            return
+        job = _Job(weakref.ref(self), list(texts))
+        for number in range(len(texts)):
+            _background(job, number)
+
+    def _install(self, objects: Sequence[bytes], level: Level) -> None:
+        """Link the modules and make their function the active one."""
+        engine = _linked(objects)
+        self._engines.append(engine)  # code of the other tier stays: a thread may be running it
+        note_symbols(self.name, level.name.lower(), engine, objects)
+        self.run, self.level = _SIGNATURE(engine.get_function_address(ENTRY)), level
+        if level is Level.OPTIMISED:
+            self.optimised.set()
+
+    def finish(self, objects: Sequence[bytes] | None) -> None:
+        """Switch to optimised code that was compiled in the background; None where that failed."""
+        with self._loading:
+            if objects is not None and self.level is not Level.OPTIMISED:
+                self._install(objects, Level.OPTIMISED)
+        self.optimised.set()
 
 
-def machine_code(text: str, kind: str = "o") -> bytes:
-    """What a module's text compiles to, from the disk cache if it was compiled before."""
-    key = hashlib.sha256(f"{processor_key()} {_WORKER.read_text(encoding='utf-8')} {text}".encode()).hexdigest()[:32]
-    file = cache_folder() / "code" / f"{key}.{kind}"
-    code = _kept(file)
-    if code is None:
-        code = WORKERS.compile(text)
-        keep(file, hashlib.sha256(code).digest() + code)
-    for noted in _noting:
-        noted[file.name] = code
+def _not_loaded(*_: object) -> None:
+    raise AssertionError("host code is run before it is loaded")
+
+
+_codes: weakref.WeakValueDictionary[tuple[str, ...], HostCode] = weakref.WeakValueDictionary()
+_codes_lock = threading.Lock()
+
+
+def host_code(digests: Sequence[str], name: str, texts: Callable[[], Sequence[str] | None]) -> HostCode:
+    """The code of some modules: that which is loaded already, if somebody uses it."""
+    with _codes_lock:
+        found = _codes.get(tuple(digests))
+        if found is None:
+            found = _codes[tuple(digests)] = HostCode(digests, name, texts)
+        return found
+
+
+def compile_host(*texts: str, name: str = "kinema", wait: bool = False) -> HostCode:
+    """Compile and load the modules of a function."""
+    code = host_code([module_digest(text) for text in texts], name, lambda: texts)
+    code.load(wait=wait)
     return code
 
 
-_noting: list[dict[str, bytes]] = []
+# ------------------------------------------------------------------------------------------------------------- linking
 
 
-@contextlib.contextmanager
-def noting_code() -> Iterator[dict[str, bytes]]:
-    """What is compiled or loaded meanwhile, by content-keyed names: for others to start with."""
-    noted: dict[str, bytes] = {}
-    _noting.append(noted)
-    try:
-        yield noted
-    finally:
-        _noting[:] = [other for other in _noting if other is not noted]
-
-
-def keep_code(code: dict[str, bytes]) -> None:
-    """Keep code that another process compiled, where this one looks for it; what is there already stays."""
-    for name, content in code.items():
-        file = cache_folder() / "code" / name
-        if not file.exists():
-            keep(file, hashlib.sha256(content).digest() + content)
-
-
-def _kept(file: Path) -> bytes | None:
-    """Code that was kept, if it is still what it was."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return None
-    digest, code = content[:32], content[32:]
-    return code if hashlib.sha256(code).digest() == digest else None
-
-
-_loading = threading.Lock()
-_engines: list[Any] = []
-"""What holds loaded code; it stays as long as the process, as launches may."""
-
-
-_functions: dict[str, int] = {}
-"""Where functions are that other code calls."""
-
-
-def _load(code: bytes, function: str) -> int:
-    """Where a function of some machine code is now."""
+def _linked(objects: Sequence[bytes]) -> Any:
+    """An execution engine of LLVM that holds some object files, linked with each other."""
     import llvmlite.binding as llvm
 
-    with _loading:
+    with _linking:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault", jit=True)
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        for code in objects:
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        address = engine.get_function_address(function)
-        _engines.append(engine)
-    return address
+        return engine
+
+
+_linking = threading.Lock()
+
+
+# -------------------------------------------------------------------------------------------- background compilation
+
+
+class _Job:
+    """The modules of one function, compiled by several threads."""
+
+    def __init__(self, code: weakref.ref[HostCode], texts: list[str]) -> None:
+        self.code = code
+        self.texts = texts
+        self.objects: dict[int, bytes | None] = {}
+        self.lock = threading.Lock()
+
+    def compile(self, number: int) -> None:
+        """Compile one module; the last of them makes the code switch. Nothing is done for code that nobody uses."""
+        made = None
+        if self.code() is not None:
+            with suppress(Exception):  # the baseline tier stays
+                made = machine_code(self.texts[number], Level.OPTIMISED, BACKGROUND)
+        with self.lock:
+            self.objects[number] = made
+            done = len(self.objects) == len(self.texts)
+        code = self.code() if done else None
+        if code is not None:
+            found = [self.objects[i] for i in range(len(self.texts))]
+            known = [x for x in found if x is not None]
+            code.finish(known if len(known) == len(found) else None)
+
+
+_jobs: SimpleQueue[tuple[_Job, int]] = SimpleQueue()
+_threads: list[threading.Thread] = []
+
+
+def _background(job: _Job, number: int) -> None:
+    with _codes_lock:
+        _threads[:] = [thread for thread in _threads if thread.is_alive()]  # none of them survives a fork
+        _jobs.put((job, number))
+        if len(_threads) < n_threads():
+            thread = threading.Thread(target=_serve, name="kinema optimiser", daemon=True)
+            thread.start()
+            _threads.append(thread)
+
+
+def _serve() -> None:
+    while True:
+        job, number = _jobs.get()
+        with suppress(Exception):
+            job.compile(number)
+        del job
+
+
+def wait_for_background() -> None:
+    """Until all code in use is optimised."""
+    with _codes_lock:
+        waiting = list(_codes.values())
+    for code in waiting:
+        if code.level is Level.BASELINE and tiers() is Tiers.TIERED:
+            code.optimised.wait()

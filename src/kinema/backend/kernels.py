@@ -1,68 +1,38 @@
-"""Programs, compiled for a device and launched."""
+"""Kernels: programs, compiled for a device and launched."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from kinema.foundation import no_collecting
-from kinema.trace import (
-    N_ENTRY,
-    N_HEAD,
-    SCRATCH,
-    Line,
-    Part,
-    Place,
-    Program,
-    Slot,
-    Target,
-    cut,
-    emit_gpu,
-    emit_llvm,
-    emit_order,
-    emit_team,
-    lines,
-    n_exchanged,
-    n_ordered,
-    optimise,
-    roles_of_scratch,
-    split,
-    team_tables,
-)
+from kinema.trace import N_ENTRY, N_HEAD, Place, Program, n_ordered
 
 from .arrays import Arena
+from .compilers import Level
 from .devices import Device, numpy_type
-from .gpu_code import BLOCKS, WARP, GpuFunction
+from .executables import CompileOptions, Source, gpu_executable, host_executable
 from .graphs import repeated, side_by_side
-from .host_code import compile_host
 from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
-from .processor import has_fused_multiply_add, is_x86, n_threads
-from .spreading import ask_for_the_same, by_lists, n_emptied, shared_by_all, spread_pieces
-from .team_room import SHARED_BYTES, room_of_team
+from .processor import n_threads
+from .spreading import by_lists, shared_by_all
 
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""
-MOST_VALUES = 120
-"""That fit into half the registers."""
 
 
 class Kernel:
-    """A program, compiled for a device: with its tables, and memory to work in.
+    """A program, compiled for a device: its executable, which equal kernels share, and memory to work in.
 
     Vectors of environments, and several threads to one, are matters of how it is compiled, not of the program.
     """
 
-    @no_collecting()
     def __init__(
         self,
-        program: Program,
+        program: Program | Source,
         places: Mapping[str, Place],
         device: Device,
         precision: str,
@@ -71,50 +41,52 @@ class Kernel:
         roles: Roles | None = None,
         runs_per_step: int = 1,
         n_envs: int | None = None,
+        wait: bool = False,
     ) -> None:
-        """`n_envs` is about how many environments it will run for; None for any number."""
+        """Compile a program, or take it from the cache.
+
+        Args:
+            program: what to run; a `Source` is traced only if the cache does not have its program.
+            places: where arrays are in their arenas.
+            device: what it runs on.
+            precision: `single` or `double`.
+            lanes: environments of a vector on a CPU; None for what suits the processor.
+            roles: how several threads of a GPU share an environment.
+            runs_per_step: how often the program is run for a step.
+            n_envs: about how many environments it will run for; None for any number.
+            wait: whether to wait for the optimised tier.
+        """
         self.device = device
         self.lanes = lanes or device.lanes(precision, n_envs)
-        self.n_scratch = program.n_scratch
         self._precision = precision
         self._scratch: dict[object, Any] = {}
         self._earlier: list[Any] = []
         """Narrower memory that earlier launches work in."""
         self._runs_per_step = runs_per_step
         self.roles = 1
+        source = program if isinstance(program, Source) else Source(lambda: program)
+        options = CompileOptions(device, precision, self.lanes, runs_per_step, n_envs)
         if device.is_cpu:
-            program = optimise(program)
-            self.n_operations = program.n_operations
-            self._ints, self._floats = self._tables(program.tables())
-            target = Target(precision, self.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
-            modules = emit_llvm(program, places, target, runs_per_step)
-            self.source = "\n".join(modules)
-            self._code: Any = compile_host(*modules)
-            return
-        parts = cut(program, WARP) if program.has_team else [Part(program)]
-        if all(part.spread is None for part in parts):  # nobody finds out then how much there is to do
-            parts = [replace(part, weights=()) for part in parts]
-        self.n_scratch = max((part.program.n_scratch for part in parts if not part.is_team), default=0)
-        self._n_given, self._n_kinds = max(part.given.end for part in parts), n_emptied(parts)
-        with ThreadPoolExecutor() as pool:
-            shared = roles if roles is None or len(parts) == 1 else _with_scratch(roles, parts)
-            plain = self._plain(shared, n_envs or 1, whole=len(parts) == 1)
-            waiting: list[Future[Piece]] = []
-            for number, part in enumerate(parts):
-                if part.spread is not None:
-                    own = replace(part, program=optimise(part.program))
-                    tables = self._tables(own.program.tables())
-                    emission = own, places, self._gpu_target()
-                    waiting += [
-                        pool.submit(make) for make in spread_pieces(number, emission, self.device, tables, n_envs or 1)
-                    ]
-                else:
-                    waiting.append(pool.submit(self._team if part.is_team else plain, part, places))
-            self._pieces = [future.result() for future in waiting]
-        ask_for_the_same(self._pieces)
-        self.roles = self._pieces[0].roles
-        self.source = "\n".join(piece.source for piece in self._pieces)
-        self.n_operations = sum(piece.n_operations for piece in self._pieces)
+            host = self._executable = host_executable(source, places, options, wait=wait)
+            self._code, self._ints, self._floats = host.code, host.ints, host.floats
+        else:
+            gpu = self._executable = gpu_executable(source, places, options, roles)
+            self._pieces, self._n_kinds = gpu.pieces, gpu.n_kinds
+            self.roles = self._pieces[0].roles
+        self.n_scratch = self._executable.n_scratch
+        self.n_operations = self._executable.n_operations
+        self.n_instructions = self._executable.n_instructions
+
+    @property
+    def tier(self) -> str:
+        """Which code runs: `baseline`, until the background compilation is done, or `optimised`."""
+        is_baseline = self.device.is_cpu and self._code.level is Level.BASELINE
+        return (Level.BASELINE if is_baseline else Level.OPTIMISED).name.lower()
+
+    def wait(self) -> None:
+        """Until the optimised tier is active."""
+        if self.device.is_cpu:
+            self._code.load(wait=True)
 
     def bytes_per_env(self, n_envs: int) -> int:
         """What a run works in, for each of so many: on a CPU nothing, as each core works for a few at a time."""
@@ -125,62 +97,6 @@ class Kernel:
         numbers = self.n_scratch + -(-teams // n_envs)
         listed = {piece.lists.part: piece.lists.n_rows for piece in self._pieces if piece.lists is not None}
         return numbers * numpy_type(self._precision)().itemsize + 4 * N_ENTRY * sum(listed.values())
-
-    def _tables(self, tables: tuple[np.ndarray, np.ndarray]) -> tuple[Any, Any]:
-        """Integers and numbers, there."""
-        ints, floats = tables
-        with np.errstate(over="ignore"):  # beyond the largest number is infinite
-            return self.device.array(ints), self.device.array(floats.astype(numpy_type(self._precision)))
-
-    def _plain(self, roles: Roles | None, n_envs: int, *, whole: bool) -> Callable[[Part, Mapping[str, Place]], Piece]:
-        """How what a thread does by itself is compiled for a GPU; all steps in one launch, if it is the `whole`."""
-
-        def make(part: Part, places: Mapping[str, Place]) -> Piece:
-            programs = self._parts(part.program, roles)
-            target = self._gpu_target()
-            source = emit_gpu(programs, places, target, self._runs_per_step if whole else 1)
-            block_dim = BLOCK_DIM if len(programs) == 1 else WARP * len(programs)
-            code = GpuFunction(source, self.device, block_dim, self._n_blocks(programs, n_envs))
-            tables = self._tables(part.program.tables())
-            operations = sum(program.n_operations for program in programs)
-            count = len(programs)
-            return Piece(code, source, tables, operations, block_dim // count, count, beside=part.beside)
-
-        return make
-
-    def _team(self, part: Part, places: Mapping[str, Place]) -> Piece:
-        """What a team does."""
-        target = self._gpu_target()
-        found = room_of_team(replace(part, program=optimise(part.program)), target.bytes)
-        own, room = found.part, found.room
-        source = emit_team(own, places, target, room, ordered=bool(own.weights))
-        code = GpuFunction(source, self.device, WARP * room.teams, found.at_a_time)
-        order = GpuFunction(emit_order(own, target, self._n_kinds), self.device, BLOCK_DIM) if own.weights else None
-        tables = self._tables(team_tables(own, target, WARP))
-        n_memory, operations = max(room.n_memory, 1), own.program.n_operations
-        return Piece(code, source, tables, operations, room.teams, 1, n_memory, code.n_resident, order=order)
-
-    def _gpu_target(self) -> Target:
-        return Target(self._precision, gpu=True, n_scratch=self.n_scratch, n_given=self._n_given)
-
-    def _parts(self, program: Program, roles: Roles | None) -> tuple[Program, ...]:
-        """The program, or one for each role where it is a line that can be shared."""
-        if roles is not None and roles.count > 1 and program.is_straight:
-            divided = split(program.line, roles.of, roles.count)
-            if n_exchanged(divided) * WARP * np.dtype(numpy_type(self._precision)).itemsize <= SHARED_BYTES:
-                return divided
-        return (optimise(program),)
-
-    def _n_blocks(self, programs: tuple[Program, ...], n_envs: int) -> int | None:
-        """How many blocks a multiprocessor of a GPU has to have room for; None leaves that to the assembler.
-
-        Where there are so many environments that they would wait for each other, and a line with few values at a time,
-        twice as many with half the registers each are a fifth faster; with fewer environments they are slower.
-        """
-        found = (line.max_live() for program in programs for line in lines(program.blocks))
-        few_values = max(found, default=0) < MOST_VALUES
-        crowded = n_envs * len(programs) > BLOCKS * BLOCK_DIM * self.device.n_multiprocessors
-        return 2 * BLOCKS if crowded and few_values and self._precision == "single" else None
 
     def record(self, arguments: Arguments) -> Callable[[], None]:
         """A launch that can be repeated without looking at its arguments again; on a CPU it is done when it returns."""
@@ -219,8 +135,9 @@ class Kernel:
         for shard, (first, last) in enumerate(pairwise(bounds)):
             # a thread runs one vector of environments after the other, in memory that stays in its cache
             own = [*arrays, self._memory(shard, self.lanes), self._ints, self._floats]
-            run = partial(self._code, *(a.ctypes.data for a in own), *steps, first, last)
-            shares.append(Share(run, slice(first * self.lanes, min(last * self.lanes, n_envs)), tuple(own)))
+            told = (*(a.ctypes.data for a in own), *steps, first, last)
+            envs = slice(first * self.lanes, min(last * self.lanes, n_envs))
+            shares.append(Share(self._code, told, envs, tuple(own)))
         return shares
 
     def _on_gpu(self, arguments: Arguments) -> Callable[[], None]:
@@ -310,20 +227,6 @@ class Kernel:
             shape = (max(self.n_scratch, 1), stride)
             self._scratch[shard] = self.device.zeros(shape, self._precision, f"{stride} environments, to work in")
         return self._scratch[shard]
-
-
-def _with_scratch(roles: Roles, parts: Sequence[Part]) -> Roles:
-    """The roles with those of the scratch memory, by which parts speak to each other."""
-    known: dict[int, int | None] = {}
-
-    def of(slot: Slot) -> int | None:
-        return known.get(slot.item) if slot.array == SCRATCH else roles.of(slot)
-
-    for part in parts:
-        for block in () if part.is_team else part.program.blocks:
-            if isinstance(block, Line):
-                known.update(roles_of_scratch(block, of))
-    return replace(roles, of=of)
 
 
 def _in_threads(work: Sequence[Callable[[], object]]) -> None:

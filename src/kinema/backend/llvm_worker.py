@@ -1,7 +1,7 @@
-"""A process that compiles: LLVM's text comes in, object code or PTX goes out, until there is nothing more.
+"""A process that compiles: LLVM IR comes in, object code, assembly or PTX goes out, until there is no more input.
 
-It runs beside the program that asks, so that compiling can be interrupted, several programs can compile side by side,
-and nothing that LLVM is told here reaches anybody else. It imports nothing of Kinema, and starts in a moment.
+It runs beside the program that asks, so that compiling can be interrupted, several modules can be compiled side by
+side, and options of LLVM that are set here affect nobody else. It imports nothing of Kinema, and starts quickly.
 """
 
 from __future__ import annotations
@@ -13,47 +13,51 @@ from functools import cache
 from typing import Any, BinaryIO
 
 OPTIONS = ("--disable-cgp",)
-"""A pass that prepares code with many branches; on straight lines it only takes time, which grows with their square."""
-LEVEL = 2
+"""CodeGenPrepare helps code with many branches; on straight-line code its time grows with the square of the length."""
 GPU = ("sm_60", "+ptx60")
-"""The oldest GPU and the oldest language for it that will do; the driver makes the best of it for the one there is."""
+"""The oldest architecture and PTX version that will do; the CUDA driver compiles PTX for the actual GPU."""
+REQUEST = struct.Struct("<B?I")
+"""Optimisation level, whether assembly is wanted instead of object code, and the length of the IR that follows."""
+ANSWER = struct.Struct("<?I")
+"""Whether it worked, and the length of the code or message that follows."""
 
 
 def main() -> None:
-    """Serve requests: the length of a text and the text; answers are whether it worked, a length, and bytes."""
+    """Serve requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked decides when to stop
     import llvmlite.binding as llvm
 
     for option in OPTIONS:
         llvm.set_option("", option)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    while head := requests.read(4):
-        text = requests.read(struct.unpack("<I", head)[0]).decode()
+    while len(head := requests.read(REQUEST.size)) == REQUEST.size:
+        level, assembly, size = REQUEST.unpack(head)
+        text = requests.read(size).decode()
         try:
-            answer(answers, True, compiled(text))
+            answer(answers, True, compiled(text, level, assembly=assembly))
         except RuntimeError as error:
             answer(answers, False, str(error).encode())
 
 
-def compiled(text: str) -> bytes:
-    """Object code, or PTX where the text says that it is for a GPU."""
+def compiled(text: str, level: int, *, assembly: bool = False) -> bytes:
+    """Object code or assembly; PTX where the target triple of the module is a GPU's."""
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(text)
     module.verify()
     gpu = module.triple.startswith("nvptx")
-    machine = gpu_machine() if gpu else host_machine()
+    machine = gpu_machine(level) if gpu else host_machine(level)
     if "alloca" in text:
         options = llvm.create_pipeline_tuning_options()
         manager = llvm.create_new_module_pass_manager()
         manager.add_sroa_pass()
         manager.run(module, llvm.create_pass_builder(machine, options))
-    return machine.emit_assembly(module).encode() if gpu else machine.emit_object(module)
+    return machine.emit_assembly(module).encode() if gpu or assembly else machine.emit_object(module)
 
 
 @cache
-def host_machine() -> Any:
-    """This computer's processor."""
+def host_machine(level: int) -> Any:
+    """The CPU of this computer."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -61,7 +65,7 @@ def host_machine() -> Any:
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=LEVEL,
+        opt=level,
         codemodel="jitdefault",
         reloc="pic",
         jit=True,
@@ -69,19 +73,19 @@ def host_machine() -> Any:
 
 
 @cache
-def gpu_machine() -> Any:
-    """Any GPU."""
+def gpu_machine(level: int) -> Any:
+    """Any NVIDIA GPU."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     cpu, features = GPU
-    return llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=cpu, features=features, opt=LEVEL)
+    return llvm.Target.from_triple("nvptx64-nvidia-cuda").create_target_machine(cpu=cpu, features=features, opt=level)
 
 
 def answer(stream: BinaryIO, worked: bool, payload: bytes) -> None:
     """Send one answer."""
-    stream.write(struct.pack("<?I", worked, len(payload)) + payload)
+    stream.write(ANSWER.pack(worked, len(payload)) + payload)
     stream.flush()
 
 

@@ -10,6 +10,7 @@ from kinema.trace import Slot
 
 from .arrays import Arena
 from .gpu_code import GpuFunction
+from .host_code import HostCode
 
 BLOCK_DIM = 64
 """Threads of a block, where each works by itself."""
@@ -43,14 +44,15 @@ class Arguments:
 class Share:
     """What a thread of a CPU does of a launch."""
 
-    run: Callable[[], object]
+    code: HostCode
+    arguments: tuple[int, ...]
     envs: slice
     kept: tuple[Any, ...]
     """The arrays that it works on, by their addresses."""
 
     def __call__(self) -> None:
-        """Do it."""
-        self.run()
+        """Do it, with the code of the tier that is active now."""
+        self.code.run(*self.arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +60,8 @@ class Piece:
     """A launch of a GPU."""
 
     code: GpuFunction
-    source: str
+    name: str
+    """What it does."""
     tables: tuple[Any, Any]
     n_operations: int
     envs_per_block: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from kinema.trace import (
     Part,
@@ -20,9 +19,9 @@ from kinema.trace import (
 )
 
 from .devices import Device
-from .gpu_code import WARP, GpuFunction
+from .gpu_code import WARP
 from .graphs import Launch, one_by_one, side_by_side
-from .pieces import BLOCK_DIM, Lists, Piece
+from .pieces import Lists, Piece
 
 BLOCKS_OF_WORK = 8
 """Of threads, to a multiprocessor, that go through lists of what there is to do. Most lists are short, and blocks take
@@ -35,30 +34,27 @@ def spread_pieces(
     number: int,
     emission: tuple[Part, Mapping[str, Place], Target],
     device: Device,
-    tables: tuple[Any, Any],
     n_envs: int,
-) -> list[Callable[[], Piece]]:
-    """How to make each: tests of what is long, of what is short and done at once, then the lists of what is long.
+) -> list[tuple[str, Lists, int, Callable[[], str]]]:
+    """Tests of what is long, of what is short and done at once, then the lists of what is long.
 
-    For about so many environments.
+    For about so many environments. Of each its role, its lists, the operations of a run and how to emit it.
     """
     part = emission[0]
     block = part.spread
     assert block is not None
     lists = Lists(number, len(block.work.cases), n_listed(block))
 
-    def make(own: Lists, emit: Callable[[], str]) -> Piece:
-        source = emit()
-        operations = 0 if own.blocks else part.program.n_operations // 2
-        return Piece(GpuFunction(source, device, BLOCK_DIM), source, tables, operations, BLOCK_DIM, lists=own)
-
-    made = []
+    operations = part.program.n_operations // 2
+    made: list[tuple[str, Lists, int, Callable[[], str]]] = []
     for kinds, at_once in ((long_kinds(block), False), (short_kinds(block), True)):
         found = shares(block, kinds, AT_A_TIME * device.n_multiprocessors * WARP // n_envs)
         own = replace(lists, shares=len(found))
-        made += [partial(make, own, partial(emit_tests, *emission, found, at_once=at_once))] if kinds else []
+        role = "broadphase" if not at_once else "narrowphase"
+        made += [(role, own, operations, partial(emit_tests, *emission, found, at_once=at_once))] if kinds else []
     own = replace(lists, blocks=BLOCKS_OF_WORK * device.n_multiprocessors)
-    return made + [partial(make, own, partial(emit_listed, *emission, kind)) for kind in long_kinds(block)]
+    long = ((f"narrowphase_{kind}", own, 0, partial(emit_listed, *emission, kind)) for kind in long_kinds(block))
+    return [*made, *long]
 
 
 def n_emptied(parts: Sequence[Part]) -> int:

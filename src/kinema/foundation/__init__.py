@@ -1,5 +1,22 @@
 """L0: spatial algebra, diagnostics, names, decimals, optional imports, the cache folder. Imports nothing of Kinema."""
 
+from .cache import (
+    CACHE_VARIABLE as CACHE_VARIABLE,
+    DISTANCE_FIELD as DISTANCE_FIELD,
+    add_entries as add_entries,
+    cache_dir as cache_dir,
+    cache_limit as cache_limit,
+    cache_usage as cache_usage,
+    clear_cache as clear_cache,
+    content_digest as content_digest,
+    load_entry as load_entry,
+    load_or_make as load_or_make,
+    recorded_entries as recorded_entries,
+    set_cache_limit as set_cache_limit,
+    source_digest as source_digest,
+    store_entry as store_entry,
+    write_atomically as write_atomically,
+)
 from .callable_module import make_callable as make_callable
 from .decimals import shortest_decimals as shortest_decimals
 from .diagnostics import (
@@ -17,7 +34,6 @@ from .diagnostics import (
     log_errors as log_errors,
     raise_on_error as raise_on_error,
 )
-from .files import CACHE_VARIABLE as CACHE_VARIABLE, cache_folder as cache_folder, keep as keep
 from .garbage import no_collecting as no_collecting
 from .naming import clean_name as clean_name, unique_name as unique_name
 from .optional import require as require

@@ -41,6 +41,7 @@ class Plan:
     device: str
     precision: str
     emission: str
+    wait: bool
     out: str
 
 
@@ -68,6 +69,7 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
             find_device(plan.device),
             precision=plan.precision,
             emission=plan.emission,
+            wait=plan.wait,
             progress=progress,
             variants=Variants(models, which),
         )

@@ -74,7 +74,6 @@ class Capturing(Watching):
             share_stream(engine.device)  # in this queue from now on
             for _ in range(warm_up):
                 once()
-            engine.wait_for_compilers()
             graph = torch.cuda.CUDAGraph()
             steps = self._record(torch.cuda.graph(graph, stream=stream), once, engine)
         now.wait_stream(stream)

@@ -69,6 +69,8 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         substeps: how many equal steps `dt` is divided into.
         emission: `unrolled` compiles the step of this very scene, `rolled` loops over tables, which compiles in no time
             whatever the number of joints, and `auto` takes what suits the scene.
+        wait: whether steps wait for optimised code. Else they begin with code that compiles quickly, and go on with
+            optimised code once that is compiled in the background; results are the same to the last bit.
         quiet: no progress bar and no summary, even on a terminal.
         out: what getters give: `numpy` (arrays that stay as they are), `view` (NumPy on the scene's own memory, on a
             CPU), `torch` (PyTorch tensors on the scene's own memory, wherever it is).
@@ -106,6 +108,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         wind: ArrayLike | None = None,
         substeps: int = 1,
         emission: str = "auto",
+        wait: bool = False,
         quiet: bool = False,
         out: str = "numpy",
     ) -> None:
@@ -129,6 +132,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
         self.medium = medium_of(density, viscosity, wind)
         self.substeps = whole(substeps, "substeps", "substep")
         self.emission = choice(emission, "emission", EMISSIONS)
+        self.wait = flag(wait, "wait")
         self.out = choice(out, "out", OUTPUTS)
         self.entities: list[Entity] = []
         self.diagnostics = Diagnostics()
@@ -226,6 +230,7 @@ class Scene(Adding, Surroundings, Randomizing, Equalities, Showing, Giving, Slee
             device=self.device,
             precision=self.precision,
             emission=self.emission,
+            wait=self.wait,
             out=self.out,
         )
         with no_collecting(), self.progress.showing(3):

@@ -23,12 +23,15 @@ class Stepping(Health):
 
     progress: Progress
 
-    def prepare(self) -> None:
-        """Compile the step, so that the first one is as fast as the next."""
+    def prepare(self, *, wait: bool | None = None) -> None:
+        """Compile the step, or take it from the cache, so that the first one is as fast as the next.
+
+        With `wait` until its optimised tier is compiled; None for what `Scene(wait=...)` says.
+        """
         running = self.running
         if running.model.n_dofs:
             with self.progress.showing(2):
-                running.engine.prepare(ahead=True)
+                running.engine.prepare(wait=wait)
         running.controls.changed = False
 
     def step(self, n: int = 1) -> None:

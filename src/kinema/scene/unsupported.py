@@ -9,7 +9,7 @@ import numpy as np
 from kinema.description import Joint, Link, Robot, World
 from kinema.foundation import NOWHERE, Diagnostic, Diagnostics, KinemaError, Origin, Severity
 from kinema.model import Model
-from kinema.sim import Inertias, dof_inertias, kinds_without_contact, perturbed
+from kinema.sim import Inertias, joint_inertias, kinds_without_contact
 
 SINGLE_LEFT = 1e-6
 """A share of its inertia below which a degree of freedom is at the mercy of single precision."""
@@ -30,9 +30,9 @@ def refuse_impossible(
         adjustable: whether masses or armatures differ between environments and may still be set: then problems are
             warnings.
     """
-    at_start = dof_inertias(model, model.qpos0)
+    at_start, near_it = (Inertias(*(x.tolist() for x in joint_inertias(model, at_start=s))) for s in (True, False))
     found: dict[int, str] = {}
-    for where, state in (("at its start", at_start), ("", dof_inertias(model, perturbed(model)))):
+    for where, state in (("at its start", at_start), ("", near_it)):
         for dof in state.impossible():
             found[dof] = where if found.get(dof, where) else ""
     problems = [_without_inertia(model, parts, dof, where, adjustable) for dof, where in sorted(found.items())]

@@ -19,7 +19,6 @@ from kinema.shapes.formats.source import LoadedMesh
 from kinema.shapes.hull import convex_hull
 from kinema.shapes.image_files import image_name, image_pixels, mean_color, read_image, to_png
 from kinema.shapes.images import IMAGE_SUFFIXES, png_bytes
-from kinema.shapes.kept_arrays import Report, content_key
 from kinema.shapes.limits import MeshLimits
 from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, parse_mesh
 from kinema.shapes.look import (
@@ -66,6 +65,7 @@ from kinema.shapes.primitives import (
 )
 from kinema.shapes.projection import CubeProjection, Projection
 from kinema.shapes.quality import MeshQuality, mesh_quality
+from kinema.shapes.report import Report
 from kinema.shapes.simplify import simplified
 from kinema.shapes.support_field import SUPPORT_RES, SupportField, support_directions, support_field, support_vertices
 from kinema.shapes.terrain import (
@@ -128,7 +128,6 @@ __all__ = [
     "combine",
     "cone",
     "cone_mass",
-    "content_key",
     "convex_hull",
     "convex_parts",
     "corner_values",

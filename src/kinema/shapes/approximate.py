@@ -9,9 +9,9 @@ from kinema.shapes.bounds import BoundingBox, BoundingSphere, bounding_sphere, o
 from kinema.shapes.decompose import Decomposition, convex_parts
 from kinema.shapes.distance.field import DEFAULT_RESOLUTION, DistanceField, distance_field
 from kinema.shapes.flat import THICKNESS, is_flat, thickened
-from kinema.shapes.kept_arrays import Report
 from kinema.shapes.mesh_data import MeshData, MeshError, ShapeError, check_mesh
 from kinema.shapes.polytope import Polytope, polytope
+from kinema.shapes.report import Report
 from kinema.shapes.simplify import simplified
 
 Piece = MeshData | Polytope | BoundingSphere | BoundingBox | DistanceField

@@ -8,17 +8,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from kinema.foundation import KinemaError, require
+from kinema.foundation import KinemaError, content_digest, load_or_make, require
 from kinema.shapes.affine import weld
 from kinema.shapes.hull import convex_hull
-from kinema.shapes.kept_arrays import Arrays, Report, content_key, kept_or_made
 from kinema.shapes.mesh_data import MeshData, MeshError, ShapeError, check_mesh
+from kinema.shapes.report import Report
 
 _WORKER = Path(__file__).with_name("coacd_worker.py")
 _VERSION = 1
@@ -57,13 +57,13 @@ def convex_parts(mesh: MeshData, how: Decomposition | None = None, report: Repor
     """
     how = how or Decomposition()
     welded = weld(check_mesh(mesh))
-    key = content_key("convex parts", welded.vertices, welded.faces, sorted(asdict(how).items()))
-    arrays = kept_or_made("parts", ".npz", key, _VERSION, ("points", "start"), lambda: _parts(welded, how, report))
+    key = content_digest("convex parts", _VERSION, welded.vertices, welded.faces, how)
+    arrays = load_or_make("geometry", key, lambda: _parts(welded, how, report))
     bounds = pairwise(arrays["start"].tolist())
     return [convex_hull(MeshData(arrays["points"][first:last], _NO_FACES)) for first, last in bounds]
 
 
-def _parts(mesh: MeshData, how: Decomposition, report: Report | None) -> Arrays:
+def _parts(mesh: MeshData, how: Decomposition, report: Report | None) -> dict[str, np.ndarray]:
     """Vertices of all parts [m], and where each part's start."""
     convex_hull(mesh)  # a flat mesh has none, and says so; the library would make up a thickness
     require("coacd", purpose="Convex decomposition")
@@ -87,7 +87,7 @@ def _solid(points: np.ndarray) -> MeshData | None:
         return None
 
 
-def _run(mesh: MeshData, how: Decomposition, report: Report | None) -> Arrays:
+def _run(mesh: MeshData, how: Decomposition, report: Report | None) -> dict[str, np.ndarray]:
     options = {
         "threshold": how.threshold,
         "max_convex_hull": how.max_parts or -1,

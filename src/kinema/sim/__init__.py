@@ -25,6 +25,7 @@ from .kinematics.solver import (
     Solutions as Solutions,
 )
 from .lower.condition import Inertias as Inertias, dof_inertias as dof_inertias, perturbed as perturbed
+from .lower.derived import joint_inertias as joint_inertias
 from .lower.plan import EMISSIONS as EMISSIONS
 from .lower.programs import step_program as step_program
 from .lower.variants import WEIGHING as WEIGHING, Variants as Variants

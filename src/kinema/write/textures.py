@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kinema import shapes
 from kinema.description import VisualMaterial
-from kinema.foundation import cache_folder, clean_name, unique_name
+from kinema.foundation import cache_dir, clean_name, unique_name
 from kinema.words import mjcf
 
 FOLDER = "textures"
@@ -64,7 +64,7 @@ class TextureStore:
             suffixes: of files that the target can read; all where empty.
             folder: where it has to lie; wherever it lies already where empty.
         """
-        if self.reference and Path(image).is_file() and not Path(image).is_relative_to(cache_folder()):
+        if self.reference and Path(image).is_file() and not Path(image).is_relative_to(cache_dir()):
             place = image
         else:
             places = self._places.get(self._keys.get((image, frozenset(suffixes)), b""), {})

@@ -114,9 +114,9 @@ def devices() -> list[dict[str, Any]]:
 
 def cache() -> dict[str, Any]:
     """Where compiled programs are kept, how much there is, and whether it can be written."""
-    from kinema.foundation import cache_folder
+    from kinema.foundation import cache_dir
 
-    folder = cache_folder()
+    folder = cache_dir()
     size = count = 0
     for root, _, files in os.walk(folder):
         for file in files:

@@ -28,7 +28,7 @@ from kinema.apps.cluster import (
     url_of,
 )
 from kinema.description import Robot, World
-from kinema.foundation import ReadError, cache_folder
+from kinema.foundation import ReadError, cache_dir
 from kinema.write import sources_of
 
 from .find_robots import find_robots
@@ -182,7 +182,7 @@ def book_of(doing: Doing, kind: type[Any], out: str | Path | None = None, comple
     """The book of what goes to a folder, or of what goes nowhere; None where none is kept."""
     if not doing.resumes:
         return None
-    return Book(Store(out if out is not None else cache_folder()), kind, complete or (lambda *_: True))
+    return Book(Store(out if out is not None else cache_dir()), kind, complete or (lambda *_: True))
 
 
 def do_all(

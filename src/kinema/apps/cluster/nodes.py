@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kinema.foundation import cache_folder
+from kinema.foundation import cache_dir
 
 ENOUGH_DISK = 2**30
 """How much has to be free where compiled programs are kept [bytes]."""
@@ -33,7 +33,7 @@ def own_version() -> str:
 
 def facts() -> dict[str, Any]:
     """What counts of the node that this runs on; nothing here raises."""
-    folder = cache_folder()
+    folder = cache_dir()
     standing = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
     return {
         "host": platform.node(),

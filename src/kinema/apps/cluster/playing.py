@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from kinema.backend import find_device, keep_code, noting_code
-from kinema.foundation import KinemaError
+from kinema.backend import find_device
+from kinema.foundation import KinemaError, add_entries, recorded_entries
 
 from .bar import progress_bar
 from .dataset import DataSet, Draft, part_name
@@ -96,7 +96,7 @@ class Player:
 
 def make_player(recipe: Recipe, group: int, keeping: Keeping, code: Mapping[str, bytes]) -> Player:
     """A worker's own stage, with the programs that others compiled."""
-    keep_code(dict(code))
+    add_entries(code)
     return Player(Stage(recipe, group), keeping)
 
 
@@ -217,6 +217,6 @@ def _head(recipe: Recipe, stage: Stage, policy: Policy, episodes: int) -> dict[s
 
 def _compiled(stage: Stage, policy: Policy) -> dict[str, bytes]:
     """The programs of a stage, compiled here once, so that no worker of this kind of machine has to."""
-    with noting_code() as made:
+    with recorded_entries() as made:
         stage.play(np.arange(1), policy, steps=1)
     return made

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kinema.description import HeightField, Mesh, Robot, Shape, World
-from kinema.foundation import KinemaError, ReadError, cache_folder, keep
+from kinema.foundation import KinemaError, ReadError, cache_dir, write_atomically
 from kinema.read import read
 from kinema.scene import RANDOM_KINDS, Draw, Mesh as MeshBody, Morph
 
@@ -196,7 +196,7 @@ def _unpacked(name: str, content: bytes) -> Path:
     here = Path(name)
     if here.is_file() and here.stat().st_size == len(content) and here.read_bytes() == content:
         return here
-    copied = cache_folder() / "files" / f"{hashlib.sha256(content).hexdigest()[:32]}{here.suffix}"
+    copied = cache_dir() / "files" / f"{hashlib.sha256(content).hexdigest()[:32]}{here.suffix}"
     if not copied.is_file():
-        keep(copied, content)
+        write_atomically(copied, content)
     return copied

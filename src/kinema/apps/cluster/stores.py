@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kinema.foundation import KinemaError, ReadError, WriteError, cache_folder, require
+from kinema.foundation import KinemaError, ReadError, WriteError, cache_dir, require
 
 _URL = re.compile(r"^([a-z][a-z0-9+.-]+):/+(.*)$")
 _BLOCK = 2**20
@@ -210,7 +210,7 @@ def mirrored(url: str) -> Path:
         (name, f.get("size"), str(f.get("ETag") or f.get("mtime") or f.get("created"))) for name, f in listed.items()
     ]
     key = hashlib.sha256(repr((url, sorted(marks))).encode()).hexdigest()[:24]
-    place = cache_folder() / "mirror" / key
+    place = cache_dir() / "mirror" / key
     if place.is_dir():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -6,9 +6,9 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from kinema.foundation import cache_folder, clean_name, keep
+from kinema.foundation import cache_dir, clean_name, content_digest, write_atomically
 from kinema.read.cursor import parse_float
-from kinema.shapes import MeshError, content_key, image_pixels, png_bytes, unfolded_cube
+from kinema.shapes import MeshError, image_pixels, png_bytes, unfolded_cube
 from kinema.words import mjcf
 
 from .engine import mujoco
@@ -45,9 +45,9 @@ def unfolded(reading: Reading, texture: int) -> str:
     if sides is None:
         return ""
     name = clean_name(reading.name(mjcf.TEXTURE, texture)) or "cube"
-    file = cache_folder() / "images" / content_key(_VERSION, sides) / f"{name}.png"
+    file = cache_dir() / "images" / content_digest(_VERSION, sides) / f"{name}.png"
     if not file.is_file():
-        keep(file, png_bytes(unfolded_cube(np.broadcast_to(sides, (6, *sides.shape[1:])))))
+        write_atomically(file, png_bytes(unfolded_cube(np.broadcast_to(sides, (6, *sides.shape[1:])))))
     return str(file) if file.is_file() else ""
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinema.shapes.distance.tree import TriangleTree, point_blocks, walk
-from kinema.shapes.kept_arrays import Report
 from kinema.shapes.mesh_data import FloatArray, IntArray
+from kinema.shapes.report import Report
 
 _SLACK = 1 + 1e-6
 _TINY = 1e-7

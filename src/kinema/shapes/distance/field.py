@@ -6,21 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinema.foundation import DISTANCE_FIELD, content_digest, load_or_make
 from kinema.shapes.affine import weld
 from kinema.shapes.distance.closest import Closest, closest
 from kinema.shapes.distance.tree import TriangleTree, triangle_tree
 from kinema.shapes.distance.winding import winding_numbers
-from kinema.shapes.kept_arrays import Arrays, Report, content_key, kept_or_made
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError, ShapeError, check_mesh
 from kinema.shapes.quality import mesh_quality
+from kinema.shapes.report import Report
 
 FIELD_VERSION = 1
 """Of `.gsd` files; others are made again."""
 DEFAULT_RESOLUTION = 64
 _PADDING = 2
 """Cells around the mesh's box on each side."""
-_NAMES = ("val", "grad", "closest_vert", "res", "cell_size", "origin")
-_MAX_NODES = 512**3
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +93,13 @@ def distance_field(
 
     Distances are exact on the nodes: to the nearest triangle, also where parts overlap and it is hidden in another one.
     Inside is where the surface winds around more than half, so small holes do not matter. `report` is told how far it
-    is. From then on the field is kept in the cache folder, in a `.gsd` file that is named by its content.
+    is. The field is kept in the disk cache, in a `.gsd` file that is named by its content.
     """
     if not 2 <= resolution <= 500:
         raise ShapeError(f"A distance field has 2 to 500 cells along its longest side, not {resolution}.")
     check_mesh(mesh)
-    key = content_key("distance field", mesh.vertices, mesh.faces, resolution)
-    made = kept_or_made("fields", ".gsd", key, FIELD_VERSION, _NAMES, lambda: _made(mesh, resolution, report))
-    if not _fits(made, mesh.n_vertices):  # it was written by somebody else
-        made = _made(mesh, resolution, report)
+    key = content_digest("distance field", FIELD_VERSION, mesh.vertices, mesh.faces, resolution)
+    made = load_or_make("geometry", key, lambda: _made(mesh, resolution, report), DISTANCE_FIELD)
     return DistanceField(
         made["res"], float(made["cell_size"]), made["origin"], made["val"], made["grad"], made["closest_vert"]
     )
@@ -115,22 +112,7 @@ def signed_distances(mesh: MeshData, points: FloatArray) -> FloatArray:
     return np.where(winding_numbers(tree, there) > 0.5, -size, size) * closest(tree, there).distances
 
 
-def _fits(arrays: Arrays, n_vertices: int) -> bool:
-    """Whether arrays have the shapes and numbers that a field has."""
-    res = arrays["res"]
-    if res.shape != (3,) or res.dtype.kind != "i" or not (res >= 2).all() or np.prod(res) > _MAX_NODES:
-        return False
-    n = int(np.prod(res))
-    shapes = {"val": (n,), "grad": (n, 3), "closest_vert": (n,), "cell_size": (), "origin": (3,)}
-    return (
-        all(arrays[name].shape == shape for name, shape in shapes.items())
-        and all(arrays[name].dtype == np.float64 for name in ("val", "grad", "cell_size", "origin"))
-        and arrays["closest_vert"].dtype == np.int64
-        and bool(((arrays["closest_vert"] >= 0) & (arrays["closest_vert"] < n_vertices)).all())
-    )
-
-
-def _made(mesh: MeshData, resolution: int, report: Report | None) -> Arrays:
+def _made(mesh: MeshData, resolution: int, report: Report | None) -> dict[str, np.ndarray]:
     from scipy.spatial import KDTree
 
     solid, middle, size = _of_size_one(mesh)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kinema.shapes.distance.tree import PointBlocks, TriangleTree, point_blocks, walk
-from kinema.shapes.kept_arrays import Report
 from kinema.shapes.mesh_data import FloatArray, IntArray
+from kinema.shapes.report import Report
 
 _FAR = 2.5
 """From how many radii of a box on its triangles look like one oriented patch. The error is then a few hundredths at a

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, settle
-from kinema.foundation import KinemaError
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Source, settle
+from kinema.foundation import KinemaError, clean_name, content_digest
 from kinema.model import Model
-from kinema.trace import Place
+from kinema.trace import Place, Program
 
 from ..arrays import Owner
 from ..lower.plan import field_program
 from ..lower.programs import Outputs
-from ..settings import Settings
+from ..settings import Drive, Settings
 from .groups import GROUPS, JACOBIAN, Situation, link_jacobian
 from .info import dofs_info, links_info
 from .names import DOFS, OWNERS, ROWS, SPACES, FieldInfo, n_items, outputs_of, shape_of
@@ -44,10 +45,17 @@ class Host(Protocol):
     lanes: int
     threads: int | None
     is_rolled: bool
+    digest: str
+    wait: bool
     state: Arena
     told: Arena
     uniform: Arena
     places: dict[str, Place]
+
+    @property
+    def name(self) -> str:
+        """What profilers call its programs."""
+        ...
 
     @property
     def version(self) -> object:
@@ -159,16 +167,22 @@ class _Group:
         engine = self._engine
         owners = {f"{OUT}{array}": known for array, known in self._outputs.items()}
         places = {**engine.places, **self.arena.layout.places()}
-        program = field_program(
-            engine.model,
-            engine.settings,
-            places,
-            lambda sweeps, articulated: self._run(Situation(sweeps, articulated)),
-            owners,
-            rolled=engine.is_rolled,
-            prefix=OUT,
-        )
-        kernel = Kernel(program, places, engine.device, engine.precision, lanes=engine.lanes)
+
+        def traced() -> Program:
+            return field_program(
+                engine.model,
+                engine.settings,
+                places,
+                lambda sweeps, articulated: self._run(Situation(sweeps, articulated)),
+                owners,
+                rolled=engine.is_rolled,
+                prefix=OUT,
+            )
+
+        settings = engine.settings if self._name in DRIVEN else replace(engine.settings, drive=Drive.COMMANDS)
+        key = content_digest("fields", engine.digest, settings, engine.is_rolled, self._name, self._outputs)
+        source = Source(traced, key, f"{engine.name}_{clean_name(self._name)}")
+        kernel = Kernel(source, places, engine.device, engine.precision, lanes=engine.lanes, wait=engine.wait)
         arguments = Arguments(engine.state, engine.told.data, self.arena, engine.uniform, threads=engine.threads)
         return kernel.record(arguments)
 
@@ -237,7 +251,7 @@ class Fields:
         key = ("jacobian", link)
         if key not in self._groups:
             outputs = dict.fromkeys(JACOBIAN, (Owner.DOF, 1))
-            name = f"jacobian of {engine.model.links.names[link]}"
+            name = f"jacobian of link {link}"
             self._groups[key] = _Group(engine, name, link_jacobian(link), outputs)
         group = self._groups[key]
         return Quantity(group.field(JACOBIAN[0], len(JACOBIAN)), (6, n, engine.n_envs), 2, group.refresh)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, captured, padded
-from kinema.foundation import KinemaError
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, Source, captured, padded
+from kinema.foundation import KinemaError, clean_name, content_digest
 from kinema.model import Model, no_geoms, no_pairs
 from kinema.trace import UNIFORM, Program
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
 from ..collide.broad import best_broad
 from ..fields.fields import Fields
-from ..lower.condition import find_rest_lengths, weigh_muscles
+from ..lower.derived import derive
 from ..lower.limbs import best_roles, find_limbs
 from ..lower.plan import make_step, wants_rolling, wants_team
 from ..lower.variants import WEIGHING, Variants, keep_apart, refuse_other_forms
-from ..lower.weights import own_weights, weigh_constraints
+from ..lower.weights import own_weights
 from ..rigid.integrate import RUNS
 from ..settings import Control, Drive, Integrator, Settings
 from ..sweeps.own import ARRAY
@@ -60,6 +60,7 @@ class Engine:
         control: Sequence[Control] | None = None,
         progress: Progress = _silent,
         variants: Variants | None = None,
+        wait: bool = False,
     ) -> None:
         if n_envs < 1:
             raise KinemaError(f"a scene has at least one environment, not {n_envs}")
@@ -73,6 +74,8 @@ class Engine:
         self.precision = precision
         self.threads = threads
         self.emission = emission
+        self.wait = wait
+        """Whether to wait for the optimised tier of compiled code."""
         if team is None:
             team = not device.is_cpu and wants_team(model, settings)
         self.is_rolled = wants_rolling(model, replace(settings, team=team), emission, copies=device.is_cpu)
@@ -88,6 +91,8 @@ class Engine:
         settings = replace(settings, roles=roles, team=team, tolerance=tolerance)
         alone = device.is_cpu and self.lanes == 1
         self.settings = settings = best_broad(model, keep_apart(self.variants.models, settings), alone=alone)
+        self.digest = content_digest(model)
+        """Of all that programs are traced from, but for the settings."""
         self.masses_changed = False
         """Whether what follows from them is still to be computed."""
         self.invweight: np.ndarray | None = None
@@ -179,6 +184,7 @@ class Engine:
         """Room for so many contacts between any two frames from now on; programs are compiled anew."""
         with self._compiling:
             self.model.pairs.room = contacts
+            self.digest = content_digest(self.model)
             self._kernels.clear()
             self._launches.clear()
             self._now = (self.settings, self._launches.setdefault(self.settings, {}))
@@ -209,25 +215,18 @@ class Engine:
         for name, values in zip(GAINS, meant_gains(self.model, modes, kp, kv), strict=True):
             self.field(name).assign(values)
 
-    def prepare(self, *, ahead: bool = False) -> None:
-        """Trace and compile the step, so that the first one is as fast as the next.
-
-        With `ahead` also, while others work, the step that listens to commands: actuators may be taken over any time.
-        """
+    def prepare(self, *, wait: bool | None = None) -> None:
+        """Compile the step, or take it from the cache; with `wait` at the optimised tier (else as the engine says)."""
         if self.model.n_dofs:
-            self._kernel()
-        other = replace(self.settings, drive=Drive.COMMANDS)
-        if ahead and self.settings.drive is Drive.ACTUATORS and other not in self._kernels:
-            threading.Thread(target=self._compile_ahead, args=(other,), daemon=True).start()
+            kernel = self._kernel()
+            if self.wait if wait is None else wait:
+                kernel.wait()
 
-    def _compile_ahead(self, settings: Settings) -> None:
-        with suppress(Exception):  # whoever needs it will be told
-            self._compiled(settings, _silent)
-
-    def wait_for_compilers(self) -> None:
-        """Until nothing is compiled any more in the background."""
-        with self._compiling:
-            pass
+    @property
+    def tier(self) -> str:
+        """Which code the step runs: `baseline`, then `optimised`; empty where it is not compiled yet."""
+        kernel = self._kernels.get(self.settings)
+        return "" if kernel is None else kernel.tier
 
     def _kernel(self) -> Kernel:
         kernel = self._kernels.get(self.settings)
@@ -237,12 +236,16 @@ class Engine:
         with self._compiling:  # what another thread is compiling already is waited for
             if settings in self._kernels:
                 return self._kernels[settings]
-            with progress("tracing the step"):
-                least = 2 if self.emission == "rolled" else 1
-                program = make_step(self.model, settings, self.places, rolled=self.is_rolled, least=least)
-            with progress(f"compiling {program.n_instructions:,} instructions for {self.device.name}"):
+            least = 2 if self.emission == "rolled" else 1
+
+            def traced() -> Program:
+                with progress("tracing the step"):
+                    return make_step(self.model, settings, self.places, rolled=self.is_rolled, least=least)
+
+            with progress(f"compiling the step for {self.device.name}"):
+                key = content_digest("step", self.digest, settings, self.is_rolled, least)
                 self._kernels[settings] = Kernel(
-                    program,
+                    Source(traced, key, f"{self.name}_step"),
                     self.places,
                     self.device,
                     self.precision,
@@ -250,8 +253,14 @@ class Engine:
                     roles=self._roles(settings.roles),
                     runs_per_step=RUNS if settings.integrator is Integrator.RK4 else 1,
                     n_envs=self.n_envs,
+                    wait=self.wait,
                 )
             return self._kernels[settings]
+
+    @property
+    def name(self) -> str:
+        """What profilers and dumps call its programs: after the first entity."""
+        return clean_name(self.model.entities[0].name) if self.model.entities else "scene"
 
     def _roles(self, count: int) -> Roles | None:
         return None if count == 1 else Roles(count, find_limbs(grow(self.model), count).role_of(self.model))
@@ -331,12 +340,8 @@ def _weigh(models: Sequence[Model], settings: Settings, precision: str) -> None:
     """What follows from the numbers of models: lengths at rest, how hard constraints are."""
     refuse_other_forms(models)
     for model in models:
-        find_rest_lengths(model)
         model.geoms, model.pairs = (model.geoms, model.pairs) if settings.contacts else (no_geoms(), no_pairs())
-    if (settings.limits or settings.constraints or settings.contacts) and models[0].n_dofs:
-        weigh_constraints(*models, precision=precision)
-    for model in models:
-        weigh_muscles(model)
+    derive(models, settings, precision)
 
 
 def refuse_too_many(n_envs: int, device: Device, precision: str, layouts: list[Layout]) -> None:

@@ -1,0 +1,178 @@
+"""LLVM IR to machine code: in worker processes, at one of two optimisation levels, cached on disk by content."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import enum
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+from kinema.foundation import InternalError, content_digest, load_entry, store_entry
+
+from .llvm_worker import ANSWER, REQUEST
+from .processor import n_threads, processor_key
+
+_WORKER = Path(__file__).with_name("llvm_worker.py")
+_LOW_PRIORITY = 10
+"""The niceness of processes that compile in the background."""
+
+
+class Level(enum.IntEnum):
+    """Optimisation levels of LLVM's code generator; both produce code that computes the same bits."""
+
+    BASELINE = 0
+    """Fast instruction selection and register allocation: compiles about ten times faster."""
+    OPTIMISED = 2
+
+
+class WorkerPool:
+    """Compiling processes that wait for work; each serves one caller at a time."""
+
+    def __init__(self, niceness: int = 0) -> None:
+        self._niceness = niceness
+        self._idle: list[subprocess.Popen[bytes]] = []
+        self._all: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def start(self, count: int = 1) -> None:
+        """Have so many processes start now: they are ready when they are needed."""
+        with self._lock:
+            self._forget_parent()
+            for _ in range(count - len(self._all)):
+                self._idle.append(self._started())
+
+    def _forget_parent(self) -> None:
+        if self._pid != os.getpid():  # a fork: the parent's processes answer the parent
+            self._idle, self._all, self._pid = [], [], os.getpid()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        worker = subprocess.Popen(
+            [sys.executable, str(_WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        if self._niceness and hasattr(os, "setpriority"):
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, worker.pid, self._niceness)
+        self._all.append(worker)
+        return worker
+
+    def _take(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            self._forget_parent()
+            return self._idle.pop() if self._idle else self._started()
+
+    def compile(self, text: str, level: Level = Level.OPTIMISED, *, assembly: bool = False) -> bytes:
+        """Object code, assembly or PTX; an interrupt ends the process that is compiling."""
+        worker = self._take()
+        try:
+            return self._ask(worker, text, level, assembly=assembly)
+        except BaseException:
+            end(worker)
+            raise
+        finally:
+            with self._lock:
+                if worker.returncode is None:
+                    self._idle.append(worker)
+                elif worker in self._all:
+                    self._all.remove(worker)
+
+    @staticmethod
+    def _ask(worker: subprocess.Popen[bytes], text: str, level: Level, *, assembly: bool = False) -> bytes:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        source = text.encode()
+        with contextlib.suppress(BrokenPipeError):  # the answer, or that there is none, says more
+            worker.stdin.write(REQUEST.pack(level, assembly, len(source)) + source)
+            worker.stdin.flush()
+        head = worker.stdout.read(ANSWER.size)
+        if len(head) < ANSWER.size:
+            raise InternalError(f"the compiler process ended with status {worker.wait()}")
+        worked, size = ANSWER.unpack(head)
+        payload = worker.stdout.read(size)
+        if len(payload) < size:
+            raise InternalError(f"the compiler process ended in the middle of an answer, with status {worker.wait()}")
+        if not worked:
+            raise InternalError(f"LLVM refused a module: {payload.decode(errors='replace')}")
+        return payload
+
+    def close(self) -> None:
+        """End all processes, whatever they are doing."""
+        with self._lock:
+            workers, self._idle, self._all = self._all, [], []
+        if self._pid == os.getpid():
+            for worker in workers:
+                end(worker)
+
+
+def end(worker: subprocess.Popen[bytes]) -> None:
+    """Stop a process, whatever it is doing."""
+    worker.kill()
+    for stream in (worker.stdin, worker.stdout):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+    worker.wait()
+
+
+FOREGROUND, BACKGROUND = WorkerPool(), WorkerPool(_LOW_PRIORITY)
+atexit.register(FOREGROUND.close)
+atexit.register(BACKGROUND.close)
+
+
+def module_digest(text: str) -> str:
+    """What a module of LLVM IR is known by."""
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+@cache
+def _compiler_digest() -> str:
+    """Changes with the processor, the worker's source and the version of LLVM."""
+    from importlib.metadata import version
+
+    return content_digest(processor_key(), _WORKER.read_text(encoding="utf-8"), version("llvmlite"))
+
+
+def _code_key(digest: str, level: Level) -> str:
+    return content_digest(_compiler_digest(), digest, int(level))
+
+
+def cached_code(digest: str, level: Level) -> bytes | None:
+    """Machine code of a module from the disk cache."""
+    entry = load_entry("code", _code_key(digest, level))
+    return None if entry is None else entry["code"]
+
+
+def machine_code(text: str, level: Level = Level.OPTIMISED, pool: WorkerPool | None = None) -> bytes:
+    """Machine code of a module, from the disk cache if it was compiled before."""
+    digest = module_digest(text)
+    code = cached_code(digest, level)
+    if code is None:
+        code = (pool or FOREGROUND).compile(text, level)
+        store_entry("code", _code_key(digest, level), {"code": code})
+    return code
+
+
+def compile_modules(texts: Sequence[str], level: Level, pool: WorkerPool | None = None) -> list[bytes]:
+    """Machine code of several modules: the first in this thread, so that an interrupt ends it at once."""
+    if len(texts) == 1 or n_threads() == 1:
+        return [machine_code(text, level, pool) for text in texts]
+    threads = ThreadPoolExecutor(min(len(texts), n_threads()) - 1)
+    try:
+        others = [threads.submit(machine_code, text, level, pool) for text in texts[1:]]
+        return [machine_code(texts[0], level, pool), *(future.result() for future in others)]
+    except KeyboardInterrupt:
+        (pool or FOREGROUND).close()  # or the end of this process would wait for the other threads
+        raise
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)

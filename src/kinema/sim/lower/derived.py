@@ -1,0 +1,80 @@
+"""Quantities that follow from the arrays of a model, such as inverse weights: computed once, then from the disk cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kinema.foundation import Array, content_digest, load_entry, load_or_make, source_digest, store_entry
+from kinema.model import Model
+
+from ..settings import Settings
+
+SOURCES = ("foundation", "trace", "model", "sim")
+"""Packages that compute them."""
+DERIVED = {
+    "dofs": ("invweight",),
+    "ties": ("weight",),
+    "pairs": ("weight",),
+    "tendons": ("rest_lower", "rest_upper", "weight", "stiffness", "damping", "per_inertia"),
+    "couplings": ("reference_a", "reference_b", "weight"),
+    "actuators": ("peak_force", "per_acceleration"),
+}
+"""Arrays of a model that `derive` completes, by table."""
+IRRELEVANT = frozenset({"geoms", "pairs", "sensors", "keyframes", "entities", "names_of_frames"})
+"""Tables that the inertia of joints does not depend on."""
+
+
+def derive(models: Sequence[Model], settings: Settings, precision: str) -> None:
+    """Complete models of one form: rest lengths of tendons, inverse weights of constraints, peak forces of muscles."""
+    holds = settings.limits or settings.constraints or settings.contacts
+    key = content_digest("derived", source_digest(*SOURCES), precision, holds, list(models))
+    values = load_entry("derived", key)
+    if values is None:
+        _compute(models, precision, holds=holds)
+        store_entry("derived", key, {name: array for name, array in _arrays(models)})
+        return
+    for number, model in enumerate(models):
+        for table, names in DERIVED.items():
+            for name in names:
+                setattr(getattr(model, table), name, np.array(values[f"{number} {table}.{name}"]))
+
+
+def _compute(models: Sequence[Model], precision: str, *, holds: bool) -> None:
+    from .condition import find_rest_lengths, weigh_muscles
+    from .weights import weigh_constraints
+
+    for model in models:
+        find_rest_lengths(model)
+    if holds and models[0].n_dofs:
+        weigh_constraints(*models, precision=precision)
+    for model in models:
+        weigh_muscles(model)
+
+
+def _arrays(models: Sequence[Model]) -> list[tuple[str, np.ndarray]]:
+    return [
+        (f"{number} {table}.{name}", getattr(getattr(model, table), name))
+        for number, model in enumerate(models)
+        for table, names in DERIVED.items()
+        for name in names
+    ]
+
+
+def joint_inertias(model: Model, *, at_start: bool) -> tuple[Array, Array]:
+    """The diagonal of the joint-space inertia, and what elimination leaves of each entry, (n_dofs,) each.
+
+    At the start, or at a configuration near it in which no two axes are parallel by chance.
+    """
+    own = [(name, getattr(model, name)) for name in model.__dataclass_fields__ if name not in IRRELEVANT]
+    key = content_digest("joint inertias", source_digest(*SOURCES), at_start, own)
+
+    def make() -> dict[str, Array]:
+        from .condition import dof_inertias, perturbed
+
+        found = dof_inertias(model, model.qpos0 if at_start else perturbed(model))
+        return {"diagonal": np.array(found.diagonal), "remaining": np.array(found.remaining)}
+
+    values = load_or_make("derived", key, make)
+    return values["diagonal"], values["remaining"]
