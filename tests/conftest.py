@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ settings.register_profile(
     "kinema", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("kinema")
+os.environ.setdefault("KINEMA_TIER", "baseline")  # optimised code takes ten times as long to compile
 
 
 _SHARE, _LEAST = 4, 8

@@ -138,7 +138,7 @@ def task_loop(torch: Any, options: Any) -> Loop:
 
 
 def _settled(scene: km.Scene) -> Callable[[], None]:
-    return scene.running.engine.wait_for_compilers
+    return lambda: scene.prepare(wait=True)
 
 
 def _rate(torch: Any, loop: Loop, once: Callable[[], None], options: Any) -> float:

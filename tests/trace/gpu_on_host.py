@@ -158,7 +158,7 @@ def _compiled(text: str) -> Any:
         text = text.replace(gpu, host)
     _callbacks()
     votes = "declare i32 @test_ballot(i32, i1)"
-    return compile_host(text.replace(votes, "") + _WIDE_HERE + (_BALLOT_HERE if votes in text else ""))
+    return compile_host(text.replace(votes, "") + _WIDE_HERE + (_BALLOT_HERE if votes in text else "")).run
 
 
 def run_on_host(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code, graphs, spreading
+from kinema.backend import CACHE_VARIABLE, Device, Kernel, executables, gpu_code, graphs, spreading
 from kinema.backend.pieces import Lists, Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
@@ -61,7 +61,7 @@ def made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def make(driver: Driver) -> gpu_code.GpuFunction:
         monkeypatch.setattr(gpu_code, "_driver", lambda: driver)
-        return gpu_code.GpuFunction(text(), Device("cuda:0"), 64)
+        return gpu_code.GpuFunction(gpu_code.ptx(text(), 64), Device("cuda:0"), 64)
 
     return make
 
@@ -125,10 +125,7 @@ def test_blocks_that_have_to_fit(n_envs: int, n_values: int, expected: int | Non
     for x in values:
         total = total + x
     line = finish(tape, {"y": [total * x for x in values]})
-    kernel = Kernel.__new__(Kernel)
-    kernel.roles, kernel._precision = 1, "single"
-    kernel.device = SimpleNamespace(n_multiprocessors=132)  # type: ignore[assignment]
-    assert kernel._n_blocks((line,), n_envs) == expected
+    assert executables.least_blocks((line,), n_envs, 132, "single") == expected
 
 
 @pytest.mark.parametrize("refused", ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel"])
@@ -251,12 +248,12 @@ def test_what_all_share_goes_before_teams_and_beside_lines(has_long: bool, monke
     kinds += [("beside", None), ("team", None)]
     pieces = {name: Piece(code, name, (None, None), 0, 64, lists=own, beside=name == "beside") for name, own in kinds}
     groups = spreading.by_lists(list(pieces.values()))
-    assert [[piece.source for piece in group] for group in groups] == [
+    assert [[piece.name for piece in group] for group in groups] == [
         ["line"],
         [name for name, _ in kinds[1:-1]],
         ["team"],
     ]
-    launches: list[Any] = [lambda piece=piece: piece.source for piece in groups[1]]
+    launches: list[Any] = [lambda piece=piece: piece.name for piece in groups[1]]
     then: list[Any] = [lambda: "order"]
     spreading.shared_by_all(Device("cuda:0"), groups[1], launches, then)()
     short = ["search", "short"] if has_long else ["short"]

@@ -30,7 +30,7 @@ class Kernel:
     Vectors of environments, and several threads to one, are matters of how it is compiled, not of the program.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one for each choice there is
         self,
         program: Program | Source,
         places: Mapping[str, Place],

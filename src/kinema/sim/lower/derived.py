@@ -1,4 +1,4 @@
-"""Quantities that follow from the arrays of a model, such as inverse weights: computed once, then from the disk cache."""
+"""Quantities that follow from the arrays of a model, such as inverse weights; cached on disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def derive(models: Sequence[Model], settings: Settings, precision: str) -> None:
     values = load_entry("derived", key)
     if values is None:
         _compute(models, precision, holds=holds)
-        store_entry("derived", key, {name: array for name, array in _arrays(models)})
+        store_entry("derived", key, dict(_arrays(models)))
         return
     for number, model in enumerate(models):
         for table, names in DERIVED.items():

@@ -44,7 +44,7 @@ def _silent(_: str) -> AbstractContextManager[None]:
 class Engine:
     """All environments of one model on one device."""
 
-    def __init__(  # noqa: PLR0913  one for each choice there is
+    def __init__(  # noqa: PLR0913, PLR0915  one for each choice there is
         self,
         model: Model,
         settings: Settings,
