@@ -144,7 +144,7 @@ def run_spread_on_host(
     def one(block: int, warp: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
         _thread.ctaid, _thread.ntid, _thread.tid = block, WARP * n_warps, WARP * warp + lane
         _thread.lane, _thread.passed, _thread.barrier = lane, passed, barrier
-        function(*pointers, *numbers, 0, 0)
+        function.run(*pointers, *numbers, 0, 0)
 
     with ThreadPoolExecutor(WARP) as pool:
         for block, warp in product(range(n_blocks), range(n_warps)):
@@ -158,7 +158,7 @@ def _compiled(text: str) -> Any:
         text = text.replace(gpu, host)
     _callbacks()
     votes = "declare i32 @test_ballot(i32, i1)"
-    return compile_host(text.replace(votes, "") + _WIDE_HERE + (_BALLOT_HERE if votes in text else "")).run
+    return compile_host(text.replace(votes, "") + _WIDE_HERE + (_BALLOT_HERE if votes in text else ""))
 
 
 def run_on_host(
@@ -176,7 +176,7 @@ def run_on_host(
     def one(block: int, env: int, role: int, barrier: threading.Barrier) -> None:
         _thread.ctaid, _thread.ntid, _thread.barrier = block, width if roles == 1 else WARP * roles, barrier
         _thread.tid = env + WARP * role
-        function(*pointers, *numbers, 0, 0)
+        function.run(*pointers, *numbers, 0, 0)
 
     with ThreadPoolExecutor(roles) as pool:
         for block, env in product(range(n_blocks), range(width)):
