@@ -121,7 +121,7 @@ def run_team_on_host(
     def one(team: int, end: int, lane: int, passed: list[int], barrier: threading.Barrier) -> None:
         _thread.ctaid, _thread.ntid, _thread.tid = 0, WARP, team * size + lane
         _thread.lane, _thread.passed, _thread.barrier = lane, passed, barrier
-        function(*pointers, stride, n_envs + teams - end, advance, end, 0, 0)
+        function.run(*pointers, stride, n_envs + teams - end, advance, end, 0, 0)
 
     taken[0] = 0
     with ThreadPoolExecutor(size) as pool:
