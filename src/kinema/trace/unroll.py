@@ -16,13 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+import numpy as np
 
 from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team
 from .functions import OPERATIONS
 from .program import Program
 from .record import Recorder, repeat
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
-from .staying import Cell, Touched, staying, touched
+from .staying import Cell, Cells, staying, touched_cells
 from .tape import Scalar, Value
 
 Read = Callable[[str, int], Value]
@@ -52,7 +56,7 @@ class _UndecidedError(Exception):
 
 def unroll(program: Program, read: Read, recorder: Recorder | None = None) -> dict[Cell, Value]:
     """What a program leaves in each cell of the arrays that outlive it; without a recorder on plain numbers."""
-    kept = {} if recorder is None else {id(x): touched(program, (x,)) for x in staying(program.blocks)}
+    kept = {} if recorder is None else {id(x): touched_cells(program, (x,)) for x in staying(program.blocks)}
     if not kept:  # what these record cannot be taken back
         with suppress(_UndecidedError):
             return _Unrolling(program, read, recorder, None, kept).outcome()
@@ -68,7 +72,7 @@ class _Unrolling:
         read: Read,
         recorder: Recorder | None,
         uses: _Uses | None,
-        staying: Mapping[int, Touched],
+        staying: Mapping[int, tuple[Cells, Cells, set[str]]],
         *,
         dry: bool = False,
     ) -> None:
@@ -84,9 +88,11 @@ class _Unrolling:
         self.arrays: dict[str, str] = {}
         """What local arrays that stay are called in the new program."""
         self.staying = staying
-        self.shared: set[Cell] = set().union(*(x.writes for x in staying.values()))
+        nothing = Cells(np.zeros(program.n_scratch + 1, np.bool_), set())
+        self.shared = reduce(or_, (writes for _, writes, _ in staying.values()), nothing)
         """What loops that stay write: it is read from memory again whenever these may have run."""
-        self.inputs = {key: x.reads - self.shared for key, x in staying.items()}
+        self.shared_rows, self.shared_others = self.shared.rows.tolist(), self.shared.others
+        self.inputs = {key: reads - self.shared for key, (reads, _, _) in staying.items()}
         """What each of them reads that none of them writes."""
         self.dirty: set[Cell] = set()
         """What of it has been computed and not been stored yet."""
@@ -143,30 +149,33 @@ class _Unrolling:
 
     def line(self, line: Line) -> None:
         values: dict[int, Value] = {}
-        for i in line.instructions:
-            if i.slot is not None:
-                values[i.target] = self.load(i.slot, values)
-            elif i.op == "turn":
-                values[i.target] = self.turns[-1]
+        load, dry = self.load, self.dry
+        for target, op, arguments, slot in line.instructions:
+            if slot is not None:
+                values[target] = load(slot, values)
+            elif op == "turn":
+                values[target] = self.turns[-1]
             else:
-                args = [values[a] if isinstance(a, int) else a for a in i.args]
-                values[i.target] = self._unknown(i.op, args) if self.dry else OPERATIONS[i.op](*args)
-        stores = [(s.slot, values[s.value] if isinstance(s.value, int) else s.value) for s in line.stores]
+                args = [values[a] if type(a) is int else a for a in arguments]
+                values[target] = self._unknown(op, args) if dry else OPERATIONS[op](*args)
+        stores = [(slot, values[value] if type(value) is int else value) for slot, value in line.stores]
         for slot, value in stores:
             self.store(slot, value, values)
 
     def _unknown(self, op: str, args: list[Value]) -> Value:
         """A value of a run of which nothing is kept: only plain numbers matter, which may be indices and counts."""
-        symbol = next((a for a in args if isinstance(a, Scalar)), None)
-        return OPERATIONS[op](*args) if symbol is None else symbol
+        for argument in args:
+            if type(argument) is Scalar:
+                return argument
+        return OPERATIONS[op](*args)
 
     # ------------------------------------------------------------------------------------------------------ memory
 
     def load(self, slot: Slot, values: Mapping[int, Value] | None = None) -> Value:
         for places, numbers in reversed(self.rows):
-            if slot in numbers:
-                value = numbers[slot]
-                return value if isinstance(value, Scalar) else float(value)
+            value = numbers.get(slot)
+            if value is not None:
+                return value if type(value) is Scalar else float(value)
             if slot.array in places:
                 break
         array, row, index = self._find(slot, values)
@@ -188,13 +197,13 @@ class _Unrolling:
         self.memory[cell] = value
         if self.dry:
             self.written.add(cell)
-        if cell in self.shared:
+        if self._is_shared(cell):
             self.dirty.add(cell)
 
     def get(self, cell: Cell) -> Value:
         """What a cell holds."""
         found = self.memory.get(cell)
-        if found is None and cell in self.shared:
+        if found is None and self._is_shared(cell):
             assert self.recorder is not None
             found = self.memory[cell] = self.recorder.read(*cell)
         if isinstance(found, _Lost):
@@ -206,12 +215,17 @@ class _Unrolling:
             return 0.0
         return self.read(*cell)
 
+    def _is_shared(self, cell: Cell) -> bool:
+        return self.shared_rows[cell[1]] if cell[0] == SCRATCH else cell in self.shared_others
+
     def _find(self, slot: Slot, values: Mapping[int, Value] | None) -> tuple[str, int, Value]:
-        index: Value = 0.0 if slot.index is None else (values or {})[slot.index]
+        array, item, number = slot
+        index: Value = 0.0 if number is None else (values or {})[number]
         for places, _ in reversed(self.rows):
-            if slot.array in places:
-                return places[slot.array].arena, places[slot.array].row + slot.item, index
-        return slot.array, slot.item, index
+            place = places.get(array)
+            if place is not None:
+                return place.arena, place.row + item, index
+        return array, item, index
 
     def _is_indexed(self, array: str) -> bool:
         return self.uses is not None and array in self.uses.indexed
@@ -234,13 +248,13 @@ class _Unrolling:
     def keep(self, block: Loop | Team | Spread) -> None:
         """What stays as it is, on what is in memory by then."""
         assert self.recorder is not None
-        own, reads = self.staying[id(block)], self.inputs[id(block)]
+        reads, (_, _, local) = self.inputs[id(block)], self.staying[id(block)]
         if isinstance(block, Spread):  # a launch of its own: what is computed by now would have to be carried past it
-            reads = reads.union(*self.inputs.values())
-        wanted = {cell: self.get(cell) for cell in sorted(self.memory.keys() & reads)}
+            reads = reduce(or_, self.inputs.values(), reads)
+        wanted = {cell: self.get(cell) for cell in sorted(reads.among(self.memory))}
         self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
         if not self.dry:
-            self.recorder.add(block, {name: self.program.locals[name] for name in sorted(own.locals)})
+            self.recorder.add(block, {name: self.program.locals[name] for name in sorted(local)})
 
     def settle(self, more: Mapping[Cell, Value] | None = None) -> None:
         """Store what loops that stay may read, and forget what they may write."""
@@ -252,7 +266,7 @@ class _Unrolling:
             self.recorder.new_line()
         self.stored.update(more or {})
         self.dirty.clear()
-        for cell in self.memory.keys() & self.shared:
+        for cell in self.shared.among(self.memory):
             del self.memory[cell]
 
     def body(self, blocks: Blocks) -> None:
@@ -326,7 +340,7 @@ class _Unrolling:
         before, outside = dict(self.memory), self.written
         self.written = set()
         self.body(block.body)
-        lost = {c: _Lost(unknown, carried) for c in sorted(self.written - self.shared)}
+        lost = {c: _Lost(unknown, carried) for c in sorted(self.written) if not self._is_shared(c)}
         self.memory = {**before, **lost}
         self.body(block.body)  # as if not for the first time
         if isinstance(block, Repeat):
