@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -153,12 +153,35 @@ def cached_code(digest: str, level: Level) -> bytes | None:
     return None if entry is None else entry["code"]
 
 
+_ahead: dict[tuple[str, Level], Future[bytes]] = {}
+"""Compilations that were started before their result is asked for."""
+
+
+def compile_ahead(text: str, level: Level) -> None:
+    """Start to compile a module in another thread; `machine_code` gives the result."""
+    digest, future = module_digest(text), Future[bytes]()
+
+    def run() -> None:
+        try:
+            future.set_result(_compiled(text, digest, level, FOREGROUND))
+        except BaseException as error:  # whoever asks for the result is told
+            future.set_exception(error)
+
+    _ahead[digest, level] = future
+    threading.Thread(target=run, name="kinema compiler", daemon=True).start()
+
+
 def machine_code(text: str, level: Level = Level.OPTIMISED, pool: WorkerPool | None = None) -> bytes:
     """Machine code of a module, from the disk cache if it was compiled before."""
     digest = module_digest(text)
+    future = _ahead.pop((digest, level), None)
+    return _compiled(text, digest, level, pool or FOREGROUND) if future is None else future.result()
+
+
+def _compiled(text: str, digest: str, level: Level, pool: WorkerPool) -> bytes:
     code = cached_code(digest, level)
     if code is None:
-        code = (pool or FOREGROUND).compile(text, level)
+        code = pool.compile(text, level)
         store_entry("code", _code_key(digest, level), {"code": code})
     return code
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import content_digest, load_entry, no_collecting, source_digest, store_entry
+from kinema.foundation import content_digest, is_recording, load_entry, no_collecting, source_digest, store_entry
 from kinema.trace import (
     SCRATCH,
     Line,
@@ -38,11 +38,11 @@ from kinema.trace import (
     team_tables,
 )
 
-from .compilers import FOREGROUND, module_digest
+from .compilers import FOREGROUND, Level, compile_ahead, module_digest
 from .devices import Device, numpy_type
 from .dump import dump_folder, dump_modules, dump_program
 from .gpu_code import BLOCKS, WARP, GpuFunction, ptx
-from .host_code import HostCode, host_code
+from .host_code import HostCode, Tiers, host_code, tiers
 from .pieces import BLOCK_DIM, Lists, Piece, Roles
 from .processor import has_fused_multiply_add, is_x86, n_threads
 from .spreading import ask_for_the_same, n_emptied, spread_pieces
@@ -154,7 +154,8 @@ def _compiled_host(
     program = optimise(program)
     ints, floats = _tables(program.tables(), options.precision)
     target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
-    texts = emit_llvm(program, places, target, options.runs_per_step)
+    level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
+    texts = emit_llvm(program, places, target, options.runs_per_step, lambda text: compile_ahead(text, level))
     digests = [module_digest(text) for text in texts]
     if dump_folder() is not None:
         dump_program(source.name, digests[0], str(program))
@@ -165,9 +166,21 @@ def _compiled_host(
     if key is not None:
         values = {word: getattr(made, word) for word in ("n_scratch", "n_operations", "n_instructions")}
         values |= {"digests": digests, "ints": ints, "floats": floats}
-        compressed = zlib.compress(b"\0".join(text.encode() for text in texts), 1)
-        store_entry("programs", key, {**values, "modules": compressed})
+
+        def store() -> None:
+            compressed = zlib.compress(b"\0".join(text.encode() for text in texts), 1)
+            store_entry("programs", key, {**values, "modules": compressed})
+
+        _stored_by_thread(store)
     return made
+
+
+def _stored_by_thread(store: Callable[[], None]) -> None:
+    """Write to the cache beside the first steps; the process ends when that is done. Recordings want it at once."""
+    if is_recording():
+        store()
+    else:
+        threading.Thread(target=store, name="kinema cache").start()
 
 
 # ------------------------------------------------------------------------------------------------------------------ GPU

@@ -184,6 +184,11 @@ def recorded_entries() -> Iterator[dict[str, bytes]]:
         _recordings[:] = [other for other in _recordings if other is not found]
 
 
+def is_recording() -> bool:
+    """Whether entries are being recorded."""
+    return bool(_recordings)
+
+
 def add_entries(entries: Mapping[str, bytes]) -> None:
     """Store entries that another process has recorded, unless they are there already."""
     for name, content in entries.items():

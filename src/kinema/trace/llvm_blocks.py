@@ -6,7 +6,7 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from .blocks import Blocks, Case, Count, If, Line, Loop, Repeat, Spread, Store, Team
@@ -30,6 +30,8 @@ class LlvmBlocks(LlvmMemory):
         """Loops that are functions of their own, by their identity, and their local arrays."""
         self.functions: dict[str, LlvmBlocks] = {}
         """These functions, by their names and arguments."""
+        self.on_function: Callable[[str, LlvmBlocks], None] = lambda head, function: None
+        """Called with each of them when it is complete."""
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -102,7 +104,9 @@ class LlvmBlocks(LlvmMemory):
         arguments = ", ".join(f"{kind} {inside}" for kind, inside, _ in given)
         # all programs of a process are linked by names: what has the same name has to be the same code
         content = hashlib.sha256("\n".join([arguments, *own.lines]).encode()).hexdigest()[:32]
-        self.functions[f"void @{LOOP}{content}({arguments})"] = own
+        head = f"void @{LOOP}{content}({arguments})"
+        self.functions[head] = own
+        self.on_function(head, own)
         self.put(f"call void @{LOOP}{content}({', '.join(f'{kind} {outside}' for kind, _, outside in given)})")
 
     def row_of_table(self, loop: Loop, row: str, start: str, first: str) -> None:
