@@ -66,7 +66,12 @@ def interrupted(folder: Path, long: Path, short: Path | str = "", parts: int = 1
         [sys.executable, "-c", CHILD, str(long), str(short), str(parts)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, CACHE_VARIABLE: str(folder / "cache"), "KINEMA_THREADS": str(parts), "KINEMA_TIER": "optimised"},
+        env={
+            **os.environ,
+            CACHE_VARIABLE: str(folder / "cache"),
+            "KINEMA_THREADS": str(parts),
+            "KINEMA_TIER": "optimised",
+        },
         start_new_session=True,
         text=True,
     )

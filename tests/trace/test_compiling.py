@@ -212,9 +212,7 @@ def test_a_process_that_dies_while_it_works(
     assert not [file for file in cache.rglob("code/*.entry") if not file.stat().st_size]
 
 
-def test_half_an_answer(
-    cache: Path, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_half_an_answer(cache: Path, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A process that dies in the middle of its answer has given none."""
     script = tmp_path / "stops.py"
     script.write_text(
