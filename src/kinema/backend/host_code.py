@@ -62,14 +62,19 @@ class HostCode:
         self.optimised = threading.Event()
         """Set once the optimised tier is active, or has failed to compile."""
         self._texts = texts
+        self._compiled_by: int | None = None
+        """The process whose background threads compile the optimised tier: they do not survive a fork."""
         self._engines: list[Any] = []
         self._loading = threading.Lock()
 
     def load(self, *, wait: bool = False) -> bool:
-        """Make the function available, at the optimised tier with `wait`; whether the code or its text is known."""
+        """Make the function available, at the optimised tier with `wait`; whether the code or its text is known.
+
+        Where `KINEMA_TIER` says `baseline`, that is all there is, and nobody waits for more.
+        """
         with self._loading:
             wanted = tiers()
-            wait = wait or wanted is Tiers.OPTIMISED
+            wait = wanted is Tiers.OPTIMISED or (wait and wanted is Tiers.TIERED)
             if self.level is Level.OPTIMISED or (self.level is Level.BASELINE and not wait):
                 return True
             if self.level is None and wanted is not Tiers.BASELINE and self._load_cached(Level.OPTIMISED):
@@ -83,12 +88,11 @@ class HostCode:
                 if wanted is Tiers.TIERED:
                     self._optimise_later()
                 return True
-            if self.level is None:
+            if self._compiled_by != os.getpid():
                 texts = self._texts()
-                if texts is None:
-                    return False
-                self._install(compile_modules(texts, Level.OPTIMISED), Level.OPTIMISED)
-                return True
+                if texts is not None:
+                    self._install(compile_modules(texts, Level.OPTIMISED), Level.OPTIMISED)
+                return self.level is not None
         self.optimised.wait()
         return True
 
@@ -104,6 +108,7 @@ class HostCode:
         texts = self._texts()
         if texts is None:
             return
+        self._compiled_by = os.getpid()
         job = _Job(weakref.ref(self), list(texts))
         for number in range(len(texts)):
             _background(job, number)
@@ -119,10 +124,12 @@ class HostCode:
 
     def finish(self, objects: Sequence[bytes] | None) -> None:
         """Switch to optimised code that was compiled in the background; None where that failed."""
-        with self._loading:
-            if objects is not None and self.level is not Level.OPTIMISED:
-                self._install(objects, Level.OPTIMISED)
-        self.optimised.set()
+        try:
+            with self._loading:
+                if objects is not None and self.level is not Level.OPTIMISED:
+                    self._install(objects, Level.OPTIMISED)
+        finally:
+            self.optimised.set()
 
 
 def _not_loaded(*_: object) -> None:
@@ -226,4 +233,4 @@ def wait_for_background() -> None:
         waiting = list(_codes.values())
     for code in waiting:
         if code.level is Level.BASELINE and tiers() is Tiers.TIERED:
-            code.optimised.wait()
+            code.load(wait=True)
