@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.foundation import Array, content_digest, load_entry, load_or_make, source_digest, store_entry
+from kinema.foundation import content_digest, load_entry, load_or_make, source_digest, store_entry
 from kinema.model import Model
 
 from ..settings import Settings
+from .inertias import Inertias
 
 SOURCES = ("foundation", "trace", "model", "sim")
 """Packages that compute them."""
@@ -22,23 +23,29 @@ DERIVED = {
     "actuators": ("peak_force", "per_acceleration"),
 }
 """Arrays of a model that `derive` completes, by table."""
+INERTIAS = ("start", "remaining at start", "near", "remaining near")
+"""Arrays of the inertia of joints, in the cache."""
 IRRELEVANT = frozenset({"geoms", "pairs", "sensors", "keyframes", "entities", "names_of_frames"})
 """Tables that the inertia of joints does not depend on."""
 
 
-def derive(models: Sequence[Model], settings: Settings, precision: str) -> None:
-    """Complete models of one form: rest lengths of tendons, inverse weights of constraints, peak forces of muscles."""
+def derive(models: Sequence[Model], settings: Settings, precision: str, digest: str) -> str:
+    """Complete models of one form: rest lengths of tendons, inverse weights of constraints, peak forces of muscles.
+
+    `digest` is that of the models; the result is that of the completed ones.
+    """
     holds = settings.limits or settings.constraints or settings.contacts
-    key = content_digest("derived", source_digest(*SOURCES), precision, holds, list(models))
+    key = content_digest("derived", source_digest(*SOURCES), precision, holds, digest)
     values = load_entry("derived", key)
     if values is None:
         _compute(models, precision, holds=holds)
         store_entry("derived", key, dict(_arrays(models)))
-        return
+        return key
     for number, model in enumerate(models):
         for table, names in DERIVED.items():
             for name in names:
                 setattr(getattr(model, table), name, np.array(values[f"{number} {table}.{name}"]))
+    return key
 
 
 def _compute(models: Sequence[Model], precision: str, *, holds: bool) -> None:
@@ -62,19 +69,17 @@ def _arrays(models: Sequence[Model]) -> list[tuple[str, np.ndarray]]:
     ]
 
 
-def joint_inertias(model: Model, *, at_start: bool) -> tuple[Array, Array]:
-    """The diagonal of the joint-space inertia, and what elimination leaves of each entry, (n_dofs,) each.
-
-    At the start, or at a configuration near it in which no two axes are parallel by chance.
-    """
+def joint_inertias(model: Model) -> tuple[Inertias, Inertias]:
+    """The joint-space inertia at the start, and near it, where no two axes are parallel by chance."""
     own = [(name, getattr(model, name)) for name in model.__dataclass_fields__ if name not in IRRELEVANT]
-    key = content_digest("joint inertias", source_digest(*SOURCES), at_start, own)
+    key = content_digest("joint inertias", source_digest(*SOURCES), own)
 
-    def make() -> dict[str, Array]:
+    def make() -> dict[str, np.ndarray]:
         from .condition import dof_inertias, perturbed
 
-        found = dof_inertias(model, model.qpos0 if at_start else perturbed(model))
-        return {"diagonal": np.array(found.diagonal), "remaining": np.array(found.remaining)}
+        found = (dof_inertias(model, q) for q in (model.qpos0, perturbed(model)))
+        return dict(zip(INERTIAS, (np.array(x) for own in found for x in (own.diagonal, own.remaining)), strict=True))
 
     values = load_or_make("derived", key, make)
-    return values["diagonal"], values["remaining"]
+    start, start_left, near, near_left = (values[name].tolist() for name in INERTIAS)
+    return Inertias(start, start_left), Inertias(near, near_left)
