@@ -164,7 +164,7 @@ def _targets(node: ast.AST, module: Module, modules: dict[str, Module]) -> Itera
             base = _base(node, module)
             for alias in node.names:
                 name = f"{base}.{alias.name}"
-                yield name if name in modules and not _binds(modules.get(base), alias.name) else base
+                yield name if name in modules and not _binds(modules, base, alias.name) else base
         case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function), args=[ast.Constant(str(name)), *_]):
             if function in ("import_module", "__import__"):
                 yield name if not name.startswith(".") else module.package + name
@@ -190,9 +190,13 @@ def _offers(modules: dict[str, Module], layer: str, target: str) -> bool:
     )
 
 
-def _binds(package: Module | None, name: str) -> bool:
-    """Whether a package's `__init__` makes something of its own by that name, which then hides a module's."""
-    for node in package.tree.body if package else []:
+def _binds(modules: dict[str, Module], base: str, name: str) -> bool:
+    """Whether a package's `__init__` makes something of its own by that name, which then hides a module's.
+
+    What it offers lazily is in a module `exports` (see `kinema.foundation.export_lazily`).
+    """
+    package, lazy = modules.get(base), modules.get(f"{base}.exports")
+    for node in [*(package.tree.body if package else []), *(lazy.tree.body if lazy else [])]:
         match node:
             case ast.FunctionDef() | ast.ClassDef() if node.name == name:
                 return True

@@ -14,8 +14,8 @@ from .devices import (
     torch_module as torch_module,
     warp as warp,
 )
-from .executables import Source as Source
 from .graphs import captured as captured
+from .images import Source as Source
 from .kernels import Kernel as Kernel
 from .pieces import Arguments as Arguments, Roles as Roles
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from .apart import loops_apart
 from .blocks import Block, Count, If, Line, Loop, Repeat, Spread, inner
+from .conventions import ENTRY, UNIFORM
 from .llvm_blocks import LlvmBlocks
 from .llvm_lines import LlvmLines
 from .llvm_memory import WARP
@@ -21,7 +22,7 @@ from .llvm_queues import DECLARATIONS, LlvmQueues
 from .llvm_solution import ROLLED
 from .llvm_team import LlvmTeam
 from .llvm_threads import ONES, PASS, TELL, WAIT, Room
-from .lowering import UNIFORM, Target
+from .lowering import Target
 from .parts import Part
 from .program import Program
 from .slots import SCRATCH, Place
@@ -31,7 +32,6 @@ from .team_tables import in_bytes, padded, padded_fours
 POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
 NUMBERS = ("stride", "steps", "advance", "n_envs", "first", "last")
 """The arguments of a function: pointers, then integers. On a CPU it runs the vectors from first to last."""
-ENTRY = "kinema_run"
 _THREAD, _REGISTERS = "llvm.nvvm.read.ptx.sreg", ("tid", "ctaid", "ntid")
 _MEETING = "llvm.nvvm.barrier0"
 _NOTES = f"""!0 = !{{}}

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from .blocks import Blocks, Case, Count, If, Line, Loop, Repeat, Spread, Store, Team
+from .conventions import UNIFORM
 from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
-from .lowering import UNIFORM, Target, uniform_values
+from .lowering import Target, uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
 
 LOOP = "kinema_loop_"
