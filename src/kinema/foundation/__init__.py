@@ -3,6 +3,7 @@
 from .cache import (
     CACHE_VARIABLE as CACHE_VARIABLE,
     DISTANCE_FIELD as DISTANCE_FIELD,
+    Usage as Usage,
     add_entries as add_entries,
     cache_dir as cache_dir,
     cache_limit as cache_limit,
