@@ -99,13 +99,7 @@ def test_sizes_have_the_usual_units(text: str, count: int) -> None:
 
 
 def test_sizes_and_ages_are_readable() -> None:
-    assert [size_text(n) for n in (0, 999, 1000, 2_500_000, 4 * 10**9)] == [
-        "0 B",
-        "999 B",
-        "1.0 kB",
-        "2.5 MB",
-        "4.0 GB",
-    ]
+    assert [size_text(n) for n in (0, 999, 1000, 2_500_000)] == ["0 B", "999 B", "1.0 kB", "2.5 MB"]
     assert [age_text(s) for s in (3, 61, 7300, 90_000)] == ["just now", "1 minute ago", "2 hours ago", "1 day ago"]
 
 

@@ -14,7 +14,8 @@ from kinema.trace import N_ENTRY, N_HEAD, Place, Program, n_ordered
 from .arrays import Arena
 from .compilers import Level
 from .devices import Device, numpy_type
-from .executables import CompileOptions, Source, gpu_executable, host_executable
+from .executables import CompileOptions, Source, host_executable
+from .gpu_executables import gpu_executable
 from .graphs import repeated, side_by_side
 from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
 from .processor import n_threads
