@@ -6,6 +6,7 @@ nor emitted: machine code, tables and sizes come from the cache. Executables are
 
 from __future__ import annotations
 
+import platform
 import threading
 import weakref
 import zlib
@@ -14,14 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinema.foundation import content_digest, load_entry, no_collecting, source_digest, store_entry
-from kinema.trace import (
-    Place,
-    Program,
-    Target,
-    emit_llvm,
-    optimise,
-)
+from kinema.foundation import content_digest, load_entry, no_collecting, source_digest, stage, store_entry
+from kinema.trace import Place, Program, Target, emit_llvm, optimise
 
 from .compilers import FOREGROUND, module_digest
 from .devices import Device, numpy_type
@@ -56,11 +51,13 @@ class CompileOptions:
     runs_per_step: int
     n_envs: int | None
     """About how many environments it runs for, on a GPU; None for any number."""
+    timed: bool = False
+    """Whether the time of its blocks is measured, on a CPU (`kinema.trace.block_names`)."""
 
 
 def program_key(source: Source, options: CompileOptions, more: object) -> str | None:
     """The key of a compiled program in the cache; None where that cannot be known without tracing it."""
-    if source.key is None or dump_folder() is not None:
+    if source.key is None or options.timed or dump_folder() is not None:
         return None
     about = (options.precision, options.lanes, options.runs_per_step, more)
     machine: object = (has_fused_multiply_add(), is_x86())
@@ -106,7 +103,8 @@ def host_executable(
 
 
 def _cached_host(key: str, name: str, *, wait: bool) -> HostExecutable | None:
-    entry = load_entry("programs", key)
+    with stage("look up"):
+        entry = load_entry("programs", key)
     if entry is None:
         return None
     texts = entry["modules"]
@@ -125,13 +123,16 @@ def _compiled_host(
     source: Source, places: Mapping[str, Place], options: CompileOptions, key: str | None, *, wait: bool
 ) -> HostExecutable:
     FOREGROUND.start(min(2, n_threads()))  # while the program is traced
-    program = source.trace()
+    with stage("trace"):
+        program = source.trace()
     n_instructions = program.n_instructions
-    program = optimise(program)
-    ints, floats = in_precision(program.tables(), options.precision)
-    target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
-    texts = emit_llvm(program, places, target, options.runs_per_step)
-    digests = [module_digest(text) for text in texts]
+    timed_on = platform.machine() if options.timed else ""
+    with stage("emit"):
+        program = optimise(program)
+        ints, floats = in_precision(program.tables(), options.precision)
+        target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
+        texts = emit_llvm(program, places, target, options.runs_per_step, timed_on)
+        digests = [module_digest(text) for text in texts]
     if dump_folder() is not None:
         dump_program(source.name, digests[0], str(program))
         dump_modules(source.name, digests[0], texts)

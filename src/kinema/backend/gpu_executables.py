@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.foundation import load_entry, no_collecting, store_entry
+from kinema.foundation import load_entry, no_collecting, stage, store_entry
 from kinema.trace import (
     SCRATCH,
     Line,
@@ -134,11 +134,14 @@ def gpu_executable(
         found = None if key is None else _gpu.get((options.device.name, key))
     if found is not None:
         return found
-    entry = None if key is None else load_entry("programs", key)
-    image = GpuImage.of(entry) if entry is not None else _GpuCompiler(places, options, roles).compile(source)
+    with stage("look up"):
+        entry = None if key is None else load_entry("programs", key)
+    with stage("compile"):
+        image = GpuImage.of(entry) if entry is not None else _GpuCompiler(places, options, roles).compile(source)
     if entry is None and key is not None:
         store_entry("programs", key, image.values())
-    found = _loaded_gpu(image, source.name, options.device)
+    with stage("load"):
+        found = _loaded_gpu(image, source.name, options.device)
     if key is not None:
         with _sharing:
             found = _gpu.setdefault((options.device.name, key), found)
@@ -188,7 +191,8 @@ class _GpuCompiler:
     def compile(self, source: Source) -> GpuImage:
         """Trace a program, divide it into launches and compile each of them."""
         FOREGROUND.start(min(4, n_threads()))
-        program = source.trace()
+        with stage("trace"):
+            program = source.trace()
         self._name = source.name
         parts = cut(program, WARP) if program.has_team else [Part(program)]
         if all(part.spread is None for part in parts):  # nobody finds out then how much there is to do

@@ -58,4 +58,5 @@ from .spatial import (
     skew as skew,
     vector as vector,
 )
+from .stopwatch import StageSeconds as StageSeconds, recorded_stages as recorded_stages, stage as stage
 from .threads import THREADS_VARIABLE as THREADS_VARIABLE, threads_asked as threads_asked

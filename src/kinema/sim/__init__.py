@@ -31,6 +31,7 @@ from .lower.programs import step_program as step_program
 from .lower.variants import WEIGHING as WEIGHING, Variants as Variants
 from .run.engine import Engine as Engine
 from .run.in_turn import InTurn as InTurn
+from .run.step_times import BlockTime as BlockTime, StepTimes as StepTimes, on_one_thread as on_one_thread
 from .settings import (
     PARAMETERS as PARAMETERS,
     Broad as Broad,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.foundation import Array, content_digest, load_entry, load_or_make, source_digest, store_entry
+from kinema.foundation import Array, content_digest, load_entry, load_or_make, source_digest, stage, store_entry
 from kinema.model import Model
 
 from ..settings import Settings
@@ -28,6 +28,11 @@ IRRELEVANT = frozenset({"geoms", "pairs", "sensors", "keyframes", "entities", "n
 
 def derive(models: Sequence[Model], settings: Settings, precision: str) -> None:
     """Complete models of one form: rest lengths of tendons, inverse weights of constraints, peak forces of muscles."""
+    with stage("derived"):
+        _derive(models, settings, precision)
+
+
+def _derive(models: Sequence[Model], settings: Settings, precision: str) -> None:
     holds = settings.limits or settings.constraints or settings.contacts
     key = content_digest("derived", source_digest(*SOURCES), precision, holds, list(models))
     values = load_entry("derived", key)
@@ -76,5 +81,6 @@ def joint_inertias(model: Model, *, at_start: bool) -> tuple[Array, Array]:
         found = dof_inertias(model, model.qpos0 if at_start else perturbed(model))
         return {"diagonal": np.array(found.diagonal), "remaining": np.array(found.remaining)}
 
-    values = load_or_make("derived", key, make)
+    with stage("derived"):
+        values = load_or_make("derived", key, make)
     return values["diagonal"], values["remaining"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, Source, captured, padded
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, Source, captured, first_tier
 from kinema.foundation import KinemaError, clean_name, content_digest
 from kinema.model import Model, no_geoms, no_pairs
 from kinema.trace import UNIFORM, Program
@@ -28,11 +28,10 @@ from ..settings import Control, Drive, Integrator, Settings
 from ..sweeps.own import ARRAY
 from ..sweeps.tree import grow
 from .modes import left_to_actuators, meant_gains
+from .room import refuse_too_many
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with what is being done: entered before anything that takes its time, left after it."""
-
-
 COARSE = 5e-6
 """The tolerance of what is solved in single precision, at least."""
 
@@ -228,6 +227,12 @@ class Engine:
         kernel = self._kernels.get(self.settings)
         return "" if kernel is None else kernel.tier
 
+    @property
+    def tier_seconds(self) -> dict[str, float]:
+        """Seconds from when the step was asked for until each of its tiers was active, of those that are or were."""
+        kernel = self._kernels.get(self.settings)
+        return {} if kernel is None else kernel.tier_seconds
+
     def _kernel(self) -> Kernel:
         kernel = self._kernels.get(self.settings)
         return self._compiled(self.settings, self.progress) if kernel is None else kernel
@@ -242,7 +247,8 @@ class Engine:
                 with progress("tracing the step"):
                     return make_step(self.model, settings, self.places, rolled=self.is_rolled, least=least)
 
-            with progress(f"compiling the step for {self.device.name}"):
+            tier = first_tier(wait=self.wait) if self.device.is_cpu else "optimised"
+            with progress(f"compiling the step for {self.device.name}, {tier} code"):
                 key = content_digest("step", self.digest, settings, self.is_rolled, least)
                 self._kernels[settings] = Kernel(
                     Source(traced, key, f"{self.name}_step"),
@@ -342,14 +348,3 @@ def _weigh(models: Sequence[Model], settings: Settings, precision: str) -> None:
     for model in models:
         model.geoms, model.pairs = (model.geoms, model.pairs) if settings.contacts else (no_geoms(), no_pairs())
     derive(models, settings, precision)
-
-
-def refuse_too_many(n_envs: int, device: Device, precision: str, layouts: list[Layout]) -> None:
-    """Raise before anything is allocated, if all of it together is too much."""
-    per_env = sum(layout.n_rows for layout in layouts) * (4 if precision == "single" else 8)
-    needed, free = per_env * padded(n_envs, device), device.free_memory()
-    if needed > free:
-        raise KinemaError(
-            f"{n_envs:,} environments need {needed / 2**20:,.0f} MiB ({per_env:,} bytes each), and {device.name} has "
-            f"{free / 2**20:,.0f} MiB free: room for about {free // per_env:,}"
-        )
