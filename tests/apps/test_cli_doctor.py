@@ -24,6 +24,8 @@ def test_a_machine_that_runs_the_tests_is_fit() -> None:
     assert "cpu" in [d["name"] for d in data["devices"]]
     assert all(test["ok"] and test["error"] < 1e-8 for test in data["tests"])
     assert data["cache"]["bytes"] > 0
+    assert data["cache"]["entries"] > 0
+    assert data["cache"]["limit"] > data["cache"]["bytes"]
     assert next(p for p in data["packages"] if p["name"] == "numpy")["version"]
 
 
@@ -61,9 +63,11 @@ def test_a_device_that_fails_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_cache_that_cannot_be_kept_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "self_test", untested)
-    found = {"folder": "/cache", "files": 0, "bytes": 0, "writable": False, "disk_free": 10}
+    found = {"folder": "/cache", "entries": 0, "bytes": 0, "limit": 10**9, "writable": False, "disk_free": 10}
     monkeypatch.setattr(doctor, "cache", lambda: found)
     code, out = run()
     assert code == 1
     assert "/cache cannot be written" in out
+    assert "set KINEMA_CACHE" in out
+    assert "0 entries, 0 B of 1.0 GB" in out
     assert "has only 0 MiB left" in out

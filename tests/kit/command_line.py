@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typer.testing import CliRunner
 
-from kinema.apps.cli.commands import app
+from kinema.apps.cli import app
 
 
 def run(*arguments: object) -> tuple[int, str, str]:

@@ -15,6 +15,7 @@ from .devices import (
     warp as warp,
 )
 from .graphs import captured as captured
+from .host_code import first_tier as first_tier, is_tiered as is_tiered
 from .images import Source as Source
 from .kernels import Kernel as Kernel
 from .pieces import Arguments as Arguments, Roles as Roles

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from kinema.foundation import content_digest, is_recording, load_entry, source_digest, store_entry
+from kinema.foundation import content_digest, is_recording, load_entry, source_digest, stage, store_entry
 from kinema.trace import Place
 
 from .devices import Device
@@ -31,7 +31,7 @@ GENERATORS = ("foundation", "trace", "model", "backend", "sim")
 
 def program_key(source: Source, options: CompileOptions, more: object) -> str | None:
     """The key of a compiled program in the cache; None where that cannot be known without tracing it."""
-    if source.key is None or dump_folder() is not None:
+    if source.key is None or options.timed or dump_folder() is not None:
         return None
     about = (options.precision, options.lanes, options.runs_per_step, more)
     machine: object = (has_fused_multiply_add(), is_x86())
@@ -66,7 +66,8 @@ def host_executable(
 
 
 def _cached_host(key: str, name: str, *, wait: bool) -> HostExecutable | None:
-    entry = load_entry("programs", key)
+    with stage("look up"):
+        entry = load_entry("programs", key)
     if entry is None:
         return None
     texts = entry["modules"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
-from kinema.foundation import no_collecting
+from kinema.foundation import no_collecting, stage
 from kinema.trace import (
     SCRATCH,
     Line,
@@ -51,14 +52,24 @@ def compile_for_host(
 ) -> tuple[HostExecutable, list[str], list[str]]:
     """Trace a program and compile it for the CPU; with the digests of its modules, and their texts."""
     FOREGROUND.start(min(2, n_threads()))  # while the program is traced
-    program = source.trace()
+    with stage("trace"):
+        program = source.trace()
     n_instructions = program.n_instructions
-    program = optimise(program)
-    ints, floats = _tables(program.tables(), options.precision)
-    target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
-    level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
-    texts = emit_llvm(program, places, target, options.runs_per_step, lambda text: compile_ahead(text, level))
-    digests = [module_digest(text) for text in texts]
+    timed_on = platform.machine() if options.timed else ""
+    with stage("emit"):
+        program = optimise(program)
+        ints, floats = _tables(program.tables(), options.precision)
+        target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
+        level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
+        texts = emit_llvm(
+            program,
+            places,
+            target,
+            options.runs_per_step,
+            timed_on=timed_on,
+            on_module=lambda text: compile_ahead(text, level),
+        )
+        digests = [module_digest(text) for text in texts]
     if dump_folder() is not None:
         dump_program(source.name, digests[0], str(program))
         dump_modules(source.name, digests[0], texts)

@@ -11,13 +11,14 @@ import ctypes
 import enum
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
-from kinema.foundation import KinemaError
+from kinema.foundation import KinemaError, stage
 from kinema.trace import ENTRY
 
 from .compilers import BACKGROUND, Level, cached_code, compile_modules, machine_code, module_digest
@@ -48,6 +49,17 @@ def tiers() -> Tiers:
         raise KinemaError(f"{TIER_VARIABLE}={asked}: expected {', '.join(Tiers)}") from None
 
 
+def is_tiered() -> bool:
+    """Whether code starts at the baseline tier and is replaced by the optimised one."""
+    return tiers() is Tiers.TIERED
+
+
+def first_tier(*, wait: bool) -> str:
+    """The tier that code which is not cached is compiled at first."""
+    wanted = tiers()
+    return str(Tiers.OPTIMISED if wanted is Tiers.OPTIMISED or (wait and wanted is Tiers.TIERED) else Tiers.BASELINE)
+
+
 class HostCode:
     """The function `kinema_run` of some LLVM modules, of which the others hold functions that it calls."""
 
@@ -57,6 +69,8 @@ class HostCode:
         self.name = name
         self.level: Level | None = None
         """The active tier."""
+        self.active_since: dict[Level, float] = {}
+        """When tiers became active, by `time.perf_counter`."""
         self.run: HostFunction = _not_loaded
         """The function at the active tier; it may be replaced between two calls."""
         self.optimised = threading.Event()
@@ -84,20 +98,26 @@ class HostCode:
                     texts = self._texts()
                     if texts is None:
                         return False
-                    self._install(compile_modules(texts, Level.BASELINE), Level.BASELINE)
+                    self._install(self._compiled(texts, Level.BASELINE), Level.BASELINE)
                 if wanted is Tiers.TIERED:
                     self._optimise_later()
                 return True
             if self._compiled_by != os.getpid():
                 texts = self._texts()
                 if texts is not None:
-                    self._install(compile_modules(texts, Level.OPTIMISED), Level.OPTIMISED)
+                    self._install(self._compiled(texts, Level.OPTIMISED), Level.OPTIMISED)
                 return self.level is not None
         self.optimised.wait()
         return True
 
+    @staticmethod
+    def _compiled(texts: Sequence[str], level: Level) -> list[bytes]:
+        with stage(f"compile {level.name.lower()}"):
+            return compile_modules(texts, level)
+
     def _load_cached(self, level: Level) -> bool:
-        found = [cached_code(digest, level) for digest in self.digests]
+        with stage("look up"):
+            found = [cached_code(digest, level) for digest in self.digests]
         known = [code for code in found if code is not None]
         if len(known) < len(found):
             return False
@@ -107,6 +127,7 @@ class HostCode:
     def _optimise_later(self) -> None:
         texts = self._texts()
         if texts is None:
+            self.optimised.set()
             return
         self._compiled_by = os.getpid()
         job = _Job(weakref.ref(self), list(texts))
@@ -115,10 +136,12 @@ class HostCode:
 
     def _install(self, objects: Sequence[bytes], level: Level) -> None:
         """Link the modules and make their function the active one."""
-        engine = _linked(objects)
+        with stage("load"):
+            engine = _linked(objects)
         self._engines.append(engine)  # code of the other tier stays: a thread may be running it
         note_symbols(self.name, level.name.lower(), engine, objects)
         self.run, self.level = _SIGNATURE(engine.get_function_address(ENTRY)), level
+        self.active_since[level] = time.perf_counter()
         if level is Level.OPTIMISED:
             self.optimised.set()
 

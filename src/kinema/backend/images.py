@@ -40,6 +40,8 @@ class CompileOptions:
     runs_per_step: int
     n_envs: int | None
     """About how many environments it runs for, on a GPU; None for any number."""
+    timed: bool = False
+    """Whether the time of its blocks is measured, on a CPU (`kinema.trace.block_names`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

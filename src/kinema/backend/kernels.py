@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -46,6 +47,7 @@ class Kernel:
         runs_per_step: int = 1,
         n_envs: int | None = None,
         wait: bool = False,
+        timed: bool = False,
     ) -> None:
         """Compile a program, or take it from the cache.
 
@@ -59,7 +61,9 @@ class Kernel:
             runs_per_step: how often the program is run for a step.
             n_envs: about how many environments it will run for; None for any number.
             wait: whether to wait for the optimised tier.
+            timed: whether the arena `out` is the ticks that its blocks take (`kinema.trace.block_names`), on a CPU.
         """
+        self._asked = time.perf_counter()
         self.device = device
         self.lanes = lanes or device.lanes(precision, n_envs)
         self._precision = precision
@@ -69,7 +73,7 @@ class Kernel:
         self._runs_per_step = runs_per_step
         self.roles = 1
         source = program if isinstance(program, Source) else Source(lambda: program)
-        options = CompileOptions(device, precision, self.lanes, runs_per_step, n_envs)
+        options = CompileOptions(device, precision, self.lanes, runs_per_step, n_envs, timed)
         if device.is_cpu:
             host = self._executable = host_executable(source, places, options, wait=wait)
             self._code, self._ints, self._floats = host.code, host.ints, host.floats
@@ -86,6 +90,12 @@ class Kernel:
         """Which code runs: `baseline`, until the background compilation is done, or `optimised`."""
         is_baseline = self.device.is_cpu and self._code.level is Level.BASELINE
         return (Level.BASELINE if is_baseline else Level.OPTIMISED).name.lower()
+
+    @property
+    def tier_seconds(self) -> dict[str, float]:
+        """Seconds from when the kernel was asked for until each of its tiers was active; not those that are not yet."""
+        since = self._code.active_since if self.device.is_cpu else {}
+        return {level.name.lower(): max(at - self._asked, 0.0) for level, at in since.items()}
 
     def wait(self) -> None:
         """Until the optimised tier is active."""

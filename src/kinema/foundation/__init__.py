@@ -3,6 +3,7 @@
 from .cache import (
     CACHE_VARIABLE as CACHE_VARIABLE,
     DISTANCE_FIELD as DISTANCE_FIELD,
+    Usage as Usage,
     add_entries as add_entries,
     cache_dir as cache_dir,
     cache_limit as cache_limit,
@@ -59,4 +60,5 @@ from .spatial import (
     skew as skew,
     vector as vector,
 )
+from .stopwatch import StageSeconds as StageSeconds, recorded_stages as recorded_stages, stage as stage
 from .threads import THREADS_VARIABLE as THREADS_VARIABLE, threads_asked as threads_asked

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 CACHE_VARIABLE = "KINEMA_CACHE"
-DEFAULT_LIMIT = 4 * 2**30
+DEFAULT_LIMIT = 4 * 10**9
 """Bytes that entries may take together, unless `set_cache_limit` says otherwise."""
 ENTRY, DISTANCE_FIELD = ".entry", ".gsd"
 """Suffixes of the files of entries."""
@@ -257,6 +257,10 @@ class Usage:
     kind: str
     files: int
     bytes: int
+    oldest: float
+    """When the least recently used of them was last used [s since the epoch]."""
+    newest: float
+    """Likewise of the most recently used one."""
 
 
 def cache_limit() -> int:
@@ -279,9 +283,11 @@ def cache_usage() -> list[Usage]:
     """What there is, by subfolder; the largest first."""
     found = []
     for folder in _folders():
-        sizes = [size for _, _, size in _files(folder)]
-        found.append(Usage(folder.name, len(sizes), sum(sizes)))
-    return sorted((usage for usage in found if usage.files), key=lambda usage: -usage.bytes)
+        files = [(used, size) for _, used, size in _files(folder)]
+        if files:
+            times = [used for used, _ in files]
+            found.append(Usage(folder.name, len(files), sum(size for _, size in files), min(times), max(times)))
+    return sorted(found, key=lambda usage: -usage.bytes)
 
 
 def evict(limit: int) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from kinema.foundation import stage as recorded
+
 
 class Progress:
     """Stages of work, shown on a terminal, and how long each took."""
@@ -43,8 +45,9 @@ class Progress:
             if self._bar is not None:
                 self._bar.update(self._task, description=stage, refresh=True)
             since = time.perf_counter()
-            yield
             word = stage.split(maxsplit=1)[0]
+            with recorded(word):
+                yield
             self.seconds[word] = self.seconds.get(word, 0.0) + time.perf_counter() - since
             if self._bar is not None:
                 self._bar.advance(self._task)

@@ -33,7 +33,8 @@ def summary_of(running: Running, entities: Sequence[Entity], diagnostics: Diagno
     return "\n".join(
         [
             f"{_count(running.n_envs, 'environment')} on {engine.device.name}, {engine.precision} precision, "
-            f"dt {engine.dt:g} s ({engine.settings.integrator.value}), {mebibytes:,.1f} MiB",
+            f"dt {engine.dt:g} s ({engine.settings.integrator.value}), {mebibytes:,.1f} MiB"
+            + (f", {engine.tier} code" if engine.tier else ""),
             *lines,
             *([f"  {', '.join(bounds)}"] if bounds else []),
             *([f"  {told}: scene.diagnostics"] if told else []),

@@ -17,3 +17,4 @@ from .kinematics.solver import (
 )
 from .lower.condition import dof_inertias as dof_inertias, perturbed as perturbed
 from .lower.programs import step_program as step_program
+from .run.step_times import BlockTime as BlockTime, StepTimes as StepTimes, on_one_thread as on_one_thread

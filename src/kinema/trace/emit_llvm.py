@@ -7,6 +7,7 @@ through all steps, so that the state stays near. On a GPU an environment is a th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from .apart import loops_apart
 from .blocks import Block, Count, If, Line, Loop, Repeat, Spread, inner
 from .conventions import ENTRY, UNIFORM
 from .llvm_blocks import LlvmBlocks
+from .llvm_clock import Clock, clock_declarations
 from .llvm_lines import LlvmLines
 from .llvm_memory import WARP
 from .llvm_order import DECLARATIONS as ORDERING, LlvmOrder
@@ -50,13 +52,16 @@ def emit_llvm(
     places: Mapping[str, Place],
     target: Target,
     runs_per_step: int = 1,
+    *,
+    timed_on: str = "",
     on_module: Callable[[str], None] | None = None,
 ) -> tuple[str, ...]:
     """A module with the function `kinema_run`, which runs a program on a CPU for some environments and steps.
 
     The arena `told` moves on by `advance` rows from step to step, so that each step may be told something else. A step
     may take several runs of the program. Further modules have functions that the first one calls; `on_module` is
-    called with each of these as soon as it is complete, while the others are still being emitted.
+    called with each of these as soon as it is complete, while the others are still being emitted. With `timed_on`, a
+    kind of processor (`platform.machine()`), the arena `out` is the ticks that blocks take (`llvm_clock.py`).
     """
     text = LlvmBlocks(places, target)
     modules: list[str] = []
@@ -76,13 +81,15 @@ def emit_llvm(
     text.put(f"%e = mul i64 {vector}, {target.lanes}")
     if target.lanes > 1 and any(_depends(block) for block in program.blocks):
         text.mask = text.present = _present(text)
-    _runs(text, ("state", "out"), runs_per_step, lambda: text.blocks(program.blocks))
+    body = Clock(text, program.blocks, timed_on).write if timed_on else partial(text.blocks, program.blocks)
+    _runs(text, ("state", "out"), runs_per_step, body)
     text.end(vectors)
     if target.flushes:
         text.put(f"call void @{_MODE[1]}(ptr %mode)")  # as it was: the thread is not ours
     arguments = [f"ptr noalias %{name}" for name in POINTERS] + [f"i64 %{name}" for name in NUMBERS]
     heads = [f"declare {head}" for head in text.functions]
     heads += [f"declare void @{name}(ptr)" for name in _MODE] if target.flushes else []
+    heads += clock_declarations(timed_on) if timed_on else []
     main = _module(text, [*heads, f"define void @{ENTRY}({', '.join(arguments)}) {{"])
     return main, *modules
 

@@ -46,6 +46,7 @@ from .functions import (
     square as square,
 )
 from .interpret import interpret as interpret, interpret_in as interpret_in
+from .llvm_clock import block_names as block_names
 from .llvm_spread import (
     long_kinds as long_kinds,
     n_listed as n_listed,

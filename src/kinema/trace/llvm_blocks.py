@@ -5,9 +5,10 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+
+from kinema.foundation import clean_name, unique_name
 
 from .blocks import Blocks, Case, Count, If, Line, Loop, Repeat, Spread, Store, Team
 from .conventions import UNIFORM
@@ -17,7 +18,7 @@ from .lowering import Target, uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
 
 LOOP = "kinema_loop_"
-"""What functions of loops are called, with a key of what they do."""
+"""What the symbols of loops that are functions of their own start with; the name of the loop follows."""
 POINTERS_OF_LOOPS = ("state_e", "told_e", "out_e", UNIFORM, SCRATCH, "ints", "floats")
 """What such a function finds under the names that it has in the function around it."""
 
@@ -33,6 +34,8 @@ class LlvmBlocks(LlvmMemory):
         """These functions, by their names and arguments."""
         self.on_function: Callable[[str, LlvmBlocks], None] = lambda head, function: None
         """Called with each of them when it is complete."""
+        self._symbols: dict[str, str] = {}
+        """Their symbols, by what they do: unique within a program, and the same in every process."""
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -51,7 +54,7 @@ class LlvmBlocks(LlvmMemory):
                 case Repeat():
                     self._repeat(block)
                 case If():
-                    self._condition(block)
+                    self.condition(block, self.blocks)
                 case Team():
                     self.blocks(block.body)
                 case Next():
@@ -103,12 +106,15 @@ class LlvmBlocks(LlvmMemory):
             given += [(self.i1, "%mask", self.mask)] if own.mask == "%mask" else []
         own._loop(loop)
         arguments = ", ".join(f"{kind} {inside}" for kind, inside, _ in given)
-        # all programs of a process are linked by names: what has the same name has to be the same code
-        content = hashlib.sha256("\n".join([arguments, *own.lines]).encode()).hexdigest()[:32]
-        head = f"void @{LOOP}{content}({arguments})"
-        self.functions[head] = own
-        self.on_function(head, own)
-        self.put(f"call void @{LOOP}{content}({', '.join(f'{kind} {outside}' for kind, _, outside in given)})")
+        content = "\n".join([arguments, *own.lines])
+        symbol = self._symbols.get(content)
+        if symbol is None:
+            symbol = unique_name(LOOP + clean_name(loop.name), set(self._symbols.values()))
+            self._symbols[content] = symbol
+            head = f"void @{symbol}({arguments})"
+            self.functions[head] = own
+            self.on_function(head, own)
+        self.put(f"call void @{symbol}({', '.join(f'{kind} {outside}' for kind, _, outside in given)})")
 
     def row_of_table(self, loop: Loop, row: str, start: str, first: str) -> None:
         """Where the integers and the numbers of a row are; those of the first are given."""
@@ -154,7 +160,8 @@ class LlvmBlocks(LlvmMemory):
     def _above_half(self, slot: Slot) -> str:
         return self.set(f"fcmp ogt {self.kn} {self.load(slot, {})}, {self.constant(0.5)}")
 
-    def _condition(self, block: If) -> None:
+    def condition(self, block: If, write: Callable[[Blocks], None]) -> None:
+        """A condition, and what is written of its blocks where it holds for any environment."""
         outer = self.mask
         mask = self.both(self._above_half(block.flag), outer)
         body, done = self.fresh("then"), self.fresh("done")
@@ -164,7 +171,7 @@ class LlvmBlocks(LlvmMemory):
         if block.alone and self.target.lanes > 1:
             self._one_by_one(block.body, mask)
         else:
-            self.blocks(block.body)
+            write(block.body)
         self.put(f"br label %{done}")
         self.open(done)
         self.mask = outer

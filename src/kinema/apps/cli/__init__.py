@@ -7,6 +7,7 @@ import os
 import sys
 
 from . import (
+    cache_command as cache_command,
     cluster_command as cluster_command,
     commands_bench as commands_bench,
     commands_convert as commands_convert,

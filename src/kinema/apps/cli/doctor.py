@@ -10,6 +10,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from .cache_table import size_text
 from .diagnostics_table import output_console
 from .doctor_facts import ENOUGH_DISK, Package, cache, devices, packages, self_test, system
 from .reading import FINE, HAS_ERRORS
@@ -48,7 +49,7 @@ def _cache_problems(found: dict[str, Any] | None) -> list[str]:
         return []
     result = []
     if not found["writable"]:
-        result.append(f"{found['folder']} cannot be written, so that every start compiles anew: set WARP_CACHE_PATH")
+        result.append(f"{found['folder']} cannot be written, so that every start compiles anew: set KINEMA_CACHE")
     if found["disk_free"] < ENOUGH_DISK:
         result.append(f"the disk of {found['folder']} has only {_size(found['disk_free'])} left")
     return result
@@ -77,7 +78,9 @@ def _print(facts: dict[str, Any], libraries: list[Package], problems: list[str],
             size = f"{_size(device['memory'])}, {_size(device['free'])} free"
             rows.append((device["name"], f"{device['description']} ({device['architecture']}), {size}"))
     if facts["cache"] is not None:
-        rows.append(("cache", f"{facts['cache']['folder']}: {_size(facts['cache']['bytes'])}"))
+        found = facts["cache"]
+        of_limit = f"{size_text(found['bytes'])} of {size_text(found['limit'])}"
+        rows.append(("cache", f"{found['folder']}: {found['entries']:,} entries, {of_limit}"))
     for test in facts["tests"]:
         text = f"a pendulum is {test['error']:.1e} rad off after 2 s" if test["error"] is not None else test["problem"]
         rows.append((f"test on {test['device']}", f"{'✓' if test['ok'] else '✗'} {text}, {test['seconds']:.1f} s"))

@@ -113,23 +113,17 @@ def devices() -> list[dict[str, Any]]:
 
 
 def cache() -> dict[str, Any]:
-    """Where compiled programs are kept, how much there is, and whether it can be written."""
-    from kinema.foundation import cache_dir
+    """Where results are cached on disk, how much there is, and whether it can be written."""
+    from kinema.foundation import cache_dir, cache_limit, cache_usage
 
     folder = cache_dir()
-    size = count = 0
-    for root, _, files in os.walk(folder):
-        for file in files:
-            count += 1
-            try:
-                size += (Path(root) / file).stat().st_size
-            except OSError:
-                continue
+    found = cache_usage()
     standing = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
     return {
         "folder": str(folder),
-        "files": count,
-        "bytes": size,
+        "entries": sum(usage.files for usage in found),
+        "bytes": sum(usage.bytes for usage in found),
+        "limit": cache_limit(),
         "writable": os.access(standing, os.W_OK),
         "disk_free": shutil.disk_usage(standing).free,
     }

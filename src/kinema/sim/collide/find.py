@@ -65,7 +65,7 @@ def find_contacts(s: Sweeps, touches: Touches, frames: Quantity[Pose]) -> Place 
             )
             for touch in touches.sets
         ]
-        s.loop("pairs of shapes", pair_rows(s, wanted, places), _look, near)
+        s.loop("narrowphase", pair_rows(s, wanted, places), _look, near)
     return near
 
 
@@ -75,7 +75,7 @@ def list_contacts(s: Sweeps, lists: Lists, frames: Quantity[Pose]) -> None:
         places = _place_geoms(s, frames)
     wanted = [Wanted(plan, lists.places(plan), lists.numbers(plan)) for plan in lists.plans]
     rows = pair_rows(s, wanted, places, listed=True)
-    s.spread("pairs of shapes", rows, [by_spheres, by_shapes], lambda code: _touch(code, kind_of(code)))
+    s.spread("narrowphase", rows, [by_spheres, by_shapes], lambda code: _touch(code, kind_of(code)))
 
 
 def _place_geoms(s: Sweeps, frames: Quantity[Pose]) -> list[Place]:

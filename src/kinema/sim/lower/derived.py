@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.foundation import content_digest, load_entry, load_or_make, source_digest, store_entry
+from kinema.foundation import content_digest, load_entry, load_or_make, source_digest, stage, store_entry
 from kinema.model import Model
 
 from ..settings import Settings
@@ -34,11 +34,12 @@ def derive(models: Sequence[Model], settings: Settings, precision: str, digest: 
     """
     holds = settings.limits or settings.constraints or settings.contacts
     key = content_digest("derived", source_digest(*SOURCES), precision, holds, digest)
-    values = load_entry("derived", key)
-    if values is None:
-        _compute(models, precision, holds=holds)
-        store_entry("derived", key, dict(_arrays(models)))
-        return key
+    with stage("derived"):
+        values = load_entry("derived", key)
+        if values is None:
+            _compute(models, precision, holds=holds)
+            store_entry("derived", key, dict(_arrays(models)))
+            return key
     for number, model in enumerate(models):
         for table, names in DERIVED.items():
             for name in names:
@@ -81,5 +82,6 @@ def joint_inertias(model: Model) -> list[Inertias]:
         found = dof_inertias(model, model.qpos0, perturbed(model))
         return {word: np.array([getattr(own, word) for own in found]) for word in ("diagonal", "remaining")}
 
-    values = load_or_make("derived", key, make)
+    with stage("derived"):
+        values = load_or_make("derived", key, make)
     return [Inertias(*own) for own in zip(values["diagonal"].tolist(), values["remaining"].tolist(), strict=True)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, Source, captured
+from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, Source, captured, first_tier
 from kinema.foundation import KinemaError, clean_name, content_digest
 from kinema.model import Model, no_geoms, no_pairs
 from kinema.trace import UNIFORM
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with what is being done: entered before anything that takes its time, left after it."""
-
-
 COARSE = 5e-6
 """The tolerance of what is solved in single precision, at least."""
 
@@ -224,6 +222,12 @@ class Engine:
         kernel = self._kernels.get(self.settings)
         return "" if kernel is None else kernel.tier
 
+    @property
+    def tier_seconds(self) -> dict[str, float]:
+        """Seconds from when the step was asked for until each of its tiers was active, of those that are or were."""
+        kernel = self._kernels.get(self.settings)
+        return {} if kernel is None else kernel.tier_seconds
+
     def _kernel(self) -> Kernel:
         kernel = self._kernels.get(self.settings)
         return self._compiled(self.settings, self.progress) if kernel is None else kernel
@@ -240,7 +244,8 @@ class Engine:
                 with progress("tracing the step"):
                     return make_step(self.model, settings, self.places, rolled=self.is_rolled, least=least)
 
-            with progress(f"compiling the step for {self.device.name}"):
+            tier = first_tier(wait=self.wait) if self.device.is_cpu else "optimised"
+            with progress(f"compiling the step for {self.device.name}, {tier} code"):
                 key = content_digest("step", self.digest, settings, self.is_rolled, least)
                 self._kernels[settings] = Kernel(
                     Source(traced, key, f"{self.name}_step"),
