@@ -71,7 +71,7 @@ def mesh_triangles(
         return {"vertices": mesh.vertices, "faces": mesh.faces}
 
     key = content_digest("triangles", source_digest("foundation", "shapes"), suffix.lower(), limits, data)
-    found = load_or_make("geometry", key, make)
+    found = load_or_make("geometry", key, make, keep=True)
     return MeshData(found["vertices"], found["faces"])
 
 
