@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ MOST_VALUES = 120
 @no_collecting()
 def compile_for_host(
     source: Source, places: Mapping[str, Place], options: CompileOptions, *, wait: bool
-) -> tuple[HostExecutable, list[str], list[str]]:
+) -> tuple[HostExecutable, list[str], Sequence[str]]:
     """Trace a program and compile it for the CPU; with the digests of its modules, and their texts."""
     FOREGROUND.start(min(2, n_threads()))  # while the program is traced
     with stage("trace"):

@@ -52,7 +52,7 @@ def approximated(mesh: Mesh, data: shapes.MeshData, nonconvex: str | None) -> Ap
     """
     asked = (mesh.approximation, nonconvex, mesh.max_hull_vertices, mesh.field_resolution)
     key = content_digest("pieces", source_digest(*SOURCES), data.vertices, data.faces, asked)
-    values = load_or_make("geometry", key, lambda: _computed(mesh, data, nonconvex))
+    values = load_or_make("geometry", key, lambda: _computed(mesh, data, nonconvex), keep=True)
     return Approximated(pieces_from_values(values), values["hollow"], tuple(values["notes"]))
 
 

@@ -6,7 +6,7 @@ that finds it in the cache imports none of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,7 +75,7 @@ def _form(models: Sequence[Model], settings: Settings, target: Target) -> dict[s
     return found
 
 
-def _own_numbers(found: dict[str, Any]) -> OwnNumbers | None:
+def _own_numbers(found: Mapping[str, Any]) -> OwnNumbers | None:
     if "own words" not in found:
         return None
     words = {
