@@ -55,3 +55,9 @@ def diagnostics() -> Iterator[ClaimedDiagnostics]:
     yield collector
     left = collector.unclaimed()
     assert not left, "diagnostics that the test did not claim:\n" + "\n".join(str(d) for d in left)
+
+
+@pytest.fixture
+def no_program_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every program is traced: for tests that change constants of the code generator, which the cache cannot know."""
+    monkeypatch.setattr("kinema.backend.executables.program_key", lambda *_: None)

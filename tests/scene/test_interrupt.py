@@ -21,16 +21,16 @@ CHILD = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where this runs
 import kinema as km
-from kinema.backend import host_code
+from kinema.backend.compilers import FOREGROUND
 
 long, short, parts = sys.argv[1], sys.argv[2], int(sys.argv[3])
-workers, ask = [], host_code.WORKERS._ask
-def asked(worker, text):
+workers, ask = [], FOREGROUND._ask
+def asked(worker, *request, **options):
     workers.append(worker)
     if len(workers) == parts:
         print("compiling", flush=True)
-    return ask(worker, text)
-host_code.WORKERS._ask = asked
+    return ask(worker, *request, **options)
+FOREGROUND._ask = asked
 
 scene = km.Scene(emission="unrolled", quiet=True, contacts=False, limits=False) if parts == 1 else km.Scene(quiet=True)
 scene.add(long)
@@ -66,7 +66,12 @@ def interrupted(folder: Path, long: Path, short: Path | str = "", parts: int = 1
         [sys.executable, "-c", CHILD, str(long), str(short), str(parts)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, CACHE_VARIABLE: str(folder / "cache"), "KINEMA_THREADS": str(parts)},
+        env={
+            **os.environ,
+            CACHE_VARIABLE: str(folder / "cache"),
+            "KINEMA_THREADS": str(parts),
+            "KINEMA_TIER": "optimised",
+        },
         start_new_session=True,
         text=True,
     )
@@ -97,7 +102,7 @@ def test_compiling_is_interrupted(tmp_path: Path, long: Path) -> None:
     assert "KeyboardInterrupt" in err.splitlines()[-1]
     assert status in (-signal.SIGINT, 128 + signal.SIGINT)
     assert out.split() == ["interrupted", KILLED]
-    assert not list((tmp_path / "cache").rglob("*.o"))
+    assert not list((tmp_path / "cache").rglob("code/*.entry"))
 
 
 def test_so_are_parts_that_are_compiled_side_by_side(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_corner_has_two_parts(cache: Path) -> None:
     assert sum(signed_volume(part) for part in parts) == pytest.approx(0.005, rel=0.01)
     assert told
     assert all(0 <= share <= 1 for share in told)
-    assert len(list(cache.rglob("*.npz"))) == 1
+    assert len(list(cache.rglob("geometry/*.entry"))) == 1
     told.clear()
     again = convex_parts(corner(), report=lambda what, share: told.append(share))
     assert not told

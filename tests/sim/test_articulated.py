@@ -46,7 +46,7 @@ def test_equal_to_the_mass_matrix(case: Case, base: Base) -> None:
     mass = result["mass"]
     expected = np.linalg.solve(mass, force - result["bias"])
     np.testing.assert_allclose(result["found"], expected, rtol=1e-9, atol=1e-9)
-    inertias = dof_inertias(model, q)
+    (inertias,) = dof_inertias(model, q)
     np.testing.assert_allclose(inertias.diagonal, np.diag(mass), rtol=1e-10)
     # what elimination leaves of each is what is left of it when those it moves give way
     left, rest = np.zeros(model.n_dofs), mass

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.backend import Kernel, find_device
+from kinema.backend import Kernel, Source, find_device
 from kinema.sim import Engine
 from kinema.sim.fields import fields as fields_module
 from kinema.sim.fields.groups import GROUPS
@@ -52,9 +52,9 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     states = states_of(pair, N_STATES, seed=5)
     compiled: list[Program] = []
 
-    def spy(program: Program, *arguments: Any, **more: Any) -> Kernel:
-        compiled.append(program)
-        return Kernel(program, *arguments, **more)
+    def spy(source: Source, *arguments: Any, **more: Any) -> Kernel:
+        compiled.append(source.trace())
+        return Kernel(compiled[-1], *arguments, **more)
 
     settings = mjcf_settings(pair, external_forces=True)
     said: list[str] = []

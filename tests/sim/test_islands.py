@@ -18,6 +18,7 @@ HEAP = f"""<mujoco><option cone="elliptic"/><worldbody><geom type="plane" size="
 """A pyramid of four balls that falls apart, and one ball that rolls off another."""
 
 
+@pytest.mark.usefixtures("no_program_cache")
 def test_ways_to_solve_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To 1e-10 after 25 steps, two environments with different speeds; each island alone as with others around."""
     file = tmp_path / "heap.xml"

@@ -53,7 +53,7 @@ def model_of(file: Path) -> Model:
     """With gains, so that commands of all modes mean something: 10 rad/s, and damped, by what moves each joint."""
     model = compile_model([Part(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics())
     if model.n_dofs:
-        inertia = dof_inertias(model, perturbed(model)).remaining
+        inertia = dof_inertias(model, perturbed(model))[0].remaining
         model.dofs.kp[:], model.dofs.kv[:] = 100.0 * np.array(inertia), 10.0 * np.array(inertia)
     return model
 

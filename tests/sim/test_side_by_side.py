@@ -32,7 +32,7 @@ def arms() -> str:
 
 def found(model: Model) -> list[np.ndarray]:
     """What is wanted once."""
-    at = [condition.dof_inertias(model, q) for q in (model.qpos0, condition.perturbed(model))]
+    at = condition.dof_inertias(model, model.qpos0, condition.perturbed(model))
     weights.weigh_constraints(model)
     return [
         *(np.array(x) for own in at for x in (own.diagonal, own.remaining)),

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, host_code
-from kinema.foundation import InternalError, files
+from kinema.backend import CACHE_VARIABLE, compilers, executables, host_code
+from kinema.backend.compilers import WorkerPool
+from kinema.foundation import InternalError, cache as cache_on_disk
 from kinema.trace import (
     Place,
     Program,
@@ -59,19 +60,20 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[host_code._Workers]:
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
     """Compiling processes of this test's own."""
-    own = host_code._Workers()
-    monkeypatch.setattr(host_code, "WORKERS", own)
+    own = WorkerPool()
+    for module in (compilers, executables):
+        monkeypatch.setattr(module, "FOREGROUND", own)
     yield own
     own.close()
 
 
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> bytes:
+    def refused(*_: object, **__: object) -> bytes:
         raise AssertionError("this was compiled before")
 
-    monkeypatch.setattr(host_code.WORKERS, "compile", refused)
+    monkeypatch.setattr(compilers.FOREGROUND, "compile", refused)
 
 
 # ---------------------------------------------------------------------------------------------------------- the cache
@@ -79,7 +81,7 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_compiled_before_is_not_compiled_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs(2.0)
-    assert len(list(cache.rglob("*.o"))) == 1
+    assert len(list(cache.rglob("code/*.entry"))) == 1
     no_worker(monkeypatch)
     assert runs(2.0)
     with pytest.raises(AssertionError, match="before"):
@@ -92,7 +94,7 @@ def test_nothing_but_code_is_left_in_the_cache(cache: Path) -> None:
     assert runs(3.0)
     files = [file for file in cache.rglob("*") if file.is_file()]
     assert len(files) == 2
-    assert all(file.suffix == ".o" for file in files)
+    assert all(file.parent.name == "code" and file.suffix == ".entry" for file in files)
 
 
 DAMAGES = {
@@ -111,7 +113,7 @@ DAMAGES = {
 def test_a_damaged_file_is_made_again(cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not loaded, which could end the process, and the next one finds a whole file."""
     assert runs(2.0)
-    (file,) = cache.rglob("*.o")
+    (file,) = cache.rglob("code/*.entry")
     whole = file.read_bytes()
     file.write_bytes(DAMAGES[damage](whole))
     assert runs(2.0)
@@ -136,7 +138,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_folder_in_the_place_of_a_file(cache: Path) -> None:
     assert runs(5.0)
-    (file,) = cache.rglob("*.o")
+    (file,) = cache.rglob("code/*.entry")
     file.unlink()
     file.mkdir()
     assert runs(5.0)
@@ -160,7 +162,7 @@ def test_a_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def write(self, _: bytes) -> int:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fdopen", Full)
+    monkeypatch.setattr(cache_on_disk.os, "fdopen", Full)
     assert runs(6.0)
     assert not [file for file in cache.rglob("*") if file.is_file()]
 
@@ -168,12 +170,12 @@ def test_a_full_disk(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # -------------------------------------------------------------------------------------------------------- the processes
 
 
-def test_several_threads_compile_at_once(cache: Path, workers: host_code._Workers) -> None:
+def test_several_threads_compile_at_once(cache: Path, workers: WorkerPool) -> None:
     """Different programs, and the same one twice: each gets its own code."""
     numbers = random_numbers(0, 5, 1)
     programs = [recorded(some_tree(seed)) for seed in range(6)]
     alone = [launched(kernel(program, MEMORY, 2), MEMORY, numbers, 5) for program in programs]
-    for file in cache.rglob("*.o"):
+    for file in cache.rglob("code/*.entry"):
         file.unlink()
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(lambda program: kernel(program, MEMORY, 2), programs * 2))
@@ -181,36 +183,36 @@ def test_several_threads_compile_at_once(cache: Path, workers: host_code._Worker
         same_bits(launched(kernel_, MEMORY, numbers, 5), expected)
 
 
-def test_a_process_that_dies_while_it_waits(cache: Path, workers: host_code._Workers) -> None:
+def test_a_process_that_dies_while_it_waits(cache: Path, workers: WorkerPool) -> None:
     """Killed from outside, for want of memory say: one error that says so at most, and the next compile works."""
     assert runs(7.0)
-    (worker,) = workers._idle
-    worker.kill()
-    worker.wait()
+    killed = [*workers._idle]
+    assert killed
+    for worker in killed:
+        worker.kill()
+        worker.wait()
     try:
         assert runs(8.0)
     except InternalError as error:
         assert "process ended" in str(error)  # noqa: PT017  it may also start another
     assert runs(8.0)
-    assert worker not in workers._idle
+    assert not {*killed} & {*workers._idle}
 
 
 def test_a_process_that_dies_while_it_works(
-    cache: Path, workers: host_code._Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cache: Path, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script = tmp_path / "dies.py"
     script.write_text("import sys\nsys.stdin.buffer.read(4)\nsys.exit(7)\n", encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(host_code, "_WORKER", script)
+        patch.setattr(compilers, "_WORKER", script)
         with pytest.raises(InternalError, match="process ended with status 7"):
             runs(9.0)
     assert runs(9.0)
-    assert not [file for file in cache.rglob("*.o") if not file.stat().st_size]
+    assert not [file for file in cache.rglob("code/*.entry") if not file.stat().st_size]
 
 
-def test_half_an_answer(
-    cache: Path, workers: host_code._Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_half_an_answer(cache: Path, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A process that dies in the middle of its answer has given none."""
     script = tmp_path / "stops.py"
     script.write_text(
@@ -219,27 +221,28 @@ def test_half_an_answer(
         encoding="utf-8",
     )
     with monkeypatch.context() as patch:
-        patch.setattr(host_code, "_WORKER", script)
+        patch.setattr(compilers, "_WORKER", script)
         with pytest.raises(InternalError, match="process ended"):
             workers.compile("a program")  # not loaded: half of a file would end this process
     assert runs(10.0)
 
 
-def test_what_llvm_refuses(cache: Path, workers: host_code._Workers) -> None:
+def test_what_llvm_refuses(cache: Path, workers: WorkerPool) -> None:
     """It says why, nothing is kept, and the next program compiles."""
-    with pytest.raises(InternalError, match=r"(?s)LLVM refused a program.*expected"):
+    with pytest.raises(InternalError, match=r"(?s)LLVM refused a module.*expected"):
         host_code.compile_host("define void @kinema_run( {")
-    assert not list(cache.rglob("*.o"))
+    assert not list(cache.rglob("code/*.entry"))
     assert runs(11.0)
 
 
 def test_an_interrupt_ends_the_process_that_is_compiling(
-    cache: Path, workers: host_code._Workers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cache: Path, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Whoever presses Control-C need not wait, and no process is left behind."""
     script = tmp_path / "sleeps.py"
     script.write_text("import time\ntime.sleep(600)\n", encoding="utf-8")
-    monkeypatch.setattr(host_code, "_WORKER", script)
+    monkeypatch.setattr(compilers, "_WORKER", script)
+    monkeypatch.setenv("KINEMA_THREADS", "1")  # so that no other one waits for work
     main, ended = threading.get_ident(), threading.Event()
 
     def press() -> None:
@@ -269,16 +272,16 @@ def test_a_fork_has_processes_of_its_own(cache: Path) -> None:
     script = textwrap.dedent(
         """
         import os, sys, warnings
-        from kinema.backend.host_code import WORKERS
+        from kinema.backend.compilers import FOREGROUND
         text = "define void @kinema_run() {\\n ret void\\n}\\n"
-        first = WORKERS.compile(text)
+        first = FOREGROUND.compile(text)
         warnings.simplefilter("ignore")
         child = os.fork()
         if not child:
-            sys.exit(0 if WORKERS.compile(text) == first else 3)
+            sys.exit(0 if FOREGROUND.compile(text) == first else 3)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
-        assert WORKERS.compile(text) == first
+        assert FOREGROUND.compile(text) == first
         """
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
@@ -288,9 +291,9 @@ def test_a_fork_has_processes_of_its_own(cache: Path) -> None:
 def test_processes_end_with_their_parent(cache: Path) -> None:
     script = textwrap.dedent(
         """
-        from kinema.backend.host_code import WORKERS
-        WORKERS.compile("define void @kinema_run() {\\n ret void\\n}\\n")
-        print(WORKERS._idle[0].pid)
+        from kinema.backend.compilers import FOREGROUND
+        FOREGROUND.compile("define void @kinema_run() {\\n ret void\\n}\\n")
+        print(FOREGROUND._idle[0].pid)
         """
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
@@ -320,7 +323,7 @@ def test_single_and_double_are_different_code(cache: Path) -> None:
     for precision, bound in (("single", 1e-7), ("double", 1e-15)):
         found = launched(kernel(program, SMALL, 2, precision), SMALL, SMALL.whole({"state": x}, 3), 3)["out"]
         np.testing.assert_allclose(found, np.sin(x), atol=bound)
-    assert len(list(cache.rglob("*.o"))) == 2
+    assert len(list(cache.rglob("code/*.entry"))) == 2
 
 
 @pytest.mark.parametrize("what", ["count", "index"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_executables, gpu_code, graphs, spreading
+from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code, gpu_executables, graphs, spreading
 from kinema.backend.pieces import Lists, Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish

@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+from kinema.backend import CACHE_VARIABLE
 
 PROGRAM = """
-import hashlib, os, kinema as km
-from kinema.backend import host_code
-texts = hashlib.sha256()
-def note(text, kind="o"):
-    print(hashlib.sha256(text.encode()).hexdigest(), flush=True)
+import os, kinema as km
+from kinema.backend import executables
+key = executables.program_key
+def note_key(*given):
+    print("key", key(*given), flush=True)
+    return key(*given)
+def note_text(digests, name, texts):
+    print("text", *digests, flush=True)
     os._exit(0)
-host_code.machine_code = note
+executables.program_key = note_key
+executables.host_code = note_text
 scene = km.Scene(quiet=True)
 scene.add(km.Plane())
 scene.add(km.Sphere(0.1), pos=(0, 0, 0.2))
@@ -22,14 +29,16 @@ scene.prepare()
 """
 
 
-def test_the_order_of_sets_does_not_show() -> None:
+def test_the_order_of_sets_does_not_show(tmp_path: Path) -> None:
     """Python orders names by chance anew in every process: a scene with contacts is traced in two of them."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env={**os.environ, "PYTHONHASHSEED": seed}
+            [sys.executable, "-c", PROGRAM],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONHASHSEED": seed, CACHE_VARIABLE: str(tmp_path / seed)},
         )
         for seed in ("1", "2")
     ]
     first, second = (process.communicate()[0] for process in started)
-    assert first.strip()
+    assert [line.split()[0] for line in first.splitlines()] == [b"key", b"text"]
     assert first == second

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -42,6 +42,7 @@ class WorkerPool:
         self._all: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
+        self._is_final = False
 
     def start(self, count: int = 1) -> None:
         """Have so many processes start now: they are ready when they are needed."""
@@ -52,7 +53,7 @@ class WorkerPool:
 
     def _forget_parent(self) -> None:
         if self._pid != os.getpid():  # a fork: the parent's processes answer the parent
-            self._idle, self._all, self._pid = [], [], os.getpid()
+            self._idle, self._all, self._pid, self._is_final = [], [], os.getpid(), False
 
     def _started(self) -> subprocess.Popen[bytes]:
         worker = subprocess.Popen(
@@ -70,7 +71,15 @@ class WorkerPool:
     def _take(self) -> subprocess.Popen[bytes]:
         with self._lock:
             self._forget_parent()
-            return self._idle.pop() if self._idle else self._started()
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.poll() is None:
+                    return worker
+                self._all.remove(worker)  # somebody killed it
+                end(worker)
+            if self._is_final:
+                raise InternalError("nothing is compiled while Python ends")
+            return self._started()
 
     def compile(self, text: str, level: Level = Level.OPTIMISED, *, assembly: bool = False) -> bytes:
         """Object code, assembly or PTX; an interrupt ends the process that is compiling."""
@@ -106,10 +115,11 @@ class WorkerPool:
             raise InternalError(f"LLVM refused a module: {payload.decode(errors='replace')}")
         return payload
 
-    def close(self) -> None:
-        """End all processes, whatever they are doing."""
+    def close(self, *, final: bool = False) -> None:
+        """End all processes, whatever they are doing; with `final`, threads that are left start no others."""
         with self._lock:
             workers, self._idle, self._all = self._all, [], []
+            self._is_final = final
         if self._pid == os.getpid():
             for worker in workers:
                 end(worker)
@@ -126,8 +136,8 @@ def end(worker: subprocess.Popen[bytes]) -> None:
 
 
 FOREGROUND, BACKGROUND = WorkerPool(), WorkerPool(_LOW_PRIORITY)
-atexit.register(FOREGROUND.close)
-atexit.register(BACKGROUND.close)
+atexit.register(FOREGROUND.close, final=True)
+atexit.register(BACKGROUND.close, final=True)
 
 
 def module_digest(text: str) -> str:
@@ -153,12 +163,35 @@ def cached_code(digest: str, level: Level) -> bytes | None:
     return None if entry is None else entry["code"]
 
 
+_ahead: dict[tuple[str, Level], Future[bytes]] = {}
+"""Compilations that were started before their result is asked for."""
+
+
+def compile_ahead(text: str, level: Level) -> None:
+    """Start to compile a module in another thread; `machine_code` gives the result."""
+    digest, future = module_digest(text), Future[bytes]()
+
+    def run() -> None:
+        try:
+            future.set_result(_compiled(text, digest, level, FOREGROUND))
+        except BaseException as error:  # whoever asks for the result is told
+            future.set_exception(error)
+
+    _ahead[digest, level] = future
+    threading.Thread(target=run, name="kinema compiler", daemon=True).start()
+
+
 def machine_code(text: str, level: Level = Level.OPTIMISED, pool: WorkerPool | None = None) -> bytes:
     """Machine code of a module, from the disk cache if it was compiled before."""
     digest = module_digest(text)
+    future = _ahead.pop((digest, level), None)
+    return _compiled(text, digest, level, pool or FOREGROUND) if future is None else future.result()
+
+
+def _compiled(text: str, digest: str, level: Level, pool: WorkerPool) -> bytes:
     code = cached_code(digest, level)
     if code is None:
-        code = (pool or FOREGROUND).compile(text, level)
+        code = pool.compile(text, level)
         store_entry("code", _code_key(digest, level), {"code": code})
     return code
 

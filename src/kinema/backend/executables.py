@@ -12,16 +12,25 @@ import weakref
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from kinema.foundation import content_digest, load_entry, no_collecting, source_digest, stage, store_entry
+from kinema.foundation import (
+    content_digest,
+    is_recording,
+    load_entry,
+    no_collecting,
+    source_digest,
+    stage,
+    store_entry,
+)
 from kinema.trace import Place, Program, Target, emit_llvm, optimise
 
-from .compilers import FOREGROUND, module_digest
+from .compilers import FOREGROUND, Level, compile_ahead, module_digest
 from .devices import Device, numpy_type
 from .dump import dump_folder, dump_modules, dump_program
-from .host_code import HostCode, host_code
+from .host_code import HostCode, Tiers, host_code, tiers
 from .processor import has_fused_multiply_add, is_x86, n_threads
 
 GENERATORS = ("foundation", "trace", "model", "backend", "sim")
@@ -127,11 +136,13 @@ def _compiled_host(
         program = source.trace()
     n_instructions = program.n_instructions
     timed_on = platform.machine() if options.timed else ""
+    level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
     with stage("emit"):
         program = optimise(program)
         ints, floats = in_precision(program.tables(), options.precision)
         target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
-        texts = emit_llvm(program, places, target, options.runs_per_step, timed_on)
+        ahead = partial(compile_ahead, level=level)
+        texts = emit_llvm(program, places, target, options.runs_per_step, on_module=ahead, timed_on=timed_on)
         digests = [module_digest(text) for text in texts]
     if dump_folder() is not None:
         dump_program(source.name, digests[0], str(program))
@@ -142,9 +153,21 @@ def _compiled_host(
     if key is not None:
         values = {word: getattr(made, word) for word in ("n_scratch", "n_operations", "n_instructions")}
         values |= {"digests": digests, "ints": ints, "floats": floats}
-        compressed = zlib.compress(b"\0".join(text.encode() for text in texts), 1)
-        store_entry("programs", key, {**values, "modules": compressed})
+
+        def store() -> None:
+            compressed = zlib.compress(b"\0".join(text.encode() for text in texts), 1)
+            store_entry("programs", key, {**values, "modules": compressed})
+
+        _stored_by_thread(store)
     return made
+
+
+def _stored_by_thread(store: Callable[[], None]) -> None:
+    """Write to the cache beside the first steps; the process ends when that is done. Recordings want it at once."""
+    if is_recording():
+        store()
+    else:
+        threading.Thread(target=store, name="kinema cache").start()
 
 
 def in_precision(tables: tuple[np.ndarray, np.ndarray], precision: str) -> Tables:

@@ -76,12 +76,16 @@ class HostCode:
         self.optimised = threading.Event()
         """Set once the optimised tier is active, or has failed to compile."""
         self._texts = texts
+        self._compiled_by: int | None = None
+        """The process whose background threads compile the optimised tier: they do not survive a fork."""
         self._engines: list[Any] = []
-        self._is_optimising = False
         self._loading = threading.Lock()
 
     def load(self, *, wait: bool = False) -> bool:
-        """Make the function available, at the optimised tier with `wait`; whether the code or its text is known."""
+        """Make the function available, at the optimised tier with `wait`; whether the code or its text is known.
+
+        Where `KINEMA_TIER` says `baseline`, that is all there is, and nobody waits for more.
+        """
         with self._loading:
             wanted = tiers()
             wait = wanted is Tiers.OPTIMISED or (wait and wanted is Tiers.TIERED)
@@ -98,14 +102,11 @@ class HostCode:
                 if wanted is Tiers.TIERED:
                     self._optimise_later()
                 return True
-            if self.level is None:
+            if self._compiled_by != os.getpid():
                 texts = self._texts()
-                if texts is None:
-                    return False
-                self._install(self._compiled(texts, Level.OPTIMISED), Level.OPTIMISED)
-                return True
-            if not self._is_optimising:  # `KINEMA_TIER` was another one before
-                self._optimise_later()
+                if texts is not None:
+                    self._install(self._compiled(texts, Level.OPTIMISED), Level.OPTIMISED)
+                return self.level is not None
         self.optimised.wait()
         return True
 
@@ -126,9 +127,8 @@ class HostCode:
     def _optimise_later(self) -> None:
         texts = self._texts()
         if texts is None:
-            self.optimised.set()
             return
-        self._is_optimising = True
+        self._compiled_by = os.getpid()
         job = _Job(weakref.ref(self), list(texts))
         for number in range(len(texts)):
             _background(job, number)
@@ -146,10 +146,12 @@ class HostCode:
 
     def finish(self, objects: Sequence[bytes] | None) -> None:
         """Switch to optimised code that was compiled in the background; None where that failed."""
-        with self._loading:
-            if objects is not None and self.level is not Level.OPTIMISED:
-                self._install(objects, Level.OPTIMISED)
-        self.optimised.set()
+        try:
+            with self._loading:
+                if objects is not None and self.level is not Level.OPTIMISED:
+                    self._install(objects, Level.OPTIMISED)
+        finally:
+            self.optimised.set()
 
 
 def _not_loaded(*_: object) -> None:
@@ -253,4 +255,4 @@ def wait_for_background() -> None:
         waiting = list(_codes.values())
     for code in waiting:
         if code.level is Level.BASELINE and tiers() is Tiers.TIERED:
-            code.optimised.wait()
+            code.load(wait=True)

@@ -6,6 +6,7 @@ side, and options of LLVM that are set here affect nobody else. It imports nothi
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import struct
 import sys
@@ -91,4 +92,5 @@ def answer(stream: BinaryIO, worked: bool, payload: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(BrokenPipeError):  # who asked has ended
+        main()

@@ -10,6 +10,7 @@ from .cache import (
     cache_usage as cache_usage,
     clear_cache as clear_cache,
     content_digest as content_digest,
+    is_recording as is_recording,
     load_entry as load_entry,
     load_or_make as load_or_make,
     recorded_entries as recorded_entries,

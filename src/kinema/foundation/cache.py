@@ -87,7 +87,9 @@ def content_digest(*parts: object) -> str:
 def _update(found: Any, value: object) -> None:
     """Hash one value with its type and size, so that no two different values have the same encoding."""
     if isinstance(value, np.ndarray):
-        plain = np.ascontiguousarray(value)
+        if value.dtype.hasobject:
+            raise TypeError("an array of Python objects has no digest")
+        plain = np.asarray(value, order="C")
         found.update(f"array {plain.dtype.str}{plain.shape}".encode())
         found.update(plain.data if plain.size and plain.dtype != np.bool_ else plain.tobytes())
     elif isinstance(value, enum.Enum):
@@ -182,6 +184,11 @@ def recorded_entries() -> Iterator[dict[str, bytes]]:
         yield found
     finally:
         _recordings[:] = [other for other in _recordings if other is not found]
+
+
+def is_recording() -> bool:
+    """Whether entries are being recorded."""
+    return bool(_recordings)
 
 
 def add_entries(entries: Mapping[str, bytes]) -> None:

@@ -69,15 +69,17 @@ def _cells(
 
 def _possible(along: Array, cells: Array, half: float) -> npt.NDArray[np.bool_]:
     """Whether a point may be the farthest in some direction of a cell, for all cells and points."""
+    n = len(cells)
     reach = _products(cells, along)
     slack = SLACK * max(float(np.abs(along).max()), 1e-300)
-    possible = np.ones(reach.shape, bool)
-    for offset in ((0.0, u, v) for u in (-half, 0.0, half) for v in (-half, 0.0, half)):
-        # a point that some other one exceeds in all directions of a cell is the farthest in none of them
-        best = np.argmax(_products(cells + offset, along), axis=1)
-        beside = np.abs(along[None, :, 1:] - along[best][:, None, 1:]).sum(axis=2)
-        possible &= reach - reach[np.arange(len(cells)), best][:, None] + half * beside >= -slack
-    return possible
+    # a point that some other one exceeds in all directions of a cell is the farthest in none of them; those others are
+    # the farthest in nine directions of the cell
+    offsets = np.array([(0.0, u, v) for u in (-half, 0.0, half) for v in (-half, 0.0, half)])
+    best = np.argmax(_products((offsets[:, None] + cells).reshape(-1, 3), along), axis=1).reshape(-1, n)
+    ahead = reach - reach[np.arange(n), best][:, :, None]
+    for axis in (1, 2):
+        ahead += half * np.abs(along[:, axis] - along[best, axis][:, :, None])
+    return (ahead >= -slack).all(axis=0)
 
 
 def _products(directions: Array, points: Array) -> Array:

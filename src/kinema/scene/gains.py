@@ -106,7 +106,7 @@ class DefaultGains:
 
 def inertias(models: Sequence[Model], first: Array) -> Array:
     """Along each degree of freedom at the start, of each model; that of the first is known."""
-    return np.stack([first, *(joint_inertias(model, at_start=True)[0] for model in models[1:])])
+    return np.stack([first, *(np.array(joint_inertias(model)[0].diagonal) for model in models[1:])])
 
 
 def need_own_gains(models: Sequence[Model], first: Array, given: Mask, mixed: Index) -> bool:

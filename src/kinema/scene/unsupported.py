@@ -30,7 +30,7 @@ def refuse_impossible(
         adjustable: whether masses or armatures differ between environments and may still be set: then problems are
             warnings.
     """
-    at_start, near_it = (Inertias(*(x.tolist() for x in joint_inertias(model, at_start=s))) for s in (True, False))
+    at_start, near_it = joint_inertias(model)
     found: dict[int, str] = {}
     for where, state in (("at its start", at_start), ("", near_it)):
         for dof in state.impossible():

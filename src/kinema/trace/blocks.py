@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +26,13 @@ COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, 
 
 def needed(args: tuple[Operand, ...], slot: Slot | None) -> list[int]:
     """The values that arguments and an input take."""
-    found = [a for a in args if isinstance(a, int)]
+    found = [a for a in args if type(a) is int]
     if slot is not None and slot.index is not None:
         found.append(slot.index)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """`target = op(args)`; an `int` argument is the target of an earlier instruction, a `float` a constant."""
 
     target: int
@@ -47,20 +47,17 @@ class Instruction:
         return needed(self.args, self.slot)
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(NamedTuple):
     """An output: a value, or a constant, and where it is written to."""
 
     slot: Slot
     value: Operand
 
     @property
-    def needs(self) -> Iterator[int]:
+    def needs(self) -> list[int]:
         """The values it takes."""
-        if isinstance(self.value, int):
-            yield self.value
-        if self.slot.index is not None:
-            yield self.slot.index
+        found = [self.value] if isinstance(self.value, int) else []
+        return found if self.slot.index is None else [*found, self.slot.index]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,15 +48,29 @@ _FLUSH = 0x8040
 
 
 def emit_llvm(
-    program: Program, places: Mapping[str, Place], target: Target, runs_per_step: int = 1, timed_on: str = ""
+    program: Program,
+    places: Mapping[str, Place],
+    target: Target,
+    runs_per_step: int = 1,
+    on_module: Callable[[str], None] | None = None,
+    timed_on: str = "",
 ) -> tuple[str, ...]:
     """A module with the function `kinema_run`, which runs a program on a CPU for some environments and steps.
 
     The arena `told` moves on by `advance` rows from step to step, so that each step may be told something else. A step
-    may take several runs of the program. Further modules have functions that the first one calls. With `timed_on`, a
+    may take several runs of the program. Further modules have functions that the first one calls; `on_module` is
+    called with each of these as soon as it is complete, while the others are still being emitted. With `timed_on`, a
     kind of processor (`platform.machine()`), the arena `out` is the ticks that blocks take (`llvm_clock.py`).
     """
     text = LlvmBlocks(places, target)
+    modules: list[str] = []
+
+    def complete(head: str, function: LlvmBlocks) -> None:
+        modules.append(_module(function, [f"define {head} {{"]))
+        if on_module is not None:
+            on_module(modules[-1])
+
+    text.on_function = complete
     text.apart = loops_apart(program)
     elsewhere = set[str]().union(*text.apart.values())
     text.enter(program, text.allocate(program, program.locals.keys() - elsewhere))
@@ -76,7 +90,7 @@ def emit_llvm(
     heads += [f"declare void @{name}(ptr)" for name in _MODE] if target.flushes else []
     heads += clock_declarations(timed_on) if timed_on else []
     main = _module(text, [*heads, f"define void @{ENTRY}({', '.join(arguments)}) {{"])
-    return main, *(_module(own, [f"define {head} {{"]) for head, own in text.functions.items())
+    return main, *modules
 
 
 def _begin_flushing(text: LlvmBlocks) -> None:

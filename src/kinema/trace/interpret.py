@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -178,7 +177,7 @@ class _Run:
                 a *= block.limbs.coupled(n)  # nobody looks at the rest
             result[:, e] = _solution(a, whole["right"][:n, e], whole["most"][:n, e])
         for i in range(n):
-            self.put(replace(block.result, item=block.result.item + i), result[i], {})
+            self.put(block.result._replace(item=block.result.item + i), result[i], {})
 
     def arrange(self, block: Arrange) -> None:
         """Each environment by itself."""

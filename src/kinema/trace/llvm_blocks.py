@@ -5,12 +5,13 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kinema.foundation import clean_name, unique_name
 
-from .blocks import Blocks, Case, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
+from .blocks import Blocks, Case, Count, If, Line, Loop, Repeat, Spread, Store, Team
 from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import UNIFORM, Target, uniform_values
@@ -31,8 +32,10 @@ class LlvmBlocks(LlvmMemory):
         """Loops that are functions of their own, by their identity, and their local arrays."""
         self.functions: dict[str, LlvmBlocks] = {}
         """These functions, by their names and arguments."""
-        self._symbols: dict[str, str] = {}
-        """Their symbols, by what they do: unique within a program, and the same in every process."""
+        self._symbols: dict[bytes, str] = {}
+        """Their symbols, by digests of what they do: unique within a program, and the same in every process."""
+        self.on_function: Callable[[str, LlvmBlocks], None] = lambda head, function: None
+        """Called with each of them when it is complete."""
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -103,12 +106,14 @@ class LlvmBlocks(LlvmMemory):
             given += [(self.i1, "%mask", self.mask)] if own.mask == "%mask" else []
         own._loop(loop)
         arguments = ", ".join(f"{kind} {inside}" for kind, inside, _ in given)
-        content = "\n".join([arguments, *own.lines])
+        content = hashlib.sha256("\n".join([arguments, *own.lines]).encode()).digest()
         symbol = self._symbols.get(content)
         if symbol is None:
             symbol = unique_name(LOOP + clean_name(loop.name), set(self._symbols.values()))
             self._symbols[content] = symbol
-            self.functions[f"void @{symbol}({arguments})"] = own
+            head = f"void @{symbol}({arguments})"
+            self.functions[head] = own
+            self.on_function(head, own)
         self.put(f"call void @{symbol}({', '.join(f'{kind} {outside}' for kind, _, outside in given)})")
 
     def row_of_table(self, loop: Loop, row: str, start: str, first: str) -> None:
@@ -263,33 +268,30 @@ class LlvmBlocks(LlvmMemory):
         What is to be stored `soon`, by its value, is stored at once.
         """
         self.made_by = {i.target: i for i in line.instructions}
-        self.uniform = uniform_values(line.instructions, self.addresses)
+        self.uniform = set() if self.target.lanes == 1 else uniform_values(line.instructions, self.addresses)
         names: dict[int, str] = {}
         pairs = sine_pairs(line)
-        for instruction in line.instructions:
-            if instruction.target not in names:
-                new = self._instruction(instruction, names, pairs)
-                names.update(new)
-                self.stores([store for value in new for store in (soon or {}).get(value, ())], names)
+        for target, op, arguments, slot in line.instructions:
+            if target in names:
+                continue
+            new = (target,)
+            if slot is not None:
+                names[target] = self.load(slot, names)
+            elif op in ("sin", "cos"):
+                both = self.sine_and_cosine(self._operand(arguments[0], names))
+                new = pairs.get(arguments[0], new)
+                names.update(zip(new, both, strict=True) if len(new) == 2 else ((target, both[op == "cos"]),))
+            else:
+                known = [names[a] if type(a) is int else self.constant(a) for a in arguments]
+                names[target] = self.operation(op, known)
+            if soon:
+                self.stores([store for value in new for store in soon.get(value, ())], names)
         return names
 
     def stores(self, stores: Sequence[Store], names: Names) -> None:
         """What a line stores."""
         for store in stores:
             self.store(store.slot, self._operand(store.value, names), names)
-
-    def _instruction(
-        self, instruction: Instruction, names: Names, pairs: Mapping[Operand, tuple[int, int]]
-    ) -> dict[int, str]:
-        if instruction.slot is not None:
-            return {instruction.target: self.load(instruction.slot, names)}
-        args = [self._operand(a, names) for a in instruction.args]
-        if instruction.op in ("sin", "cos"):
-            both = self.sine_and_cosine(args[0])
-            if instruction.args[0] in pairs:
-                return dict(zip(pairs[instruction.args[0]], both, strict=True))
-            return {instruction.target: both[instruction.op == "cos"]}
-        return {instruction.target: self.operation(instruction.op, args)}
 
     def _operand(self, operand: Operand, names: Names) -> str:
         return names[operand] if isinstance(operand, int) else self.constant(operand)

@@ -6,6 +6,7 @@ No operation may be reordered or contracted by the compiler: every width gives t
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 from .lowering import SINES, Target
 
@@ -62,8 +63,9 @@ class LlvmWords:
     def set(self, expression: str) -> str:
         """A new name for what an expression gives."""
         self._count += 1
-        self.put(f"%t{self._count} = {expression}")
-        return f"%t{self._count}"
+        name = f"%t{self._count}"
+        self.lines.append(f"  {name} = {expression}")
+        return name
 
     def fresh(self, what: str) -> str:
         """A name that nothing has."""
@@ -103,8 +105,7 @@ class LlvmWords:
 
     def constant(self, value: float) -> str:
         """A number, the same for all environments."""
-        (bits,) = struct.unpack("<Q", struct.pack("<d", self.target.rounded(value)))
-        text = f"0x{bits:016X}"
+        text = _hexadecimal(struct.pack("<d", value), self.target.precision)
         return text if self.target.lanes == 1 else f"splat ({self.n} {text})"
 
     def whole(self, number: int) -> str:
@@ -140,8 +141,11 @@ class LlvmWords:
     def operation(self, op: str, args: list[str]) -> str:
         """What an instruction that reads no memory gives."""
         match op:
+            case "fma" if self.target.fused:
+                a, b, c = args
+                return self.set(f"call {self.kn} @llvm.fma.{self.suffix}({self.kn} {a}, {self.kn} {b}, {self.kn} {c})")
             case "add" | "sub" | "mul":
-                return self._binary(op, *args)
+                return self.set(f"f{op} {self.kn} {args[0]}, {args[1]}")
             case "neg":
                 return self._negative(*args)
             case "reciprocal":
@@ -227,3 +231,11 @@ class LlvmWords:
     def _bit(self, word: str, bit: int) -> str:
         masked = self.set(f"and {self.int} {word}, {self.whole(bit)}")
         return self.set(f"icmp ne {self.int} {masked}, {self.whole(0)}")
+
+
+@cache
+def _hexadecimal(double: bytes, precision: str) -> str:
+    """A constant, rounded to a precision, as LLVM reads it: the bits of a double. By bits, as 0 and -0 are equal."""
+    (value,) = struct.unpack("<d", double)
+    (bits,) = struct.unpack("<Q", struct.pack("<d", Target(precision).rounded(value)))
+    return f"0x{bits:016X}"

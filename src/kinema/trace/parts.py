@@ -228,8 +228,8 @@ def _moved(
         return Slot(name, move(old.item), old.index)
 
     def line(old: Line) -> Line:
-        instructions = tuple(i if i.slot is None else replace(i, slot=slot(i.slot)) for i in old.instructions)
-        return Line(instructions, tuple(replace(s, slot=slot(s.slot)) for s in old.stores))
+        instructions = tuple(i if i.slot is None else i._replace(slot=slot(i.slot)) for i in old.instructions)
+        return Line(instructions, tuple(s._replace(slot=slot(s.slot)) for s in old.stores))
 
     result: list[Block] = []
     for block in blocks:
@@ -275,7 +275,7 @@ def _moved_loop(loop: Loop, row: Callable[[int], int], shared: Mapping[str, int]
                 ints[chosen, column] = [move(x) for x in old]
                 arrays[array] = name, column
         cases.append(replace(case, blocks=_moved(case.blocks, row, shared, elsewhere), arrays=arrays))
-    sums = tuple((own, replace(total, item=row(total.item))) for own, total in loop.sums)
+    sums = tuple((own, total._replace(item=row(total.item))) for own, total in loop.sums)
     return replace(loop, ints=ints, cases=tuple(cases), sums=sums)
 
 

@@ -16,7 +16,7 @@ def fuse_multiply_add(line: Line, kept: Sequence[int] = ()) -> Line:
     `fma`, `fms` (a b - c) and `fnma` (c - a b) are one instruction each on every processor that matters. Values that
     are `kept` are wanted beside those that are stored.
     """
-    uses = Counter(a for i in line.instructions for a in i.needs)
+    uses = Counter([a for i in line.instructions for a in i.needs])
     uses.update(line.roots)
     uses.update(kept)
     made_by = {i.target: i for i in line.instructions}
@@ -51,47 +51,77 @@ def schedule(line: Line) -> Line:
     Values are visited depth first from the outputs, the argument that needs more room first, so that it is done before
     others have to be held. The order of the tape is kept where that holds fewer values.
     """
-    candidates = [line, Line(depth_first(line.instructions, line.roots), line.stores)]
-    return min(candidates, key=lambda x: x.max_live())
+    needs = {i.target: i.needs for i in line.instructions}
+    roots = line.roots
+    order = _depth_first(needs, roots)
+    if _max_live(list(needs), needs, roots) <= _max_live(order, needs, roots):
+        return line
+    made_by = {i.target: i for i in line.instructions}
+    return Line(tuple([made_by[number] for number in order]), line.stores)
 
 
 def depth_first(instructions: Sequence[Instruction], roots: Sequence[int]) -> tuple[Instruction, ...]:
     """What the roots need of some instructions, depth first; arguments from elsewhere are taken as given."""
     made_by = {i.target: i for i in instructions}
-    room = _room_needed(instructions)
+    return tuple([made_by[number] for number in _depth_first({i.target: i.needs for i in instructions}, roots)])
+
+
+def _depth_first(needs: dict[int, list[int]], roots: Sequence[int]) -> list[int]:
+    """Values that the roots need, each after those that it is computed from (`needs`)."""
+    room = _room_needed(needs)
     done: set[int] = set()
-    order: list[Instruction] = []
+    order: list[int] = []
+    stack: list[int] = []
     for root in roots:
-        _visit(root, made_by, room, done, order)
-    return tuple(order)
+        stack.append(root)
+        while stack:  # of its own, because programs are deep; ~n is value n once all that it needs is done
+            number = stack.pop()
+            if number < 0:
+                number = ~number
+                if number not in done:
+                    done.add(number)
+                    order.append(number)
+                continue
+            if number in done or number not in needs:
+                continue
+            waiting = [a for a in needs[number] if a not in done and a in needs]
+            stack.append(~number)
+            if len(waiting) > 1:
+                waiting = sorted(set(waiting), key=lambda a: (room[a], a))
+            stack += waiting
+    return order
 
 
-def _visit(
-    root: int, made_by: dict[int, Instruction], room: dict[int, int], done: set[int], order: list[Instruction]
-) -> None:
-    """Append what a value needs, then the value; with a stack of its own, because programs are deep."""
-    stack: list[tuple[int, bool]] = [(root, False)]
-    while stack:
-        number, ready = stack.pop()
-        if number in done or number not in made_by:
-            continue
-        instruction = made_by[number]
-        if ready:
-            done.add(number)
-            order.append(instruction)
-            continue
-        stack.append((number, True))
-        arguments = sorted({a for a in instruction.needs if a in made_by and a not in done}, key=lambda a: (room[a], a))
-        stack.extend((a, False) for a in arguments)
-
-
-def _room_needed(instructions: Sequence[Instruction]) -> dict[int, int]:
+def _room_needed(needs: dict[int, list[int]]) -> dict[int, int]:
     """For each value how many others have to be held while it is computed (Sethi and Ullman, as if it were a tree)."""
     room: dict[int, int] = {}
-    for instruction in instructions:
-        needs = sorted([room.get(a, 1) for a in set(instruction.needs)], reverse=True)
-        room[instruction.target] = max([1, *[n + i for i, n in enumerate(needs)]])
+    for target, arguments in needs.items():
+        if len(arguments) < 2:
+            room[target] = room.get(arguments[0], 1) if arguments else 1
+            continue
+        most, *others = sorted([room.get(a, 1) for a in set(arguments)], reverse=True)
+        for i, n in enumerate(others, 1):
+            most = max(most, n + i)
+        room[target] = most
     return room
+
+
+def _max_live(order: Sequence[int], needs: dict[int, list[int]], roots: Sequence[int]) -> int:
+    """The most values that are needed later at any one time, if they are computed in some order."""
+    last: dict[int, int] = {}
+    for position, number in enumerate(order):
+        for argument in needs[number]:
+            last[argument] = position
+    for root in roots:
+        last[root] = len(order)
+    expiring = Counter(last.values())
+    live = most = 0
+    for position, number in enumerate(order):
+        if number in last:
+            live += 1
+            most = max(most, live)
+        live -= expiring.get(position, 0)
+    return most
 
 
 def optimise(program: Program) -> Program:

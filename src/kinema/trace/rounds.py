@@ -105,7 +105,7 @@ def _renumbered(line: Line) -> Line:
         return new[old] if isinstance(old, int) else old
 
     def slot(old: Slot) -> Slot:
-        return old if old.index is None else replace(old, index=new[old.index])
+        return old if old.index is None else old._replace(index=new[old.index])
 
     instructions = tuple(
         Instruction(new[i.target], i.op, tuple(map(operand, i.args)), None if i.slot is None else slot(i.slot))
@@ -185,8 +185,8 @@ def _renamed(loop: Loop, names: dict[tuple[int, Slot], Slot]) -> Loop:
             return names.get((number, old), old)
 
         def line(old: Line, slot: Callable[[Slot], Slot] = slot) -> Line:
-            instructions = tuple(i if i.slot is None else replace(i, slot=slot(i.slot)) for i in old.instructions)
-            return Line(instructions, tuple(replace(s, slot=slot(s.slot)) for s in old.stores))
+            instructions = tuple(i if i.slot is None else i._replace(slot=slot(i.slot)) for i in old.instructions)
+            return Line(instructions, tuple(s._replace(slot=slot(s.slot)) for s in old.stores))
 
         cases.append(replace(case, blocks=map_lines(case.blocks, line)))
     return replace(loop, cases=tuple(cases))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Operand = int | float
 """An `int` is the number of a recorded value, a `float` a constant."""
@@ -19,16 +19,14 @@ FIRST, MANY = "first of ", "many of "
 """What the names of two whole numbers of a row start with: which rows of a loop within its code are its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where an array of a program lives: the name of an arena (a pointer), and its first row there."""
 
     arena: str
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """One number of an array: an item of it, for every environment."""
 
     array: str

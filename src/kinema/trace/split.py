@@ -234,7 +234,7 @@ def _regrouped(
         sums.append(_added(groups[owner], fresh, made))
         owners.update({i.target: owner for i in made if i.target not in owners})
     value, minus = _added(sums, fresh, made)
-    return [*made, Instruction(target, "neg", (value,))] if minus else [*made[:-1], replace(made[-1], target=target)]
+    return [*made, Instruction(target, "neg", (value,))] if minus else [*made[:-1], made[-1]._replace(target=target)]
 
 
 def _added(terms: list[Term], fresh: Iterator[int], made: list[Instruction]) -> Term:

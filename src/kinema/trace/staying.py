@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,30 @@ class Touched:
         return {row for arena, row in self.reads | self.writes if arena == SCRATCH}
 
 
+class Cells:
+    """A set of cells: those of the scratch memory, of which there are many, as a mask of its rows."""
+
+    __slots__ = ("others", "rows")
+
+    def __init__(self, rows: npt.NDArray[np.bool_], others: set[Cell]) -> None:
+        self.rows = rows
+        self.others = others
+
+    def __contains__(self, cell: Cell) -> bool:
+        return bool(self.rows[cell[1]]) if cell[0] == SCRATCH else cell in self.others
+
+    def __or__(self, other: Cells) -> Cells:
+        return Cells(self.rows | other.rows, self.others | other.others)
+
+    def __sub__(self, other: Cells) -> Cells:
+        return Cells(self.rows & ~other.rows, self.others - other.others)
+
+    def among(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Those of some cells that are in the set."""
+        rows, others = self.rows.tolist(), self.others
+        return [cell for cell in cells if (rows[cell[1]] if cell[0] == SCRATCH else cell in others)]
+
+
 def staying(blocks: Blocks) -> Iterator[Loop | Team | Spread]:
     """The outermost loops that stay, teams, and what is spread."""
     for block in blocks:
@@ -46,6 +71,20 @@ def touched(program: Program, blocks: Blocks) -> Touched:
     found = _Finding(program, {})
     found.blocks(blocks, [])
     return found.touched()
+
+
+def touched_cells(program: Program, blocks: Blocks) -> tuple[Cells, Cells, set[str]]:
+    """The memory that blocks read, the memory they write, and their local arrays, as `touched` finds them."""
+    found = _Finding(program, {})
+    found.blocks(blocks, [])
+    masks = []
+    for spans, cells in zip(found.spans, (found.found.reads, found.found.writes), strict=True):
+        rows = np.zeros(program.n_scratch + 1, np.bool_)
+        rows[[row for arena, row in cells if arena == SCRATCH]] = True
+        for end, start in spans.items():
+            rows[start:end] = True
+        masks.append(Cells(rows, {cell for cell in cells if cell[0] != SCRATCH}))
+    return masks[0], masks[1], found.found.locals
 
 
 def touched_by_row(program: Program, loop: Loop) -> list[Touched]:
@@ -101,7 +140,7 @@ class _Finding:
     def touched(self) -> Touched:
         for spans, cells in zip(self.spans, (self.found.reads, self.found.writes), strict=True):
             for end, start in spans.items():
-                cells.update((SCRATCH, row) for row in range(start, end))
+                cells.update(zip(repeat(SCRATCH), range(start, end)))
         return self.found
 
     def blocks(self, blocks: Blocks, around: list[_Level]) -> None:

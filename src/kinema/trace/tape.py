@@ -58,8 +58,8 @@ class Tape:
 
     def operand(self, value: Value) -> Operand:
         """How a value stands on this tape; one of an earlier tape is carried over."""
-        if not isinstance(value, Scalar):
-            return float(value)
+        if type(value) is not Scalar:
+            return float(value)  # type: ignore[arg-type]
         if value.tape is not self:
             assert self.carrier is not None, "values of two tapes that have nothing to do with each other"
             value = self.carrier.carry(value)
@@ -67,13 +67,15 @@ class Tape:
 
     def record(self, op: str, *args: Operand) -> Scalar:
         """A value, the one recorded before if there is one."""
-        if op in COMMUTATIVE and _order(args[0]) > _order(args[1]):
+        if op in COMMUTATIVE and _is_later(*args):
             args = (args[1], args[0])
         # Python takes 2 and 2.0 for the same key: value number 2 must not be taken for the constant
         key = (op, args, *map(type, args))
         number = self._known.get(key)
         if number is None:
-            number = self._known[key] = self._append(op, args)
+            number = self._known[key] = len(self.ops)
+            self.ops.append(op)
+            self.args.append(args)
         return Scalar(self, number)
 
     def _append(self, op: str, args: tuple[Operand, ...]) -> int:
@@ -82,9 +84,11 @@ class Tape:
         return len(self.ops) - 1
 
 
-def _order(operand: Operand) -> tuple[bool, float]:
-    """Constants last; a number never equals the value with that number."""
-    return (isinstance(operand, float), operand)
+def _is_later(a: Operand, b: Operand) -> bool:
+    """Whether operands come in the other order: values by their numbers, then constants."""
+    if type(a) is int:
+        return type(b) is int and a > b
+    return type(b) is int or a > b
 
 
 class Scalar:
@@ -136,15 +140,21 @@ Value = Scalar | float
 
 def record(op: str, *values: Value) -> Scalar:
     """An operation on values of which at least one is a symbol, on the tape that is being recorded."""
-    tape = next(v.tape for v in values if isinstance(v, Scalar))
+    for value in values:
+        if type(value) is Scalar:
+            tape = value.tape
+            break
+    else:
+        raise TypeError(f"{op}: no operand is a symbol")
     if tape.carrier is not None:
         tape = tape.carrier.tape
-    return tape.record(op, *[tape.operand(v) for v in values])
+    operand = tape.operand
+    return tape.record(op, *[v.number if type(v) is Scalar and v.tape is tape else operand(v) for v in values])
 
 
 def _parts(value: Value, op: str) -> tuple[Value, ...] | None:
     """The arguments of a value, if it was made by that operation."""
-    if not isinstance(value, Scalar) or value.tape.ops[value.number] != op:
+    if type(value) is not Scalar or value.tape.ops[value.number] != op:
         return None
     return tuple([Scalar(value.tape, a) if isinstance(a, int) else a for a in value.tape.args[value.number]])
 

@@ -16,13 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+import numpy as np
 
 from .blocks import Blocks, Count, If, Line, Loop, Repeat, Spread, Team
 from .functions import OPERATIONS
 from .program import Program
 from .record import Recorder, repeat
 from .slots import FIRST, MANY, SCRATCH, Place, Slot
-from .staying import Cell, Touched, staying, touched
+from .staying import Cell, Cells, staying, touched_cells
 from .tape import Scalar, Value
 
 Read = Callable[[str, int], Value]
@@ -46,19 +50,46 @@ class _Uses:
     """Local arrays that are looked up at a computed index: they stay arrays."""
 
 
+@dataclass(slots=True, eq=False)
+class _Rows:
+    """Rows of tables, by loop and number: where their arrays are, and their constants."""
+
+    tables: dict[int, tuple[list[int], list[list[int]], list[list[float]]]] = field(default_factory=dict)
+    found: dict[tuple[int, int], tuple[dict[str, Place], dict[Slot, Value]]] = field(default_factory=dict)
+
+    def kinds(self, loop: Loop) -> list[int]:
+        """Which case each row is."""
+        if id(loop) not in self.tables:
+            self.tables[id(loop)] = (loop.case_of_row().tolist(), loop.ints.tolist(), loop.floats.tolist())
+        return self.tables[id(loop)][0]
+
+    def row(self, loop: Loop, i: int) -> tuple[dict[str, Place], dict[Slot, Value]]:
+        """One row."""
+        key = id(loop), i
+        if key not in self.found:
+            kinds, ints, floats = self.tables[id(loop)]
+            case, whole, numbers = loop.cases[kinds[i]], ints[i], floats[i]
+            self.found[key] = (
+                {array: Place(arena, whole[column]) for array, (arena, column) in case.arrays.items()},
+                {slot: numbers[column] for slot, column in case.numbers.items()},
+            )
+        return self.found[key]
+
+
 class _UndecidedError(Exception):
     """There are loops that stay, and it is not known yet what they carry."""
 
 
 def unroll(program: Program, read: Read, recorder: Recorder | None = None) -> dict[Cell, Value]:
     """What a program leaves in each cell of the arrays that outlive it; without a recorder on plain numbers."""
-    kept = {} if recorder is None else {id(x): touched(program, (x,)) for x in staying(program.blocks)}
+    kept = {} if recorder is None else {id(x): touched_cells(program, (x,)) for x in staying(program.blocks)}
+    rows = _Rows()
     if not kept:  # what these record cannot be taken back
         with suppress(_UndecidedError):
-            return _Unrolling(program, read, recorder, None, kept).outcome()
+            return _Unrolling(program, read, recorder, None, kept, rows).outcome()
     uses = _Uses()
-    _Unrolling(program, read, recorder or Recorder(), uses, kept, dry=True).outcome()
-    return _Unrolling(program, read, recorder, uses, kept).outcome()
+    _Unrolling(program, read, recorder or Recorder(), uses, kept, rows, dry=True).outcome()
+    return _Unrolling(program, read, recorder, uses, kept, rows).outcome()
 
 
 class _Unrolling:
@@ -68,7 +99,8 @@ class _Unrolling:
         read: Read,
         recorder: Recorder | None,
         uses: _Uses | None,
-        staying: Mapping[int, Touched],
+        staying: Mapping[int, tuple[Cells, Cells, set[str]]],
+        tables: _Rows,
         *,
         dry: bool = False,
     ) -> None:
@@ -78,16 +110,25 @@ class _Unrolling:
         self.uses = uses
         self.dry = dry
         self.memory: dict[Cell, Value | _Lost] = {}
-        self.rows: list[tuple[Mapping[str, Place], Mapping[Slot, Value]]] = []
+        self.tables = tables
+        self.rows: list[tuple[dict[str, Place], dict[Slot, Value]]] = []
         """Where the arrays of the rows are that the run is in, and their constants."""
+        self.path: list[tuple[int, float]] = []
+        """Which rows and turns the run is in: the loop, and the number of the row or turn."""
+        self.looked_at: dict[tuple[object, ...], set[Cell]] = {}
+        """What bodies were seen to write, by the block and where the run was."""
         self.turns: list[Value] = []
         self.arrays: dict[str, str] = {}
         """What local arrays that stay are called in the new program."""
         self.staying = staying
-        self.shared: set[Cell] = set().union(*(x.writes for x in staying.values()))
+        nothing = Cells(np.zeros(program.n_scratch + 1, np.bool_), set())
+        self.shared = reduce(or_, (writes for _, writes, _ in staying.values()), nothing)
         """What loops that stay write: it is read from memory again whenever these may have run."""
-        self.inputs = {key: x.reads - self.shared for key, x in staying.items()}
+        self.shared_rows, self.shared_others = self.shared.rows.tolist(), self.shared.others
+        self.inputs = {key: reads - self.shared for key, (reads, _, _) in staying.items()}
         """What each of them reads that none of them writes."""
+        self.cached: set[Cell] = set()
+        """What of that which loops that stay write is in `memory`."""
         self.dirty: set[Cell] = set()
         """What of it has been computed and not been stored yet."""
         self.written: set[Cell] = set()
@@ -122,62 +163,68 @@ class _Unrolling:
     # ------------------------------------------------------------------------------------------------ what goes away
 
     def loop(self, loop: Loop) -> None:
-        kinds, rows = loop.case_of_row().tolist(), range(len(loop.ints))
+        kinds, rows = self.tables.kinds(loop), range(len(loop.ints))
         if loop.within:
             first, many = (self.rows[-1][0][word + loop.within].row for word in (FIRST, MANY))
             rows = range(first, first + many)
         for i in rows:
-            case, ints = loop.cases[kinds[i]], loop.ints[i]
-            places = {a: Place(arena, int(ints[column])) for a, (arena, column) in case.arrays.items()}
-            numbers = {slot: loop.floats[i][column] for slot, column in case.numbers.items()}
-            self.rows.append((places, numbers))
-            self.blocks(case.blocks)
+            self.rows.append(self.tables.row(loop, i))
+            self.path.append((id(loop), i))
+            self.blocks(loop.cases[kinds[i]].blocks)
+            self.path.pop()
             self.rows.pop()
 
     def count(self, block: Count) -> None:
         self.turns.append(0.0)
         while self.turns[-1] < self.load(block.count):  # type: ignore[operator]
+            self.path.append((id(block), self.turns[-1]))  # type: ignore[arg-type]
             self.blocks(block.body)
+            self.path.pop()
             self.turns[-1] += 1.0
         self.turns.pop()
 
     def line(self, line: Line) -> None:
         values: dict[int, Value] = {}
-        for i in line.instructions:
-            if i.slot is not None:
-                values[i.target] = self.load(i.slot, values)
-            elif i.op == "turn":
-                values[i.target] = self.turns[-1]
+        load, dry = self.load, self.dry
+        for target, op, arguments, slot in line.instructions:
+            if slot is not None:
+                values[target] = load(slot, values)
+            elif op == "turn":
+                values[target] = self.turns[-1]
             else:
-                args = [values[a] if isinstance(a, int) else a for a in i.args]
-                values[i.target] = self._unknown(i.op, args) if self.dry else OPERATIONS[i.op](*args)
-        stores = [(s.slot, values[s.value] if isinstance(s.value, int) else s.value) for s in line.stores]
+                args = [values[a] if type(a) is int else a for a in arguments]
+                values[target] = self._unknown(op, args) if dry else OPERATIONS[op](*args)
+        stores = [(slot, values[value] if type(value) is int else value) for slot, value in line.stores]
         for slot, value in stores:
             self.store(slot, value, values)
 
     def _unknown(self, op: str, args: list[Value]) -> Value:
         """A value of a run of which nothing is kept: only plain numbers matter, which may be indices and counts."""
-        symbol = next((a for a in args if isinstance(a, Scalar)), None)
-        return OPERATIONS[op](*args) if symbol is None else symbol
+        for argument in args:
+            if type(argument) is Scalar:
+                return argument
+        return OPERATIONS[op](*args)
 
     # ------------------------------------------------------------------------------------------------------ memory
 
     def load(self, slot: Slot, values: Mapping[int, Value] | None = None) -> Value:
         for places, numbers in reversed(self.rows):
-            if slot in numbers:
-                value = numbers[slot]
-                return value if isinstance(value, Scalar) else float(value)
+            value = numbers.get(slot)
+            if value is not None:
+                return value
             if slot.array in places:
                 break
         array, row, index = self._find(slot, values)
-        if isinstance(index, Scalar) or self._is_indexed(array):
+        if type(index) is Scalar or (self.uses is not None and array in self.uses.indexed):
             assert self.recorder is not None
             return self.recorder.read(self._kept_array(array), row, index)
-        return self.get((array, row + int(index)))
+        cell = (array, row + int(index))  # type: ignore[arg-type]
+        found = self.memory.get(cell)
+        return self.get(cell) if found is None or type(found) is _Lost else found  # type: ignore[return-value]
 
     def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
         array, row, index = self._find(slot, values)
-        if isinstance(index, Scalar) or self._is_indexed(array):
+        if isinstance(index, Scalar) or (self.uses is not None and array in self.uses.indexed):
             assert self.recorder is not None
             name = self._kept_array(array)
             if not self.dry:
@@ -188,15 +235,17 @@ class _Unrolling:
         self.memory[cell] = value
         if self.dry:
             self.written.add(cell)
-        if cell in self.shared:
+        if self._is_shared(cell):
             self.dirty.add(cell)
+            self.cached.add(cell)
 
     def get(self, cell: Cell) -> Value:
         """What a cell holds."""
         found = self.memory.get(cell)
-        if found is None and cell in self.shared:
+        if found is None and self._is_shared(cell):
             assert self.recorder is not None
             found = self.memory[cell] = self.recorder.read(*cell)
+            self.cached.add(cell)
         if isinstance(found, _Lost):
             found.needed.add(cell)
             return found.value
@@ -206,15 +255,17 @@ class _Unrolling:
             return 0.0
         return self.read(*cell)
 
-    def _find(self, slot: Slot, values: Mapping[int, Value] | None) -> tuple[str, int, Value]:
-        index: Value = 0.0 if slot.index is None else (values or {})[slot.index]
-        for places, _ in reversed(self.rows):
-            if slot.array in places:
-                return places[slot.array].arena, places[slot.array].row + slot.item, index
-        return slot.array, slot.item, index
+    def _is_shared(self, cell: Cell) -> bool:
+        return self.shared_rows[cell[1]] if cell[0] == SCRATCH else cell in self.shared_others
 
-    def _is_indexed(self, array: str) -> bool:
-        return self.uses is not None and array in self.uses.indexed
+    def _find(self, slot: Slot, values: Mapping[int, Value] | None) -> tuple[str, int, Value]:
+        array, item, number = slot
+        index: Value = 0.0 if number is None else (values or {})[number]
+        for places, _ in reversed(self.rows):
+            place = places.get(array)
+            if place is not None:
+                return place.arena, place.row + item, index
+        return array, item, index
 
     def _kept_array(self, array: str) -> str:
         """The name of a local array that stays one."""
@@ -234,13 +285,13 @@ class _Unrolling:
     def keep(self, block: Loop | Team | Spread) -> None:
         """What stays as it is, on what is in memory by then."""
         assert self.recorder is not None
-        own, reads = self.staying[id(block)], self.inputs[id(block)]
+        reads, (_, _, local) = self.inputs[id(block)], self.staying[id(block)]
         if isinstance(block, Spread):  # a launch of its own: what is computed by now would have to be carried past it
-            reads = reads.union(*self.inputs.values())
-        wanted = {cell: self.get(cell) for cell in sorted(self.memory.keys() & reads)}
+            reads = reduce(or_, self.inputs.values(), reads)
+        wanted = {cell: self.get(cell) for cell in sorted(reads.among(self.memory))}
         self.settle({cell: value for cell, value in wanted.items() if self.stored.get(cell) is not value})
         if not self.dry:
-            self.recorder.add(block, {name: self.program.locals[name] for name in sorted(own.locals)})
+            self.recorder.add(block, {name: self.program.locals[name] for name in sorted(local)})
 
     def settle(self, more: Mapping[Cell, Value] | None = None) -> None:
         """Store what loops that stay may read, and forget what they may write."""
@@ -252,8 +303,9 @@ class _Unrolling:
             self.recorder.new_line()
         self.stored.update(more or {})
         self.dirty.clear()
-        for cell in self.memory.keys() & self.shared:
-            del self.memory[cell]
+        for cell in self.cached:
+            self.memory.pop(cell, None)
+        self.cached.clear()
 
     def body(self, blocks: Blocks) -> None:
         """What runs as often as only a run knows: what it stores may not be there."""
@@ -323,14 +375,23 @@ class _Unrolling:
         assert self.recorder is not None
         unknown, carried = self.recorder.read("unknown"), self.uses.carried.setdefault(id(block), set())
         self.turns.append(unknown)
-        before, outside = dict(self.memory), self.written
-        self.written = set()
-        self.body(block.body)
-        lost = {c: _Lost(unknown, carried) for c in sorted(self.written - self.shared)}
-        self.memory = {**before, **lost}
-        self.body(block.body)  # as if not for the first time
-        if isinstance(block, Repeat):
-            self.load(block.again)
-        self.memory = {**before, **lost}
+        before, outside, where = dict(self.memory), self.written, (id(block), *self.path)
+        known = self.looked_at.get(where)
+        if known is None:
+            self.written = set()
+            self.body(block.body)
+            known = {cell for cell in self.written if not self._is_shared(cell)}
+        while True:  # as if not for the first time
+            lost = {c: _Lost(unknown, carried) for c in sorted(known)}
+            self.memory, self.written = {**before, **lost}, set()
+            self.body(block.body)
+            if isinstance(block, Repeat):
+                self.load(block.again)
+            more = {cell for cell in self.written if not self._is_shared(cell)} - known
+            if not more:
+                break
+            known |= more
+        self.looked_at[where] = known
+        self.memory, self.written = {**before, **lost}, set(known)
         self.written |= outside
         self.turns.pop()

@@ -15,9 +15,8 @@ import kinema as km
 from kinema.apps.cluster import InProcess, LocalProcesses, Stage, Store, playing
 from kinema.apps.cluster.playing import Group, Keeping, make_player
 from kinema.apps.cluster.shards import columns, digest
-from kinema.backend import noting_code
 from kinema.description import Mesh
-from kinema.foundation import KinemaError, ReadError
+from kinema.foundation import KinemaError, ReadError, recorded_entries
 from kit.assets import EXAMPLES
 from kit.failing_stores import fail_at
 from kit.played import Push, pendulum, swinging
@@ -151,12 +150,13 @@ def test_processes_play_the_same(tmp_path: Path) -> None:
 def test_a_worker_starts_with_what_others_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On another machine, that is with an empty cache, nothing is compiled."""
     stage = Stage(swinging(steps=3), 4)
-    with noting_code() as code:
+    with recorded_entries() as entries:
         found = digest(columns(stage.play(np.arange(4), Push()), "steps"))
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "empty"))
-    monkeypatch.setattr("kinema.backend.host_code.WORKERS", None)  # nobody compiles
+    for module in ("compilers", "executables"):
+        monkeypatch.setattr(f"kinema.backend.{module}.FOREGROUND", None)  # nobody compiles
     monkeypatch.setitem(playing.FORMATS, "parquet", lambda _: b"")
-    player = make_player(swinging(steps=3), 4, Keeping(Push(), "steps", 1, ""), code)
+    player = make_player(swinging(steps=3), 4, Keeping(Push(), "steps", 1, ""), entries)
     assert player(Group(0, 0, 4))[0]["digest"] == found
 
 

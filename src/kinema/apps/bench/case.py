@@ -85,7 +85,7 @@ def _prepared(file: Path) -> Robot | World:
 
 def _compiled(file: Path, described: Robot | World, dt: float, free: bool) -> tuple[str, Model, Settings]:
     model = compile_model([Part(name=described.name, description=described)])
-    impossible = dof_inertias(model, model.qpos0).impossible()
+    impossible = dof_inertias(model, model.qpos0)[0].impossible()
     if impossible:
         raise KinemaError(
             f"{file}: {model.dofs.names[impossible[0]]!r} has no inertia to move, and cannot be simulated"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,41 +21,19 @@ from ..settings import Settings
 from ..step import Step
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import grow
+from .inertias import NONE_LEFT, Inertias
 from .programs import plain_numbers
 
-NONE_LEFT = 1e-12
-"""A share of its own inertia below which nothing but rounding is left to a degree of freedom."""
 
-
-@dataclass(frozen=True, slots=True)
-class Inertias:
-    """The diagonal of a mass matrix, and what elimination leaves of it."""
-
-    diagonal: list[float]
-    remaining: list[float]
-    """The inertia of each degree of freedom when those that it moves are free to give way."""
-
-    def impossible(self) -> list[int]:
-        """The degrees of freedom that any force would accelerate without bound."""
-        pairs = zip(self.diagonal, self.remaining, strict=True)
-        return [i for i, (own, left) in enumerate(pairs) if not left > NONE_LEFT * own or not math.isfinite(left)]
-
-    def worst(self) -> tuple[int, float]:
-        """The degree of freedom that keeps the smallest share of its inertia, and that share."""
-        shares = [left / own for own, left in zip(self.diagonal, self.remaining, strict=True)]
-        least = min(range(len(shares)), key=shares.__getitem__)
-        return least, shares[least]
-
-
-def dof_inertias(model: Model, q: Sequence[float] | Array) -> Inertias:
-    """Of the model's mass matrix at a configuration."""
+def dof_inertias(model: Model, *configurations: Sequence[float] | Array) -> list[Inertias]:
+    """Of the model's mass matrix at some configurations."""
 
     def run(s: Sweeps) -> None:
         remaining_inertias(s, poses_in_parents(s), NONE_LEFT)
 
     outputs = {"entire": (Owner.DOF, 1), "left": (Owner.DOF, 1)}
-    found = plain_numbers(model, Settings(), run, outputs, {"qpos": q})
-    return Inertias(found["entire"].tolist(), found["left"].tolist())
+    found = plain_numbers(model, Settings(), run, outputs, *({"qpos": q} for q in configurations))
+    return [Inertias(own["entire"].tolist(), own["left"].tolist()) for own in found]
 
 
 def weigh_muscles(model: Model) -> None:
@@ -70,7 +47,7 @@ def weigh_muscles(model: Model) -> None:
         mass_with_rotors(Step(s)).store("inertia")
 
     arrays = {"qpos": model.qpos0, "vel": np.zeros(n)}
-    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, arrays)["inertia"]
+    found = plain_numbers(model, Settings(), run, {"inertia": (Owner.DOF, n)}, arrays)[0]["inertia"]
     _, paths = measured(model, model.qpos0)
     inertia = np.concatenate([found, np.zeros(n * n)])[: n * n].reshape(n, n)
     for a in np.flatnonzero(open_):
@@ -98,7 +75,7 @@ def measured(model: Model, q: Sequence[float] | Array) -> tuple[Array, Array]:
             rows += [Row("moment", {"of": x, "to": Place("moments", i * n + d)}) for d, x in moment.items()]
         s.loop("paths, stored", rows, lambda code: code.write("to", [code.read("of")]))
 
-    found = plain_numbers(model, Settings(), run, outputs, {"qpos": q})
+    (found,) = plain_numbers(model, Settings(), run, outputs, {"qpos": q})
     lengths, moments = (np.resize(np.append(x, np.zeros(count * n + 1)), count * max(n, 1)) for x in found.values())
     return lengths[:count], moments[: count * n].reshape(count, n)
 

@@ -10,6 +10,7 @@ from kinema.foundation import Array, content_digest, load_entry, load_or_make, s
 from kinema.model import Model
 
 from ..settings import Settings
+from .inertias import Inertias
 
 SOURCES = ("foundation", "trace", "model", "sim")
 """Packages that compute them."""
@@ -67,20 +68,20 @@ def _arrays(models: Sequence[Model]) -> list[tuple[str, np.ndarray]]:
     ]
 
 
-def joint_inertias(model: Model, *, at_start: bool) -> tuple[Array, Array]:
-    """The diagonal of the joint-space inertia, and what elimination leaves of each entry, (n_dofs,) each.
+def joint_inertias(model: Model) -> list[Inertias]:
+    """The diagonal of the joint-space inertia, and what elimination leaves of each entry.
 
-    At the start, or at a configuration near it in which no two axes are parallel by chance.
+    At the start, and at a configuration near it in which no two axes are parallel by chance.
     """
     own = [(name, getattr(model, name)) for name in model.__dataclass_fields__ if name not in IRRELEVANT]
-    key = content_digest("joint inertias", source_digest(*SOURCES), at_start, own)
+    key = content_digest("joint inertias", source_digest(*SOURCES), own)
 
     def make() -> dict[str, Array]:
         from .condition import dof_inertias, perturbed
 
-        found = dof_inertias(model, model.qpos0 if at_start else perturbed(model))
-        return {"diagonal": np.array(found.diagonal), "remaining": np.array(found.remaining)}
+        found = dof_inertias(model, model.qpos0, perturbed(model))
+        return {word: np.array([getattr(own, word) for own in found]) for word in ("diagonal", "remaining")}
 
     with stage("derived"):
         values = load_or_make("derived", key, make)
-    return values["diagonal"], values["remaining"]
+    return [Inertias(*own) for own in zip(values["diagonal"].tolist(), values["remaining"].tolist(), strict=True)]

@@ -50,10 +50,16 @@ def straight_program(model: Model, settings: Settings, run: Run, outputs: Output
 
 
 def plain_numbers(
-    model: Model, settings: Settings, run: Run, outputs: Outputs, arrays: Mapping[str, Sequence[float] | Array]
-) -> dict[str, Array]:
-    """What it writes for one environment, computed here and now."""
+    model: Model, settings: Settings, run: Run, outputs: Outputs, *states: Mapping[str, Sequence[float] | Array]
+) -> list[dict[str, Array]]:
+    """What it writes for one environment, computed here and now; of each state by itself."""
     program = table_program(model, settings, run, named(settings, outputs), outputs)
+    return [_run_once(model, program, outputs, arrays) for arrays in states]
+
+
+def _run_once(
+    model: Model, program: Program, outputs: Outputs, arrays: Mapping[str, Sequence[float] | Array]
+) -> dict[str, Array]:
     if model.n_frames >= MANY_FRAMES and (quick := _side_by_side(model, program, outputs, arrays)) is not None:
         return quick
     found: dict[str, dict[int, Value]] = {name: {} for name in outputs}
