@@ -47,6 +47,7 @@ from .functions import (
     square as square,
 )
 from .interpret import interpret as interpret, interpret_in as interpret_in
+from .llvm_blocks import LOOP as LOOP
 from .llvm_clock import block_names as block_names
 from .llvm_order import n_ordered as n_ordered
 from .llvm_spread import (

@@ -12,23 +12,22 @@ import numpy as np
 
 from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, Source, captured, first_tier
 from kinema.foundation import KinemaError, clean_name, content_digest
-from kinema.model import Model, no_geoms, no_pairs
+from kinema.model import Model
 from kinema.trace import UNIFORM, Program
 
 from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
 from ..collide.broad import best_broad
 from ..fields.fields import Fields
-from ..lower.derived import derive
 from ..lower.limbs import best_roles, find_limbs
 from ..lower.plan import make_step, wants_rolling, wants_team
-from ..lower.variants import WEIGHING, Variants, keep_apart, refuse_other_forms
+from ..lower.variants import WEIGHING, Variants, keep_apart
 from ..lower.weights import own_weights
 from ..rigid.integrate import RUNS
 from ..settings import Control, Drive, Integrator, Settings
 from ..sweeps.own import ARRAY
 from ..sweeps.tree import grow
 from .modes import left_to_actuators, meant_gains
-from .room import refuse_too_many
+from .preparation import complete, dump_model, refuse_too_many
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with what is being done: entered before anything that takes its time, left after it."""
@@ -66,7 +65,7 @@ class Engine:
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
         self.variants = Variants.of(model, n_envs) if variants is None else variants
         """The models of all environments, and which each has."""
-        _weigh(self.variants.models, settings, precision)
+        complete(self.variants.models, settings, precision)
         self.model = model
         self.n_envs = n_envs
         self.device = device
@@ -92,6 +91,7 @@ class Engine:
         self.settings = settings = best_broad(model, keep_apart(self.variants.models, settings), alone=alone)
         self.digest = content_digest(model)
         """Of all that programs are traced from, but for the settings."""
+        dump_model(self.name, self.digest, model)
         self.masses_changed = False
         """Whether what follows from them is still to be computed."""
         self.invweight: np.ndarray | None = None
@@ -340,11 +340,3 @@ class Engine:
 
     def _told(self, commands: Any, steps: int = 1, advance: int = 0) -> Arguments:
         return Arguments(self.state, commands, self._nothing, self.uniform, steps, advance, self.threads)
-
-
-def _weigh(models: Sequence[Model], settings: Settings, precision: str) -> None:
-    """What follows from the numbers of models: lengths at rest, how hard constraints are."""
-    refuse_other_forms(models)
-    for model in models:
-        model.geoms, model.pairs = (model.geoms, model.pairs) if settings.contacts else (no_geoms(), no_pairs())
-    derive(models, settings, precision)
