@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -71,6 +72,16 @@ def test_the_same_numbers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         found.append(compiled(several_loops(), MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
     same_bits(*found)
     assert (found[0]["state"][N:] != state[N:]).any()
+
+
+def test_functions_are_called_after_their_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Symbols are unique within a program; equal loops are one function; nothing of the model is in the text."""
+    monkeypatch.setattr(apart, "LEAST", 0)
+    main, *others = emit_llvm(several_loops(), MEMORY.places(), Target("double", 4))
+    symbols = [text.partition("@kinema_loop_")[2].partition("(")[0] for text in others]
+    assert len(set(symbols)) == len(symbols) == 3
+    assert all(re.fullmatch(r"sums(_\d+)?", symbol) for symbol in symbols)
+    assert all(f"call void @kinema_loop_{symbol}(" in main for symbol in symbols)
 
 
 def test_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from .devices import (
     torch_module as torch_module,
     warp as warp,
 )
+from .dump import dump_arrays as dump_arrays, dump_folder as dump_folder
 from .graphs import captured as captured
 from .host_code import first_tier as first_tier, is_tiered as is_tiered
 from .images import Source as Source

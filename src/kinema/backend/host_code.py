@@ -127,7 +127,6 @@ class HostCode:
     def _optimise_later(self) -> None:
         texts = self._texts()
         if texts is None:
-            self.optimised.set()
             return
         self._compiled_by = os.getpid()
         job = _Job(weakref.ref(self), list(texts))

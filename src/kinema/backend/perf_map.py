@@ -8,7 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kinema.trace import ENTRY, LOOP
+
 PERF_VARIABLE = "KINEMA_PERF"
+FOLDER = Path("/tmp")
+"""Where `perf` looks for maps."""
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE, _FUNCTION = 2, 2
 """SHT_SYMTAB and STT_FUNC."""
@@ -18,7 +22,7 @@ def note_symbols(name: str, tier: str, engine: Any, objects: Sequence[bytes]) ->
     """Add the functions of linked object files to `/tmp/perf-PID.map`, named after a program and its tier."""
     if not os.environ.get(PERF_VARIABLE):
         return
-    with Path(f"/tmp/perf-{os.getpid()}.map").open("a", encoding="utf-8") as stream:
+    with (FOLDER / f"perf-{os.getpid()}.map").open("a", encoding="utf-8") as stream:
         for code in objects:
             for symbol, size in functions_of(code):
                 address = engine.get_function_address(symbol)
@@ -27,7 +31,7 @@ def note_symbols(name: str, tier: str, engine: Any, objects: Sequence[bytes]) ->
 
 def named(symbol: str, program: str) -> str:
     """What profilers show of a function of a program: `kinema_run` is the program, others are loops of it."""
-    return program if symbol == "kinema_run" else f"{program}_{symbol.removeprefix('kinema_loop_')}"
+    return program if symbol == ENTRY else f"{program}_{symbol.removeprefix(LOOP)}"
 
 
 def functions_of(code: bytes) -> Iterator[tuple[str, int]]:

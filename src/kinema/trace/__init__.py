@@ -6,6 +6,7 @@ from kinema.foundation import export_lazily
 
 from .conventions import (
     ENTRY as ENTRY,
+    LOOP as LOOP,
     N_ENTRY as N_ENTRY,
     N_HEAD as N_HEAD,
     UNIFORM as UNIFORM,

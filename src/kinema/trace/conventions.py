@@ -4,6 +4,8 @@ from __future__ import annotations
 
 ENTRY = "kinema_run"
 """The function of a module that is called."""
+LOOP = "kinema_loop_"
+"""What the names of functions start with that are loops; what they do follows."""
 UNIFORM = "uniform"
 """The arena of numbers that all environments share."""
 N_HEAD = 4

@@ -11,14 +11,12 @@ from dataclasses import replace
 from kinema.foundation import clean_name, unique_name
 
 from .blocks import Blocks, Case, Count, If, Line, Loop, Repeat, Spread, Store, Team
-from .conventions import UNIFORM
+from .conventions import LOOP, UNIFORM
 from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
 from .lowering import Target, uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
 
-LOOP = "kinema_loop_"
-"""What the symbols of loops that are functions of their own start with; the name of the loop follows."""
 POINTERS_OF_LOOPS = ("state_e", "told_e", "out_e", UNIFORM, SCRATCH, "ints", "floats")
 """What such a function finds under the names that it has in the function around it."""
 

@@ -21,8 +21,8 @@ from ..lower.derived import derive
 from ..lower.form import Target, form_of_step
 from ..settings import RUNS, Control, Drive, Integrator, Settings
 from ..variants import WEIGHING, Variants, refuse_other_forms
-from .memory import refuse_too_many
 from .modes import left_to_actuators, meant_gains
+from .preparation import dump_model, refuse_too_many
 
 if TYPE_CHECKING:
     from kinema.trace import Program
@@ -83,6 +83,7 @@ class Engine:
         settings, self.is_rolled = form_of_step(self.variants.models, settings, target, self.digest)
         """Whether the step is loops over tables, because one straight line would take too long to compile."""
         self.settings = settings
+        dump_model(self.name, self.digest, model)
         if settings.roles > 1 and (device.is_cpu or self.is_rolled):
             raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
         self.masses_changed = False
