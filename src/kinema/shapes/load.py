@@ -142,7 +142,7 @@ def mesh_bytes(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> byt
         if not path.is_file():
             raise MeshError("The path is not a file.")
         with path.open("rb") as file:
-            data = file.read(limits.file_bytes + 1)
+            data = file.read(min(path.stat().st_size, limits.file_bytes) + 1)  # which is allocated first
     except (OSError, ValueError) as error:
         if isinstance(error, MeshError):
             raise
