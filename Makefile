@@ -12,8 +12,11 @@ ROBOT   ?=
 ROBOTS  := examples/robots
 SOURCES := $(wildcard src tests tools examples integrations)
 
+# Where it is set, every process compiles all modules again that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format oracles corpus matrix looks pictures sensors judges browser frames light cluster fuzz reach walk train breaks soak pairs scenes parity fuzz-scenes docs wheel workflows clean
+.PHONY: help setup demo test test-all lint types format oracles corpus matrix looks pictures sensors judges browser frames light cluster fuzz reach walk train breaks soak pairs scenes parity fuzz-scenes docs wheel workflows clean
 
 help:  ## list the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-11s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +43,7 @@ $(BIN)/python:
 	"$$found" -m venv $(VENV)
 
 $(STAMP): pyproject.toml | $(BIN)/python
-	@$(INSTALL) -e '.[dev]' && touch $@ $(DEMO_STAMP)
+	@$(INSTALL) -e '.[dev]' && $(BIN)/python -m compileall -q src tests/kit && touch $@ $(DEMO_STAMP)
 
 # A demonstration does not wait for the tools of developers.
 $(DEMO_STAMP): pyproject.toml | $(BIN)/python
@@ -75,11 +78,19 @@ demo: $(DEMO_STAMP)  ## look at the example robots, check, convert, simulate and
 	@echo "Beside MuJoCo: $(BIN)/kinema bench $(ROBOTS)/arm/arm.urdf"
 	@echo "Pictures are in build/demo. The arm in a browser, to be moved: $(BIN)/kinema view $(ROBOTS)/arm/arm.urdf"
 
-test: setup lint types  ## lint, check the types, run the tests (WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS)
+# Types are checked beside the tests: at the beginning, when these read files, and at their end, when one core idles.
+PYTEST  := $(BIN)/pytest -n $(WORKERS) --dist loadscope
+TYPES   := build/types
+BESIDE_TYPES = mkdir -p build && rm -f $(TYPES).rc; \
+	  ($(BIN)/basedpyright >$(TYPES).out 2>&1; echo $$? >$(TYPES).rc) & \
+	  status=0; $(1) || status=$$?; wait; tail -n 40 $(TYPES).out; \
+	  [ $$status -ne 0 ] || status=$$(cat $(TYPES).rc); exit $$status
 
-test-all: setup lint types  ## the same with every robot for every test, which takes half as long again
-	$(BIN)/pytest -n $(WORKERS) --all
+test: setup lint  ## lint, check the types, run the tests (WORKERS=2)
+	@$(call BESIDE_TYPES,$(PYTEST))
+
+test-all: setup lint  ## the same with every robot for every test and all combinations, which takes far longer
+	@$(call BESIDE_TYPES,$(PYTEST) --all)
 
 lint: setup  ## check style and formatting, change nothing
 	$(BIN)/ruff check $(SOURCES)

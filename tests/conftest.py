@@ -1,11 +1,15 @@
-"""Fixtures for all tests."""
+"""Fixtures for all tests, and how a run of them is set up and summarised."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,27 +20,60 @@ settings.register_profile(
     "kinema", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("kinema")
-os.environ.setdefault("KINEMA_TIER", "baseline")  # optimised code takes ten times as long to compile
-
 
 _SHARE, _LEAST = 4, 8
 """Of the robots of a wide test one in so many is looked at, and at least about so many."""
+_SLOW = 10.0
+"""Time from which on a test has to say why it takes so long [s]."""
+_ENVIRONMENT = {
+    "KINEMA_TIER": "baseline",  # optimised code takes ten times as long to compile, and computes the same
+    "KINEMA_THREADS": "2",  # there are several workers
+    "OPENBLAS_NUM_THREADS": "1",
+}
+"""What processes of tests are started with, unless it is set already."""
+_CACHE = pytest.StashKey[Path]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say what there is."""
-    parser.addoption("--all", action="store_true", help="run wide tests for all robots, not for a share of them")
+    parser.addoption("--all", action="store_true", help="run every robot of wide tests and what is marked exhaustive")
+    parser.addoption("--cache-folder", help="compile into this folder and leave it there (otherwise an empty one)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One cache for all workers, empty at first, so that nothing depends on earlier runs or is compiled twice."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if hasattr(config, "workerinput"):
+        return
+    chosen = config.getoption("--cache-folder")
+    if not chosen:
+        chosen = config.stash[_CACHE] = Path(tempfile.mkdtemp(prefix="kinema-test-cache-"))
+    os.environ["KINEMA_CACHE"] = str(Path(chosen).resolve())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the cache of this run."""
+    if _CACHE in config.stash:
+        shutil.rmtree(config.stash[_CACHE], ignore_errors=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- selection
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out most robots of wide tests: others for each test, and always the same ones."""
+    """Leave out most robots of wide tests (others for each test, and always the same ones) and exhaustive ones."""
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            if not (mark.args and isinstance(mark.args[0], str) and mark.args[0].strip()):
+                raise pytest.UsageError(f'{item.nodeid}: @pytest.mark.slow("reason") says why it takes long')
     if config.getoption("--all") or any("::" in str(argument) for argument in config.args):
         return
     counts = Counter(_function(item) for item in items if item.get_closest_marker("wide"))
-    left_out = [item for item in items if (count := counts[_function(item)]) and not _is_in_share(item, count)]
-    config.hook.pytest_deselected(items=left_out)
-    unwanted = set(left_out)
-    items[:] = [item for item in items if item not in unwanted]
+    left_out = {item for item in items if (count := counts[_function(item)]) and not _is_in_share(item, count)}
+    left_out |= {item for item in items if item.get_closest_marker("exhaustive")}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 def _function(item: pytest.Item) -> str:
@@ -46,6 +83,44 @@ def _function(item: pytest.Item) -> str:
 def _is_in_share(item: pytest.Item, count: int) -> bool:
     number = zlib.crc32(item.nodeid.encode())
     return number % max(min(_SHARE, count // _LEAST), 1) == 0
+
+
+# ------------------------------------------------------------------------------------------------------------- summary
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Reports carry the mark, as the process that summarises them has no items."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if item.get_closest_marker("slow"):
+        report.user_properties.append(("slow", "slow"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was skipped in one line, by reason; and what takes long without saying why."""
+    skipped = Counter(_reason(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+    if skipped:
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in skipped.most_common())
+        terminalreporter.write_line(f"Skipped {skipped.total()}: {reasons}")
+    times: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        if ("slow", "slow") not in report.user_properties:
+            times[report.nodeid] += report.duration
+    unmarked = [f"{test} took {time:.0f} s" for test, time in times.most_common() if time > _SLOW]
+    if unmarked:
+        terminalreporter.write_line(f'Over {_SLOW:g} s without @pytest.mark.slow("reason"), if the machine was idle:')
+        for line in unmarked:
+            terminalreporter.write_line(f"  {line}")
+
+
+def _reason(told: object) -> str:
+    """Why a test was skipped, without what differs from test to test."""
+    text = told[2] if isinstance(told, tuple) else str(told)
+    return re.split(r"[;:(]", text.removeprefix("Skipped: "))[0].strip()
+
+
+# ------------------------------------------------------------------------------------------------------------ fixtures
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kinema.sim.arrays import Owner, start_of
 from kinema.sim.fields.groups import GROUPS, JACOBIAN, Situation, link_jacobian
 from kinema.sim.fields.names import n_items, outputs_of
 from kinema.sim.lower.programs import named, plain_numbers, straight_program, table_program
-from kinema.sim.rigid.integrate import RUNS
+from kinema.sim.settings import RUNS
 from kinema.sim.sweeps.loops import Quantity
 from kinema.sim.sweeps.matrix import TreeMatrix
 from kinema.sim.sweeps.sweeps import Sweeps

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import kinema as km
-from kinema.backend import Device, Kernel, Roles, find_device
+from kinema.backend import Device, Roles, find_device
+from kinema.backend.executables import CompileOptions, _GpuCompiler
 from kinema.compile import Part, compile_model
 from kinema.foundation import Array
 from kinema.model import Model
@@ -131,18 +132,18 @@ def test_a_chain_is_not_divided_and_a_humanoid_is() -> None:
 @pytest.mark.parametrize(("precision", "most"), [("single", 384), ("double", 192)])
 def test_an_exchange_has_to_fit_into_what_threads_share(precision: str, most: int) -> None:
     """Else one thread takes all of an environment."""
-    kernel = Kernel.__new__(Kernel)
-    kernel._precision = precision
-    kernel.device = Device("cuda:0")
 
     def role_of(slot: Slot) -> int:
         return int(slot.array == "b")
 
+    shared = Roles(2, role_of)
+    compiler = _GpuCompiler({}, CompileOptions(Device("cuda:0"), precision, 1, 1, None), shared)
+    compiler._shared = shared
     for count, roles in ((most, 2), (most + 1, 1)):
         tape = Tape()
         products = [tape.input("a", i) * 2.0 for i in range(count)]
         program = finish(tape, {"b": [x + tape.input("b", i) for i, x in enumerate(products)]})
-        assert len(kernel._parts(program, Roles(2, role_of))) == roles
+        assert len(compiler._divided(program)) == roles
 
 
 def test_threads_share_environments_on_a_gpu_only() -> None:

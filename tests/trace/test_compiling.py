@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, compilers, executables, host_code
+from kinema.backend import CACHE_VARIABLE, compilers, generation, host_code
 from kinema.backend.compilers import WorkerPool
 from kinema.foundation import InternalError, cache as cache_on_disk
 from kinema.trace import (
@@ -63,7 +63,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
     """Compiling processes of this test's own."""
     own = WorkerPool()
-    for module in (compilers, executables):
+    for module in (compilers, generation):
         monkeypatch.setattr(module, "FOREGROUND", own)
     yield own
     own.close()

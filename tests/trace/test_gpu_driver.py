@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinema.backend import CACHE_VARIABLE, Device, Kernel, gpu_code, gpu_executables, graphs, spreading
+from kinema.backend import CACHE_VARIABLE, Device, Kernel, generation, gpu_code, graphs, spreading
 from kinema.backend.pieces import Lists, Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
@@ -125,7 +125,7 @@ def test_blocks_that_have_to_fit(n_envs: int, n_values: int, expected: int | Non
     for x in values:
         total = total + x
     line = finish(tape, {"y": [total * x for x in values]})
-    assert gpu_executables.least_blocks((line,), n_envs, 132, "single") == expected
+    assert generation.least_blocks((line,), n_envs, 132, "single") == expected
 
 
 @pytest.mark.parametrize("refused", ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuLaunchKernel"])

@@ -11,7 +11,7 @@ from kinema.backend import CACHE_VARIABLE
 
 PROGRAM = """
 import os, kinema as km
-from kinema.backend import executables
+from kinema.backend import executables, generation
 key = executables.program_key
 def note_key(*given):
     print("key", key(*given), flush=True)
@@ -20,7 +20,7 @@ def note_text(digests, name, texts):
     print("text", *digests, flush=True)
     os._exit(0)
 executables.program_key = note_key
-executables.host_code = note_text
+generation.host_code = note_text
 scene = km.Scene(quiet=True)
 scene.add(km.Plane())
 scene.add(km.Sphere(0.1), pos=(0, 0, 0.2))

@@ -15,9 +15,9 @@ from .devices import (
     warp as warp,
 )
 from .dump import dump_arrays as dump_arrays, dump_folder as dump_folder
-from .executables import Source as Source
 from .graphs import captured as captured
 from .host_code import first_tier as first_tier, is_tiered as is_tiered
+from .images import Source as Source
 from .kernels import Kernel as Kernel
 from .pieces import Arguments as Arguments, Roles as Roles
 from .processor import n_threads as n_threads, processor_text as processor_text, vector_bits as vector_bits

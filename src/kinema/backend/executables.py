@@ -6,62 +6,27 @@ nor emitted: machine code, tables and sizes come from the cache. Executables are
 
 from __future__ import annotations
 
-import platform
 import threading
 import weakref
 import zlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
-import numpy as np
+from kinema.foundation import content_digest, is_recording, load_entry, source_digest, stage, store_entry
+from kinema.trace import Place
 
-from kinema.foundation import (
-    content_digest,
-    is_recording,
-    load_entry,
-    no_collecting,
-    source_digest,
-    stage,
-    store_entry,
-)
-from kinema.trace import Place, Program, Target, emit_llvm, optimise
-
-from .compilers import FOREGROUND, Level, compile_ahead, module_digest
-from .devices import Device, numpy_type
-from .dump import dump_folder, dump_modules, dump_program
-from .host_code import HostCode, Tiers, host_code, tiers
-from .processor import has_fused_multiply_add, is_x86, n_threads
+from .devices import Device
+from .dump import dump_folder
+from .gpu_code import GpuFunction
+from .host_code import host_code
+from .images import CompileOptions, GpuImage, GpuModule, HostExecutable, Source
+from .pieces import BLOCK_DIM, Piece, Roles
+from .processor import has_fused_multiply_add, is_x86
+from .spreading import ask_for_the_same
 
 GENERATORS = ("foundation", "trace", "model", "backend", "sim")
 """Packages whose sources decide what a program is compiled to."""
-Tables = tuple[np.ndarray, np.ndarray]
-"""Integers, and numbers in the precision of the program."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """A program that is traced only where the cache does not have it."""
-
-    trace: Callable[[], Program]
-    key: str | None = None
-    """A digest of all that the program is made from, but for the sources of Kinema; None where it is not known."""
-    name: str = "kinema"
-    """What profilers show."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """What a program is compiled for."""
-
-    device: Device
-    precision: str
-    lanes: int
-    runs_per_step: int
-    n_envs: int | None
-    """About how many environments it runs for, on a GPU; None for any number."""
-    timed: bool = False
-    """Whether the time of its blocks is measured, on a CPU (`kinema.trace.block_names`)."""
 
 
 def program_key(source: Source, options: CompileOptions, more: object) -> str | None:
@@ -75,18 +40,7 @@ def program_key(source: Source, options: CompileOptions, more: object) -> str | 
     return content_digest(source_digest(*GENERATORS), source.key, source.name, options.device.is_cpu, about, machine)
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class HostExecutable:
-    """A program compiled for the CPU."""
-
-    code: HostCode
-    ints: np.ndarray
-    floats: np.ndarray
-    n_scratch: int
-    """Rows of the scratch memory of a run."""
-    n_operations: int
-    """Floating-point operations of a run, roughly."""
-    n_instructions: int
+# ------------------------------------------------------------------------------------------------------------------ CPU
 
 
 _host: weakref.WeakValueDictionary[str, HostExecutable] = weakref.WeakValueDictionary()
@@ -127,32 +81,15 @@ def _cached_host(key: str, name: str, *, wait: bool) -> HostExecutable | None:
     return HostExecutable(code, entry["ints"], entry["floats"], *sizes)
 
 
-@no_collecting()
 def _compiled_host(
     source: Source, places: Mapping[str, Place], options: CompileOptions, key: str | None, *, wait: bool
 ) -> HostExecutable:
-    FOREGROUND.start(min(2, n_threads()))  # while the program is traced
-    with stage("trace"):
-        program = source.trace()
-    n_instructions = program.n_instructions
-    timed_on = platform.machine() if options.timed else ""
-    level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
-    with stage("emit"):
-        program = optimise(program)
-        ints, floats = in_precision(program.tables(), options.precision)
-        target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
-        ahead = partial(compile_ahead, level=level)
-        texts = emit_llvm(program, places, target, options.runs_per_step, on_module=ahead, timed_on=timed_on)
-        digests = [module_digest(text) for text in texts]
-    if dump_folder() is not None:
-        dump_program(source.name, digests[0], str(program))
-        dump_modules(source.name, digests[0], texts)
-    code = host_code(digests, source.name, lambda: texts)
-    code.load(wait=wait)
-    made = HostExecutable(code, ints, floats, program.n_scratch, program.n_operations, n_instructions)
+    from .generation import compile_for_host  # which takes longer to import than a cached program to load
+
+    made, digests, texts = compile_for_host(source, places, options, wait=wait)
     if key is not None:
         values = {word: getattr(made, word) for word in ("n_scratch", "n_operations", "n_instructions")}
-        values |= {"digests": digests, "ints": ints, "floats": floats}
+        values |= {"digests": digests, "ints": made.ints, "floats": made.floats}
 
         def store() -> None:
             compressed = zlib.compress(b"\0".join(text.encode() for text in texts), 1)
@@ -170,8 +107,79 @@ def _stored_by_thread(store: Callable[[], None]) -> None:
         threading.Thread(target=store, name="kinema cache").start()
 
 
-def in_precision(tables: tuple[np.ndarray, np.ndarray], precision: str) -> Tables:
-    """Tables of a program as its code reads them."""
-    ints, floats = tables
-    with np.errstate(over="ignore"):  # beyond the largest number is infinite
-        return np.ascontiguousarray(ints), np.ascontiguousarray(floats.astype(numpy_type(precision)))
+# ------------------------------------------------------------------------------------------------------------------ GPU
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class GpuExecutable:
+    """A program compiled for a GPU and loaded on it."""
+
+    pieces: list[Piece]
+    """Its launches, in order."""
+    n_scratch: int
+    n_kinds: int
+    n_instructions: int
+
+    @property
+    def n_operations(self) -> int:
+        """Floating-point operations of a run, roughly."""
+        return sum(piece.n_operations for piece in self.pieces)
+
+
+_gpu: weakref.WeakValueDictionary[tuple[str, str], GpuExecutable] = weakref.WeakValueDictionary()
+
+
+def gpu_executable(
+    source: Source, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None
+) -> GpuExecutable:
+    """A program for a GPU: one that is loaded already, from the cache, or compiled now."""
+    key = program_key(source, options, None if roles is None else roles.count)
+    with _sharing:
+        found = None if key is None else _gpu.get((options.device.name, key))
+    if found is not None:
+        return found
+    entry = None if key is None else load_entry("programs", key)
+    image = GpuImage.of(entry) if entry is not None else _compiled_gpu(source, places, options, roles)
+    if entry is None and key is not None:
+        store_entry("programs", key, image.values())
+    found = _loaded_gpu(image, source.name, options.device)
+    if key is not None:
+        with _sharing:
+            found = _gpu.setdefault((options.device.name, key), found)
+    return found
+
+
+def _loaded_gpu(image: GpuImage, name: str, device: Device) -> GpuExecutable:
+    tables = [(device.array(ints), device.array(floats)) for ints, floats in image.tables]
+
+    def load(module: GpuModule) -> Piece:
+        code = GpuFunction(module.ptx, device, module.block_dim, f"{name}_{module.role}")
+        order = None
+        if module.order is not None:
+            order = GpuFunction(module.order, device, BLOCK_DIM, f"{name}_{module.role}_order")
+        return Piece(
+            code,
+            module.role,
+            tables[module.table],
+            module.n_operations,
+            module.envs_per_block,
+            module.roles,
+            module.n_memory,
+            code.n_resident if module.n_memory else 0,
+            module.lists,
+            module.beside,
+            order,
+        )
+
+    with ThreadPoolExecutor() as pool:
+        pieces = list(pool.map(load, image.modules))
+    ask_for_the_same(pieces)
+    return GpuExecutable(pieces, image.n_scratch, image.n_kinds, image.n_instructions)
+
+
+def _compiled_gpu(
+    source: Source, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None
+) -> GpuImage:
+    from .generation import GpuCompiler
+
+    return GpuCompiler(places, options, roles).compile(source)

@@ -8,19 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kinema.trace import N_ENTRY, N_HEAD, Place, Program, n_ordered
+from kinema.trace import N_ENTRY, N_HEAD, Place, n_ordered
 
 from .arrays import Arena
 from .compilers import Level
 from .devices import Device, numpy_type
-from .executables import CompileOptions, Source, host_executable
-from .gpu_executables import gpu_executable
+from .executables import gpu_executable, host_executable
 from .graphs import repeated, side_by_side
+from .images import CompileOptions, Source
 from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
 from .processor import n_threads
 from .spreading import by_lists, shared_by_all
+
+if TYPE_CHECKING:
+    from kinema.trace import Program
 
 WORK_PER_THREAD = 200_000
 """Operations below which a second thread costs more than it brings."""

@@ -19,7 +19,7 @@ from kinema.description import (
 )
 from kinema.foundation import KinemaError, Pose, unique_name
 
-from .breaking import in_tree_otherwise, is_stacked, may_break, simulated_tree
+from .breaking import in_tree_otherwise, is_stacked, may_break
 from .draft import Body, Draft, DraftJoint, Part
 from .motions import Chain, Elementary, chain_of, placed
 
@@ -64,7 +64,7 @@ class _Hanging:
         return self.part.pose if isinstance(self.part.description, Robot) else self.part.pose @ self.robot.pose
 
     def hang(self) -> None:
-        tree = simulated_tree(self.robot)
+        tree = self.draft.tree(self.robot)
         self._report(tree)
         links = {link.name: link for link in self.robot.links}
         breaks = any(map(may_break, self.robot.joints))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinema.description import Joint, Link, Robot, World
+from kinema.description import Joint, KinematicTree, Link, Robot, World
 from kinema.foundation import Array, Diagnostics, Pose
 
+from .breaking import simulated_tree
 from .motions import Chain, Placed
 
 
@@ -108,3 +109,11 @@ class Draft:
     """Number of a tendon's path, by its entity and its identity."""
     rows_of_tendons: dict[tuple[int, int], int] = field(default_factory=dict)
     """Number of a tendon in its table, by its entity and its identity; of those that are in it."""
+    trees: dict[int, KinematicTree] = field(default_factory=dict)
+    """By the identity of robots."""
+
+    def tree(self, robot: Robot) -> KinematicTree:
+        """The tree of one of its robots, in which joints that may break close loops."""
+        if id(robot) not in self.trees:
+            self.trees[id(robot)] = simulated_tree(robot)
+        return self.trees[id(robot)]

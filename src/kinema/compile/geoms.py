@@ -8,12 +8,13 @@ import numpy as np
 
 from kinema.description import Collider, Shape, colliders, colliding_pairs
 from kinema.foundation import Array, KinemaError, Pose
-from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_field, pack_hulls
+from kinema.model import SHAPE_KINDS, GeomsInfo, PairsInfo, no_geoms, no_pairs, pack_field
 
 from .draft import Body, Draft
 from .labels import shape_label
 from .options import switches_of
-from .solids import Piece, pieces_of
+from .pieces import Piece
+from .solids import pieces_of
 from .surfaces import Surface, mixed, of_pairs, of_shape, share_of, who_decides
 
 MOST_NUMBERS = 2**24
@@ -164,8 +165,7 @@ def _numbers(pieces: list[Piece]) -> tuple[list[int], list[tuple[int, int]], Arr
     for piece in pieces:
         own, count = np.zeros(0), (0, 0)
         if piece.hull is not None:
-            packed = pack_hulls([piece.hull])
-            own, count = packed.numbers, (packed.n_corners[0], packed.n_faces[0])
+            own, count = piece.hull.numbers, (piece.hull.n_corners[0], piece.hull.n_faces[0])
         elif piece.heights is not None:
             own, count = piece.heights.ravel(), piece.heights.shape
         elif piece.distances is not None:

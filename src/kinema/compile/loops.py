@@ -14,7 +14,6 @@ import numpy as np
 from kinema.description import Axis, AxisMotion, DriveType, Joint, JointKind, Robot, Tendon
 from kinema.foundation import Array, Pose
 
-from .breaking import simulated_tree
 from .draft import Body, Draft, Spot
 from .paths import is_in_branch, new_path
 from .soft_limits import limit_softness, limit_spring, range_of
@@ -65,7 +64,7 @@ def loops_of(draft: Draft, entity: int) -> Iterator[Loop]:
     """All of them in a part, but for those that hold nothing anyway."""
     description = draft.parts[entity].description
     for robot in [description] if isinstance(description, Robot) else description.robots:
-        for joint in simulated_tree(robot).loops:
+        for joint in draft.tree(robot).loops:
             if joint.kind is not JointKind.FREE and joint.enabled:
                 yield _loop(draft, entity, joint)
 

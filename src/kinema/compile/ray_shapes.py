@@ -13,8 +13,9 @@ from kinema.model import RayShapes, no_ray_shapes
 
 from .draft import Body, Draft
 from .labels import shape_label
+from .pieces import Piece
 from .ray_tree import pack_tree
-from .solids import Piece, pieces_of
+from .solids import pieces_of
 
 MOST_NUMBERS = 1 << 24
 """Of all meshes together: beyond, single precision cannot count them."""

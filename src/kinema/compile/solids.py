@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 
 from kinema import shapes
@@ -20,27 +18,11 @@ from kinema.description import (
     Sphere,
     mesh_data,
 )
-from kinema.foundation import Array, Diagnostics, Pose
-from kinema.model import Polyhedron, SampledField
+from kinema.foundation import Diagnostics
 
-from .hollow import KEEPS_HOLLOWS, sampled, touches_as
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """One shape that touches others."""
-
-    kind: str
-    size: tuple[float, float, float]
-    radius: float
-    """Of a sphere around it."""
-    center: Array = field(default_factory=lambda: np.zeros(3))
-    """Of that sphere."""
-    pose: Pose = field(default_factory=Pose)
-    """In the frame of the shape that it stands for."""
-    hull: Polyhedron | None = None
-    heights: Array | None = None
-    distances: SampledField | None = None
+from .approximated import Unusable, approximated
+from .hollow import KEEPS_HOLLOWS
+from .pieces import Piece, three_of
 
 
 def pieces_of(shape: Shape, label: str, diagnostics: Diagnostics, nonconvex: str | None = None) -> list[Piece]:
@@ -59,20 +41,15 @@ def pieces_of(shape: Shape, label: str, diagnostics: Diagnostics, nonconvex: str
             kind, half = "cylinder" if isinstance(form, Cylinder) else "cone", form.length / 2
             return [Piece(kind, (form.radius, half, 0.0), float(np.hypot(form.radius, half)))]
         case Ellipsoid():
-            return [Piece("ellipsoid", _three(form.radii), float(form.radii.max()))]
+            return [Piece("ellipsoid", three_of(form.radii), float(form.radii.max()))]
         case Box():
-            return [Piece("box", _three(form.size / 2), float(np.linalg.norm(form.size / 2)))]
+            return [Piece("box", three_of(form.size / 2), float(np.linalg.norm(form.size / 2)))]
         case Plane():
             return [Piece("plane", (0.0, 0.0, 0.0), np.inf)]
         case HeightField():
             return [_terrain(form)]
         case Mesh():
             return _of_mesh(shape, label, form, diagnostics, nonconvex)
-
-
-def _three(values: Array) -> tuple[float, float, float]:
-    x, y, z = (float(v) for v in values)
-    return x, y, z
 
 
 def _terrain(field_: HeightField) -> Piece:
@@ -89,35 +66,19 @@ def _of_mesh(shape: Shape, label: str, mesh: Mesh, diagnostics: Diagnostics, non
         data = mesh_data(mesh)
         if data is None:
             raise shapes.MeshError("Its file was not found.")
-        data, how, note = touches_as(mesh, shapes.check_mesh(data), nonconvex)
-        if note:
-            diagnostics.note("sim.hull", f"the mesh of {label} {note}", hint=KEEPS_HOLLOWS, origin=shape.origin)
-        options = shapes.ApproximationOptions(max_hull_vertices=mesh.max_hull_vertices)
-        if mesh.field_resolution is not None:
-            options = replace(options, field_resolution=mesh.field_resolution)
-        found = shapes.approximate(data, how, options)
+        found = approximated(mesh, data, nonconvex)
     except shapes.ShapeError as problem:
+        if isinstance(problem, Unusable):
+            _say_hollow(shape, label, problem.hollow, diagnostics)
         message = f"the mesh of {label} touches nothing: {problem}"
         diagnostics.warning("sim.no-contact", message, origin=shape.origin)
         return []
+    _say_hollow(shape, label, found.hollow, diagnostics)
     for note in found.notes:
         diagnostics.note("sim.hull", f"{label}: {note}", origin=shape.origin)
-    return [_piece(x, data) for x in found.pieces]
+    return found.pieces
 
 
-def _piece(found: object, data: shapes.MeshData) -> Piece:
-    if isinstance(found, shapes.Polytope):
-        low, high = found.vertices.min(axis=0), found.vertices.max(axis=0)
-        center = (low + high) / 2
-        radius = float(np.linalg.norm(found.vertices - center, axis=1).max())
-        faces = [found.polygon(i).tolist() for i in range(found.n_faces)]
-        return Piece("mesh", (0.0, 0.0, 0.0), radius, center, hull=Polyhedron(found.vertices, faces, found.normals))
-    if isinstance(found, shapes.DistanceField):
-        low, high = data.vertices[data.faces].min(axis=(0, 1)), data.vertices[data.faces].max(axis=(0, 1))
-        center, radius = (low + high) / 2, float(np.linalg.norm(high - low)) / 2
-        return Piece("distance field", (0.0, 0.0, 0.0), radius, center, distances=sampled(found, data))
-    if isinstance(found, shapes.BoundingSphere):
-        return Piece("sphere", (found.radius, 0.0, 0.0), found.radius, pose=Pose(found.center, np.eye(3)))
-    assert isinstance(found, shapes.BoundingBox)
-    half = found.size / 2
-    return Piece("box", _three(half), float(np.linalg.norm(half)), pose=Pose(found.center, found.rotation))
+def _say_hollow(shape: Shape, label: str, hollow: str, diagnostics: Diagnostics) -> None:
+    if hollow:
+        diagnostics.note("sim.hull", f"the mesh of {label} {hollow}", hint=KEEPS_HOLLOWS, origin=shape.origin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from kinema.description import Collider, PhysicsMaterial, Robot, Shape, SolverParameters, World
 from kinema.words import mjcf, sdf
@@ -84,6 +85,7 @@ def of_pairs(description: Robot | World, a: Collider, b: Collider) -> list[Surfa
     ]
 
 
+@lru_cache(4096)
 def mixed(a: Surface, b: Surface) -> Surface:
     """Two surfaces that touch: the one of higher priority decides; else the rougher one, and a mean of hardness."""
     margin, gap = a.margin + b.margin, a.gap + b.gap

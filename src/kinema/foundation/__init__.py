@@ -1,4 +1,4 @@
-"""L0: spatial algebra, diagnostics, names, decimals, optional imports, the cache folder. Imports nothing of Kinema."""
+"""L0: spatial algebra, diagnostics, names, decimals, optional and lazy imports, the cache; nothing of Kinema."""
 
 from .cache import (
     CACHE_VARIABLE as CACHE_VARIABLE,
@@ -37,6 +37,7 @@ from .diagnostics import (
     raise_on_error as raise_on_error,
 )
 from .garbage import no_collecting as no_collecting
+from .lazy import export_lazily as export_lazily
 from .naming import clean_name as clean_name, unique_name as unique_name
 from .optional import require as require
 from .quaternions import (

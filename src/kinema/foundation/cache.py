@@ -26,9 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from .recent import Recent
+
 CACHE_VARIABLE = "KINEMA_CACHE"
 DEFAULT_LIMIT = 4 * 10**9
 """Bytes that entries may take together, unless `set_cache_limit` says otherwise."""
+KEPT = 128 * 2**20
+"""Bytes of entries that are kept in memory."""
 ENTRY, DISTANCE_FIELD = ".entry", ".gsd"
 """Suffixes of the files of entries."""
 _TAG = b"KINEMA-CACHE-1\n\0"
@@ -163,13 +167,30 @@ def store_entry(kind: str, key: str, values: Values, suffix: str = ENTRY) -> Non
             evict(limit)
 
 
-def load_or_make(kind: str, key: str, make: Callable[[], Values], suffix: str = ENTRY) -> Values:
-    """The values of an entry, or those that `make` computes, which are stored then."""
+_RECENT: Recent[Values] = Recent(KEPT)
+
+
+def load_or_make(kind: str, key: str, make: Callable[[], Values], suffix: str = ENTRY, *, keep: bool = False) -> Values:
+    """The values of an entry, or those that `make` computes, which are stored then.
+
+    With `keep` they stay in memory for the next call, up to `KEPT` bytes of the most recently used ones together.
+    """
+    if not keep or _recordings:  # which ask for the files
+        return _loaded_or_made(kind, key, make, suffix)
+    name = f"{cache_dir()} {kind}/{key}{suffix}"
+    return _RECENT.get_or_make(name, lambda: _loaded_or_made(kind, key, make, suffix), _size)
+
+
+def _loaded_or_made(kind: str, key: str, make: Callable[[], Values], suffix: str) -> Values:
     values = load_entry(kind, key, suffix)
     if values is None:
         values = make()
         store_entry(kind, key, values, suffix)
     return values
+
+
+def _size(values: Values) -> int:
+    return sum(x.nbytes if isinstance(x, np.ndarray) else len(x) for x in values.values() if hasattr(x, "__len__"))
 
 
 _recordings: list[dict[str, bytes]] = []
@@ -312,6 +333,7 @@ def evict(limit: int) -> None:
 def clear_cache() -> int:
     """Delete everything that can be computed again; how many bytes that was."""
     freed = sum(usage.bytes for usage in cache_usage())
+    _RECENT.clear()
     for folder in _folders():
         shutil.rmtree(folder, ignore_errors=True)
     return freed

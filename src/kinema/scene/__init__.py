@@ -1,5 +1,9 @@
 """L5: what users hold: a scene, the entities in it, and views of their arrays."""
 
+from typing import TYPE_CHECKING
+
+from kinema.foundation import export_lazily
+
 from .draws import Draw as Draw, loguniform as loguniform, normal as normal, uniform as uniform
 from .entity import Entity as Entity
 from .morphs import (
@@ -14,10 +18,11 @@ from .morphs import (
     Terrain as Terrain,
 )
 from .parts import EntityJoint as EntityJoint, EntityLink as EntityLink
-from .pictures import Portrait as Portrait, Style as Style
 from .randomizing import RANDOM_KINDS as RANDOM_KINDS
 from .scene import Scene as Scene
-from .seen import SceneCameras as SceneCameras, link_rows as link_rows
 from .states import SceneState as SceneState
-from .visual_lights import cameras_of as cameras_of, default_lamps as default_lamps
-from .visuals import Shown as Shown, stage_of as stage_of
+
+if TYPE_CHECKING:
+    from .exports import *  # noqa: F403
+else:
+    export_lazily(__name__, "exports")  # with the renderer

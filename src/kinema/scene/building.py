@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from kinema.backend import find_device
 from kinema.compile import Medium, Part, compile_model
-from kinema.foundation import Array, Diagnostics
+from kinema.foundation import Array, Diagnostics, content_digest
 from kinema.model import Model
 from kinema.sim import Engine, Settings, Variants
 
-from .content_key import content_key
 from .controls import Controls
 from .entity import Entity
 from .file_options import report_options
@@ -26,6 +25,9 @@ from .progress import Progress
 from .running import Running
 from .solving import Solving
 from .unsupported import refuse_impossible, report_missing
+
+NOT_THE_STEP = ("dt", "drive", "per_env", "roles", "external_forces")
+"""Settings that change neither what a state is nor where it leads, or that are among the arrays of a state."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -51,7 +53,9 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
     with progress("modelling"):
         models, which, given = _models(plan, settings, n_envs, diagnostics)
         model = models[0]
-        key = content_key(model, settings, plan.precision, models[1:])
+        digest = content_digest(models)
+        decide = [(f.name, getattr(settings, f.name)) for f in fields(settings) if f.name not in NOT_THE_STEP]
+        key = content_digest(plan.precision, digest, decide)
     with progress("checking"):
         report_missing(model, descriptions, diagnostics, contacts=settings.contacts)
         for part in plan.parts:
@@ -72,6 +76,7 @@ def build(plan: Plan, settings: Settings, n_envs: int, diagnostics: Diagnostics,
             wait=plan.wait,
             progress=progress,
             variants=Variants(models, which),
+            digest=digest,
         )
         memory = Memory(engine)
         controls = Controls(model, memory, DefaultGains(memory, first, given, mixed, diagnostics), diagnostics)

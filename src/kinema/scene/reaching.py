@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinema.backend import find_device
-from kinema.plan import Solving, rows
-from kinema.sim import Answers
 
 from .batches import environments
 from .placing import Placing
+
+if TYPE_CHECKING:
+    from kinema.plan import Solving
+    from kinema.sim import Answers
 
 
 class Reaching(Placing):
@@ -69,6 +71,8 @@ class Reaching(Placing):
         start = self.get_qpos(envs_idx) if init_qpos is None else init_qpos
         dofs = None if dofs_idx is None else [int(d) for d in self._dofs(dofs_idx, "inverse_kinematics")]
         if self._solving is None:
+            from kinema.plan import Solving
+
             engine = running.engine
             self._solving = Solving(self._alone, engine.device.name, engine.precision, engine.threads)
         found = self._solving.solve(links, poss, quats, start, dofs=dofs, **how)
@@ -81,6 +85,9 @@ class Reaching(Placing):
 
         Of coordinates for all environments, `envs_idx` takes some.
         """
+        from kinema.plan import rows
+        from kinema.sim import Answers
+
         given = rows(qpos, self._alone.n_qs, "forward_kinematics: qpos")
         envs = environments(envs_idx, self._running.n_envs)
         given = given if envs is None or len(given) == 1 else given[envs]

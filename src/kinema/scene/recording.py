@@ -13,7 +13,6 @@ from .batches import environments
 from .record_files import arrow, write_npz, write_parquet
 from .record_frames import Frames, Source
 from .record_mcap import library, write_mcap
-from .record_usd import write_usd
 
 SUFFIXES = {".npz": "npz", ".parquet": "parquet", ".mcap": "mcap", ".usda": "usd", ".usdc": "usd", ".usd": "usd"}
 """Which files can be written."""
@@ -81,6 +80,8 @@ class Recording:
             return
         self.is_open = False
         if self.format == "usd":
+            from .record_usd import write_usd
+
             write_usd(self.path, self._source, self.frames, self.envs, self._spacing)
         elif self.format == "mcap":
             write_mcap(self.path, self._source, self.frames, self.envs)

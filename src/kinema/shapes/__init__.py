@@ -20,7 +20,7 @@ from kinema.shapes.hull import convex_hull
 from kinema.shapes.image_files import image_name, image_pixels, mean_color, read_image, to_png
 from kinema.shapes.images import IMAGE_SUFFIXES, png_bytes
 from kinema.shapes.limits import MeshLimits
-from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, parse_mesh
+from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, mesh_triangles, parse_mesh
 from kinema.shapes.look import (
     Color,
     Look,
@@ -150,6 +150,7 @@ __all__ = [
     "merge",
     "mesh_mass_properties",
     "mesh_quality",
+    "mesh_triangles",
     "oriented_box",
     "packed_reference",
     "parse_mesh",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kinema.foundation import content_digest, load_or_make, source_digest
 from kinema.shapes.formats.collada import read_collada
 from kinema.shapes.formats.gltf import read_gltf
 from kinema.shapes.formats.msh import read_msh
@@ -40,6 +41,8 @@ _READERS: dict[str, Callable[[MeshSource], LoadedMesh]] = {
 MESH_SUFFIXES = tuple(_READERS)
 """File name endings that can be read, in lower case."""
 
+_CACHED = (".obj", ".dae", ".off")
+"""Text, of which nothing but the bytes of the file decides what triangles it has."""
 _DEFAULT_LIMITS = MeshLimits()
 _LFS_POINTER = b"version https://git-lfs"
 # What indexing, converting and decoding raise on nonsense. Readers name the likely faults; this is for the unlikely.
@@ -52,7 +55,24 @@ def load_mesh(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> Mesh
     Lengths are as written, taken for metres, except that COLLADA's `<unit>` is applied. The parts of a scene (.dae,
     .glb, .gltf) are put in their places and joined. Vertices are not welded. Raises `MeshError`.
     """
-    return load_mesh_with_notes(path, limits=limits).mesh
+    path = Path(path)
+    return mesh_triangles(_read_bounded(path, limits), path.suffix, limits=limits, file=path)
+
+
+def mesh_triangles(
+    data: bytes, suffix: str, *, limits: MeshLimits = _DEFAULT_LIMITS, file: Path | None = None
+) -> MeshData:
+    """As `load_mesh`, from bytes (see `parse_mesh`); those of formats that take long to parse are cached on disk."""
+    if suffix.lower() not in _CACHED or not data:
+        return parse_mesh(data, suffix, limits=limits, file=file).mesh
+
+    def make() -> dict[str, np.ndarray]:
+        mesh = parse_mesh(data, suffix, limits=limits, file=file).mesh
+        return {"vertices": mesh.vertices, "faces": mesh.faces}
+
+    key = content_digest("triangles", source_digest("foundation", "shapes"), suffix.lower(), limits, data)
+    found = load_or_make("geometry", key, make, keep=True)
+    return MeshData(found["vertices"], found["faces"])
 
 
 def load_mesh_with_notes(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS, looks: bool = False) -> LoadedMesh:

@@ -1,5 +1,9 @@
 """L3: the algorithms, once, over scalars; the programs traced from them; and what runs those."""
 
+from typing import TYPE_CHECKING
+
+from kinema.foundation import export_lazily
+
 from .arrays import ARRAYS as ARRAYS, Use as Use, start_of as start_of
 from .collide.planned import (
     ROOM as ROOM,
@@ -7,32 +11,16 @@ from .collide.planned import (
     may_lose_contacts as may_lose_contacts,
     room_for_contacts as room_for_contacts,
 )
-from .fields.fields import Fields as Fields, Quantity as Quantity
+from .fields.fields import Fields as Fields
 from .fields.names import describe_fields as describe_fields
-from .kinematics.answers import Answers as Answers
-from .kinematics.goals import (
-    AxisGoal as AxisGoal,
-    CenterGoal as CenterGoal,
-    Goal as Goal,
-    LookGoal as LookGoal,
-    OrientationGoal as OrientationGoal,
-    PositionGoal as PositionGoal,
-)
-from .kinematics.solver import (
-    METHODS as METHODS,
-    InverseKinematics as InverseKinematics,
-    Search as Search,
-    Solutions as Solutions,
-)
-from .lower.condition import Inertias as Inertias, dof_inertias as dof_inertias, perturbed as perturbed
+from .fields.quantity import Quantity as Quantity
+from .frames import trees_of_frames as trees_of_frames
 from .lower.derived import joint_inertias as joint_inertias
-from .lower.plan import EMISSIONS as EMISSIONS
-from .lower.programs import step_program as step_program
-from .lower.variants import WEIGHING as WEIGHING, Variants as Variants
+from .lower.inertias import Inertias as Inertias
 from .run.engine import Engine as Engine
 from .run.in_turn import InTurn as InTurn
-from .run.step_times import BlockTime as BlockTime, StepTimes as StepTimes, on_one_thread as on_one_thread
 from .settings import (
+    EMISSIONS as EMISSIONS,
     PARAMETERS as PARAMETERS,
     Broad as Broad,
     Control as Control,
@@ -42,4 +30,9 @@ from .settings import (
     Solver as Solver,
     not_by_island as not_by_island,
 )
-from .sweeps.idle import trees_of_frames as trees_of_frames
+from .variants import WEIGHING as WEIGHING, Variants as Variants
+
+if TYPE_CHECKING:
+    from .exports import *  # noqa: F403
+else:
+    export_lazily(__name__, "exports")  # what traces: a step from the cache needs none of it

@@ -62,6 +62,8 @@ class Use(enum.Enum):
     """A number of the model that is folded into the program, unless it is asked to differ between environments."""
 
 
+OWN = "own_numbers"
+"""The array of numbers that parts of the model read instead of being compiled with them."""
 UNLIMITED = 1e15
 """Instead of the infinite radius of a plane, which no arithmetic survives."""
 Start = Callable[[Model, Settings], "Array | float"]
@@ -301,7 +303,7 @@ ARRAYS = [
         for owner, table, name, width, asked in TOUCH
     ),
     ArrayInfo(
-        "own_numbers",
+        OWN,
         Owner.NUMBER,
         Use.INPUT,
         start=lambda model, _: np.zeros(0) if model.own is None else model.own.values[:, 0],

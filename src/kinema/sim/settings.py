@@ -71,6 +71,10 @@ PARAMETERS = (
 """What may differ between environments, if that is asked for before building."""
 
 
+EMISSIONS = ("auto", "rolled", "unrolled")
+"""Forms of a step: as suits the model, loops over tables, or straight lines."""
+RUNS = 4
+"""Runs of the program that make a Runge-Kutta step."""
 COARSE_FROM = 1e-7
 """A solver of a larger tolerance is one of single precision."""
 TRIALS_SINGLE, TRIALS_DOUBLE = 20, 40

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from .apart import loops_apart
 from .blocks import Block, Count, If, Line, Loop, Repeat, Spread, inner
+from .conventions import ENTRY, UNIFORM
 from .llvm_blocks import LlvmBlocks
 from .llvm_clock import Clock, clock_declarations
 from .llvm_lines import LlvmLines
@@ -23,7 +24,7 @@ from .llvm_queues import DECLARATIONS, LlvmQueues
 from .llvm_solution import ROLLED
 from .llvm_team import LlvmTeam
 from .llvm_threads import ONES, PASS, TELL, WAIT, Room
-from .lowering import UNIFORM, Target
+from .lowering import Target
 from .parts import Part
 from .program import Program
 from .slots import SCRATCH, Place
@@ -33,7 +34,6 @@ from .team_tables import in_bytes, padded, padded_fours
 POINTERS = ("state", "told_start", "out", UNIFORM, SCRATCH, "ints", "floats")
 NUMBERS = ("stride", "steps", "advance", "n_envs", "first", "last")
 """The arguments of a function: pointers, then integers. On a CPU it runs the vectors from first to last."""
-ENTRY = "kinema_run"
 _THREAD, _REGISTERS = "llvm.nvvm.read.ptx.sreg", ("tid", "ctaid", "ntid")
 _MEETING = "llvm.nvvm.barrier0"
 _NOTES = f"""!0 = !{{}}
@@ -52,8 +52,9 @@ def emit_llvm(
     places: Mapping[str, Place],
     target: Target,
     runs_per_step: int = 1,
-    on_module: Callable[[str], None] | None = None,
+    *,
     timed_on: str = "",
+    on_module: Callable[[str], None] | None = None,
 ) -> tuple[str, ...]:
     """A module with the function `kinema_run`, which runs a program on a CPU for some environments and steps.
 

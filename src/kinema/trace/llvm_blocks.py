@@ -5,20 +5,18 @@ Conditions and loops of unknown length run as long as any environment of a vecto
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kinema.foundation import clean_name, unique_name
 
 from .blocks import Blocks, Case, Count, If, Line, Loop, Repeat, Spread, Store, Team
+from .conventions import LOOP, UNIFORM
 from .equations import Arrange, Choose, Next, Solve
 from .llvm_memory import LlvmMemory, Names
-from .lowering import UNIFORM, Target, uniform_values
+from .lowering import Target, uniform_values
 from .slots import FIRST, MANY, SCRATCH, Operand, Place, Slot
 
-LOOP = "kinema_loop_"
-"""What the symbols of loops that are functions of their own start with; the name of the loop follows."""
 POINTERS_OF_LOOPS = ("state_e", "told_e", "out_e", UNIFORM, SCRATCH, "ints", "floats")
 """What such a function finds under the names that it has in the function around it."""
 
@@ -32,10 +30,10 @@ class LlvmBlocks(LlvmMemory):
         """Loops that are functions of their own, by their identity, and their local arrays."""
         self.functions: dict[str, LlvmBlocks] = {}
         """These functions, by their names and arguments."""
-        self._symbols: dict[bytes, str] = {}
-        """Their symbols, by digests of what they do: unique within a program, and the same in every process."""
         self.on_function: Callable[[str, LlvmBlocks], None] = lambda head, function: None
         """Called with each of them when it is complete."""
+        self._symbols: dict[str, str] = {}
+        """Their symbols, by what they do: unique within a program, and the same in every process."""
 
     # ---------------------------------------------------------------------------------------------------- blocks
 
@@ -106,7 +104,7 @@ class LlvmBlocks(LlvmMemory):
             given += [(self.i1, "%mask", self.mask)] if own.mask == "%mask" else []
         own._loop(loop)
         arguments = ", ".join(f"{kind} {inside}" for kind, inside, _ in given)
-        content = hashlib.sha256("\n".join([arguments, *own.lines]).encode()).digest()
+        content = "\n".join([arguments, *own.lines])
         symbol = self._symbols.get(content)
         if symbol is None:
             symbol = unique_name(LOOP + clean_name(loop.name), set(self._symbols.values()))

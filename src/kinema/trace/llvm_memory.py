@@ -11,9 +11,10 @@ from math import gcd
 
 from .alone import Owned, any_alone, owned
 from .blocks import Blocks, Count, Instruction, inner
+from .conventions import UNIFORM
 from .given import GROUP, offset
 from .llvm_words import LlvmWords
-from .lowering import UNIFORM, Address, Addresses, Target
+from .lowering import Address, Addresses, Target
 from .program import Program
 from .slots import SCRATCH, Operand, Place, Slot
 from .split import EXCHANGE

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .conventions import N_HEAD, N_LISTS, STEPS
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
 from .llvm_queues import ALL, BALLOT, BELOW
-from .llvm_threads import N_HEAD, ONES, TELL
+from .llvm_threads import ONES, TELL
 
-STEPS = (1, 2, 3, 5, 8, 12, 18)
-"""From how much on an environment is in the next list."""
-N_LISTS = len(STEPS) + 1
 FIRST = "llvm.cttz.i32"
 """The lowest bit of a word that is set."""
 DECLARATIONS = (
@@ -26,11 +24,6 @@ DECLARATIONS = (
     f"declare i32 @{ONES}(i32)",
     f"declare i32 @{TELL}(i32, i32, i32, i32)",
 )
-
-
-def n_ordered(stride: int) -> int:
-    """Numbers that the lists take, and how long they are: behind what counts environments, before all teams' memory."""
-    return N_LISTS * (1 + stride)
 
 
 class LlvmOrder(LlvmBlocks):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from math import inf
 
 from .blocks import Blocks, Count, Line, Loop, Repeat, Spread, inner
+from .conventions import N_ENTRY
 from .equations import Next
 from .llvm_blocks import LlvmBlocks
 from .llvm_memory import WARP
@@ -23,8 +24,6 @@ OFTEN = (1.0, 0.2, 0.03)
 """How often a row comes to its first test, the others, and its work, about."""
 FEWEST = 8
 """Threads of a warp that go through a list, where there are fewer entries than warps."""
-N_ENTRY = 2
-"""Integers of an entry of a list: environment and row."""
 
 
 def long_kinds(block: Spread) -> list[int]:

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from math import gcd
 
 from .blocks import Blocks, Count, Line
+from .conventions import N_HEAD, N_LISTS
 from .equations import Arrange, Choose, Solve
 from .given import FOUR, GROUP, WIDEST, Given, offset
 from .llvm_arranging import LlvmArranging
 from .llvm_limbs import LlvmLimbs
 from .llvm_memory import READ_ONLY, WARP, WIDE, Names
-from .llvm_order import N_LISTS, forget_order, of_order
+from .llvm_order import forget_order, of_order
 from .llvm_rounds import AT_ONCE, LlvmRounds
 from .llvm_solution import LlvmSolution
-from .llvm_threads import N_HEAD, SHARED, TELL, Room
+from .llvm_threads import SHARED, TELL, Room
 from .slots import COMMON, FAR, SCRATCH, Slot
 
 _EVERY = (1 << WARP) - 1

@@ -15,8 +15,6 @@ TELL = "llvm.nvvm.shfl.sync.idx.i32"
 """How one thread of a warp tells all others a number."""
 ONES = "llvm.ctpop.i32"
 """How many bits of a word are set."""
-N_HEAD = 4
-"""Numbers at the beginning of all teams' memory, the first of which counts what they took."""
 SHARED = "ptr addrspace(3)"
 """Pointers to memory that the threads of a block share."""
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .blocks import Case, Instruction, Loop
+from .conventions import UNIFORM
 from .program import HEADER, Program
 from .slots import COMMON, FAR, SCRATCH, Place, Slot
-
-UNIFORM = "uniform"
-"""The arena of numbers that all environments share."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def test_a_worker_starts_with_what_others_compiled(tmp_path: Path, monkeypatch: 
     with recorded_entries() as entries:
         found = digest(columns(stage.play(np.arange(4), Push()), "steps"))
     monkeypatch.setenv("KINEMA_CACHE", str(tmp_path / "empty"))
-    for module in ("compilers", "executables"):
+    for module in ("compilers", "generation"):
         monkeypatch.setattr(f"kinema.backend.{module}.FOREGROUND", None)  # nobody compiles
     monkeypatch.setitem(playing.FORMATS, "parquet", lambda _: b"")
     player = make_player(swinging(steps=3), 4, Keeping(Push(), "steps", 1, ""), entries)

@@ -14,6 +14,7 @@ from kinema.foundation import Diagnostics
 from kinema.read.resolve import Resolver
 
 from .convert import describe
+from .engine import begin_import
 from .limits import check_size
 from .load import compile_model
 from .prepare import prepare
@@ -42,6 +43,7 @@ def read_mjcf(
     """
     diagnostics = Diagnostics() if diagnostics is None else diagnostics
     resolver = Resolver() if resolve is None else resolve
+    begin_import()
     document = collect(Path(source), resolver, diagnostics)
     check_size(document)
     compiled = compile_model(prepare(document, resolver, diagnostics), diagnostics)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from xml.sax.saxutils import quoteattr
-
 import numpy as np
 
 from kinema.foundation import cache_dir, clean_name, content_digest, write_atomically
@@ -13,6 +11,7 @@ from kinema.words import mjcf
 
 from .engine import mujoco
 from .reading import Reading
+from .xml_out import quoted
 
 _VERSION = 1
 """Of how six images become one."""
@@ -68,7 +67,7 @@ def _compiled(reading: Reading, texture: int) -> np.ndarray | None:
     given, images = _wanted(reading, element.attributes)
     if given is None:
         return None
-    text = "".join(f" {name}={quoteattr(value)}" for name, value in given.items())
+    text = "".join(f" {name}={quoted(value)}" for name, value in given.items())
     try:
         model = mujoco().MjModel.from_xml_string(f'<mujoco><asset><texture name="t"{text}/></asset></mujoco>', images)
     except ValueError:

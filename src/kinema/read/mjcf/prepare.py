@@ -20,7 +20,7 @@ from kinema.read.cursor import parse_float
 from kinema.read.resolve import Resolver
 from kinema.read.source import read_bytes
 from kinema.read.xml_text import XmlElement
-from kinema.shapes import MeshData, MeshError, box, parse_mesh
+from kinema.shapes import MeshData, MeshError, box, mesh_triangles
 from kinema.words import mjcf
 
 from .height_maps import HeightMapError, checked_grid, checked_png
@@ -155,7 +155,7 @@ class _Preparation:
             self.prepared.replace_mesh(element)
             return
         try:
-            loaded = parse_mesh(data, suffix)
+            mesh = mesh_triangles(data, suffix)
         except MeshError as error:
             asset = self.prepared.assets[id(element)]
             message = f"the mesh {asset.uri!r} cannot be used: {error.reason}"
@@ -166,7 +166,7 @@ class _Preparation:
             message = f"MuJoCo does not read meshes such as {self.prepared.assets[id(element)].uri!r}; Kinema does"
             hint = "convert it to binary STL or OBJ to use the model with MuJoCo"
             self.diagnostics.warning("mjcf.mesh-format", message, hint=hint, origin=element.origin)
-            data, suffix = binary_stl(loaded.mesh), ".stl"
+            data, suffix = binary_stl(mesh), ".stl"
         self._change(
             element,
             drop=("content_type",),

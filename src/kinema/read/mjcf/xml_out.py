@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from xml.sax.saxutils import quoteattr
 
 from kinema.read.xml_text import XmlElement
 
 from .prepare import Prepared
 
+_ESCAPED = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+)
 _INFO = re.compile(r"line\D{0,3}(\d+)")
 
 
@@ -26,6 +28,11 @@ class Text:
         """The element that MuJoCo means when it says `line 12`, last of all in its message."""
         lines = _INFO.findall(info)
         return self.elements.get(int(lines[-1])) if lines else None
+
+
+def quoted(text: str) -> str:
+    """A text as the value of an attribute; `xml.sax.saxutils` does the same, but imports an HTTP client."""
+    return f'"{text.translate(_ESCAPED)}"'
 
 
 def write_text(prepared: Prepared) -> Text:
@@ -57,7 +64,7 @@ def _write(
         if id(item) in prepared.removed:
             continue
         elements[first_line + len(lines)] = item
-        attributes = "".join(f" {name}={quoteattr(text)}" for name, text in prepared.attributes_of(item).items())
+        attributes = "".join(f" {name}={quoted(text)}" for name, text in prepared.attributes_of(item).items())
         if item.children:
             lines.append(f"<{item.tag}{attributes}>")
             stack.append(f"</{item.tag}>")

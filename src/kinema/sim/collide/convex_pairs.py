@@ -9,6 +9,7 @@ from kinema.model import SHAPE_KINDS
 from . import height_field, manifold, plane_mesh
 from .convex import emit_one, meet
 from .features import FEATURES
+from .most_points import OF_FACES, OF_PLANE_AND_MESH, OF_TERRAIN
 from .near_part import near_part
 from .solid import PairKind, Solid, Work
 from .support import CORES
@@ -36,10 +37,10 @@ def convex_pairs(*, several: bool) -> dict[tuple[str, str], PairKind]:
 
     Several points are made where both shapes have faces or edges, if that is wanted, as MuJoCo does with `multiccd`.
     """
-    pairs = {("plane", "mesh"): PairKind(plane_mesh.plane_mesh, plane_mesh.POINTS)}
+    pairs = {("plane", "mesh"): PairKind(plane_mesh.plane_mesh, OF_PLANE_AND_MESH)}
     for kind in CORES:
         touch_field = partial(height_field.touch_field, kind=kind)
-        pairs["height field", kind] = PairKind(touch_field, height_field.MOST_POINTS)
+        pairs["height field", kind] = PairKind(touch_field, OF_TERRAIN)
     convex = [kind for kind in SHAPE_KINDS if kind in CORES]
     for i, first in enumerate(convex):
         for second in convex[i:]:
@@ -47,7 +48,7 @@ def convex_pairs(*, several: bool) -> dict[tuple[str, str], PairKind]:
                 continue
             many = several and first in FEATURES and second in FEATURES
             touch = partial(touch_convex, kinds=(first, second), several=many)
-            pairs[first, second] = PairKind(touch, manifold.MOST_POINTS + 1 if many else 1)
+            pairs[first, second] = PairKind(touch, OF_FACES + 1 if many else 1)
     return pairs
 
 

@@ -17,9 +17,6 @@ from .solid import Grid, Solid, Work
 from .support import CORES, Core
 from .vectors import either, length
 
-MOST_POINTS = 50
-"""As many as MuJoCo makes of one height field and one shape."""
-
 
 @dataclass(frozen=True, slots=True)
 class CellRange:

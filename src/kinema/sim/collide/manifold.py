@@ -16,11 +16,11 @@ from ..sweeps.maths import Vector, add, cross, rotate, scale, unrotate
 from .convex import Meeting, emit_at, emit_one
 from .directions import TINY, across, below
 from .features import FEATURES
+from .most_points import OF_FACES as MOST_POINTS
 from .reduce import drop_points
 from .solid import Solid, Work
 from .vectors import either, length, sign
 
-MOST_POINTS = 8
 OUTSIDE = 1e-5
 """A corner that is so little beside an edge, against the size of the shapes, is not cut off."""
 SHALLOWER = (0.01, 2e-5)

@@ -11,11 +11,11 @@ from ..sweeps.maths import Vector, add, cross, dot, rotate, scale, sub, unrotate
 from .branches import where
 from .directions import TINY
 from .hulls import farthest_corner
+from .most_points import OF_PLANE_AND_MESH as POINTS
 from .solid import Solid, Work
 from .support import corner
 from .vectors import either, sign
 
-POINTS = 4
 SLACK, SLACK_OF_DEPTH = 1e-4, 1e-6
 """A later corner has to be better by so much, against the size of the mesh: rounding must not choose."""
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from kinema.model import Model
 
-from ..sweeps.tree import WORLD
-from .pairs import pairs_of
+from ..frames import WORLD
+from .most_points import most_points
 
 ROOM = 64
 """Contacts between any two frames that there is room for at most, where nobody asks for more or fewer."""
@@ -79,11 +79,11 @@ def planned_sets(model: Model, frames: Collection[int] | None = None) -> list[Pl
 
 def _most_points(model: Model) -> npt.NDArray[np.int64]:
     """Of each pair how many points it can make; none where its kinds pass through each other."""
-    names, known = sorted(set(model.geoms.kinds)), pairs_of(several=model.options.multiccd)
+    names, known = sorted(set(model.geoms.kinds)), most_points(several=model.options.multiccd)
     most = np.zeros((len(names), len(names)), np.int64)
     for i, a in enumerate(names):
         for j, b in enumerate(names):
-            most[i, j] = known[a, b].most if (a, b) in known else 0
+            most[i, j] = known.get((a, b), 0)
     kinds = np.array([names.index(kind) for kind in model.geoms.kinds], np.intp)
     return most[kinds[model.pairs.geom_a], kinds[model.pairs.geom_b]]
 
@@ -136,5 +136,5 @@ def kinds_without_contact(model: Model) -> list[tuple[str, str]]:
     kinds, pairs = model.geoms.kinds, model.pairs
     return sorted(
         {(kinds[a], kinds[b]) for a, b in zip(pairs.geom_a.tolist(), pairs.geom_b.tolist(), strict=True)}
-        - set(pairs_of(several=True))
+        - set(most_points(several=True))
     )

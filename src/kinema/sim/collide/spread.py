@@ -7,15 +7,12 @@ from kinema.trace import Value
 
 from ..sweeps.maths import Vector, add, rotate
 from .branches import where
+from .most_points import OF_FIELD as MOST_POINTS, SLOTS, WAYS
 from .solid import Solid, Work
 from .vectors import either
 
-WAYS = 6
-"""Normals are told apart by the axis, and its side, that they are nearest to."""
 CORNERS = ((0.8, 0.6), (-0.6, 0.8), (-0.8, -0.6), (0.6, -0.8))
 """Directions across a normal in which the farthest point is kept: at no angle that bodies often stand at."""
-SLOTS = 1 + len(CORNERS)
-MOST_POINTS = WAYS * SLOTS
 DEPTH_COUNTS = 10.0
 """How much farther out a point has to be to be kept instead of one that is deeper by some length."""
 SLACK = 1e-3

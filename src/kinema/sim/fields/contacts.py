@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kinema import trace
-from kinema.model import Model
 from kinema.trace import SCRATCH, Place, RowCode, Value
 
 from ..arrays import Owner
-from ..collide.planned import SetKind, planned_sets
+from ..collide.planned import SetKind
 from ..collide.touches import Contact, Layout, Touches, each_contact
 from ..constrain.cones import SMALLEST
 from ..constrain.laws import Law
@@ -28,11 +27,6 @@ WIDTHS = {"active": 1, "position": 3, "normal": 3, "penetration": 1, "force": 3,
 """Numbers of each field."""
 OF_LAWS = {"frame": 9, "efc_D": 1, "efc_aref": 6}
 """Likewise of what forces are made of."""
-
-
-def n_places(model: Model) -> int:
-    """For how many contacts there is room."""
-    return sum(plan.capacity for plan in planned_sets(model))
 
 
 def contacts(now: Step) -> None:

@@ -10,23 +10,29 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Source, settle
 from kinema.foundation import KinemaError, clean_name, content_digest
 from kinema.model import Model
-from kinema.trace import Place, Program
+from kinema.trace import Place
 
 from ..arrays import Owner
-from ..lower.plan import field_program
-from ..lower.programs import Outputs
 from ..settings import Drive, Settings
-from .groups import GROUPS, JACOBIAN, Situation, link_jacobian
 from .info import dofs_info, links_info
-from .names import DOFS, OWNERS, ROWS, SPACES, FieldInfo, n_items, outputs_of, shape_of
-from .rows import rows_info
+from .names import DOFS, JACOBIAN, OWNERS, ROWS, SPACES, FieldInfo, n_items, outputs_of, shape_of
+from .quantity import Quantity
+
+if TYPE_CHECKING:
+    from kinema.trace import Program
+
+    from ..lower.programs import Outputs
+    from .situation import Situation
+
+Run = Callable[["Situation"], None]
+"""Records what computes the fields of a group."""
 
 OUT = "new "
 """What the names of results start with in programs: the state has some arrays of the same names."""
@@ -72,54 +78,6 @@ class Host(Protocol):
         ...
 
 
-class Quantity:
-    """A field: items by environments, and each a number, vector or matrix. It always shows the present state."""
-
-    def __init__(self, rows: Field, shape: tuple[int, ...], batch: int, refresh: Callable[[], None]) -> None:
-        self._rows = rows
-        self._stored = shape
-        """As it lies in memory, environments last."""
-        self._batch = batch
-        """Where the environments are among the axes."""
-        self._refresh = refresh
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Such as (n_links, n_envs, 3)."""
-        inner = self._stored[:-1]
-        return (*inner[: self._batch], self._stored[-1], *inner[self._batch :])
-
-    def numpy(self) -> np.ndarray:
-        """As NumPy: a view of the memory on a CPU, a copy from a GPU."""
-        self._refresh()
-        return np.moveaxis(self._rows.numpy().reshape(self._stored), -1, self._batch)
-
-    def to_torch(self) -> Any:
-        """As a PyTorch tensor on the same memory; it changes when the field is read again after a step."""
-        self._refresh()
-        return self._rows.to_torch().unflatten(0, (*self._stored[:-1], 1)).squeeze(-2).movedim(-1, self._batch)
-
-    @property
-    def warp(self) -> Any:
-        """The rows that it lies in as a Warp array (numbers, environments), without a copy."""
-        self._refresh()
-        return self._rows.warp
-
-    def __dlpack__(self, **how: Any) -> Any:
-        """For whoever takes arrays by DLPack; from a GPU by way of PyTorch."""
-        return self._shared().__dlpack__(**how)
-
-    def __dlpack_device__(self) -> Any:
-        """Where the memory is, for the same."""
-        return self._shared().__dlpack_device__()
-
-    def _shared(self) -> Any:
-        return self.numpy() if self._rows.is_on_host else self.to_torch()
-
-    def __repr__(self) -> str:
-        return f"Quantity{self.shape}"
-
-
 class Space:
     """The fields of links, of degrees of freedom, of constraints, or of everything."""
 
@@ -141,10 +99,11 @@ class Space:
 class _Group:
     """One program, where its results lie, and for which version of the state they are."""
 
-    def __init__(self, engine: Host, name: str, run: Callable[[Situation], None], outputs: Outputs) -> None:
+    def __init__(self, engine: Host, name: str, run: Callable[[], Run], outputs: Outputs) -> None:
         self._engine = engine
         self._name = name
         self._run = run
+        """Finds what records the program, which is imported only where it is not in the cache."""
         self._outputs = outputs
         """Array -> what it belongs to, numbers to an item, and numbers in all."""
         self._version: object = None
@@ -169,11 +128,15 @@ class _Group:
         places = {**engine.places, **self.arena.layout.places()}
 
         def traced() -> Program:
+            from ..lower.plan import field_program
+            from .situation import Situation
+
+            run = self._run()
             return field_program(
                 engine.model,
                 engine.settings,
                 places,
-                lambda sweeps, articulated: self._run(Situation(sweeps, articulated)),
+                lambda sweeps, articulated: run(Situation(sweeps, articulated)),
                 owners,
                 rolled=engine.is_rolled,
                 prefix=OUT,
@@ -234,6 +197,8 @@ class Fields:
     @property
     def constraints_info(self) -> SimpleNamespace:
         """What the rows of constraints are: `kinds`, `laws` and `names`, in the order of `constraints.jac`."""
+        from .rows import rows_info
+
         return rows_info(self._engine.model, self._engine.settings)
 
     def forget(self) -> None:
@@ -252,7 +217,7 @@ class Fields:
         if key not in self._groups:
             outputs = dict.fromkeys(JACOBIAN, (Owner.DOF, 1))
             name = f"jacobian of link {link}"
-            self._groups[key] = _Group(engine, name, link_jacobian(link), outputs)
+            self._groups[key] = _Group(engine, name, lambda: _jacobian_of(link), outputs)
         group = self._groups[key]
         return Quantity(group.field(JACOBIAN[0], len(JACOBIAN)), (6, n, engine.n_envs), 2, group.refresh)
 
@@ -287,7 +252,7 @@ class Fields:
             return self._kept().field("vel_prev"), _nothing
         if info.group not in self._groups:
             self._groups[info.group] = _Group(
-                engine, info.group, GROUPS[info.group], outputs_of(info.group, engine.model, engine.settings)
+                engine, info.group, lambda: _run_of(info.group), outputs_of(info.group, engine.model, engine.settings)
             )
         group = self._groups[info.group]
         return group.field(info.name), group.refresh
@@ -306,7 +271,7 @@ class Fields:
 
     def _kept(self) -> _Group:
         if self._previous is None:
-            self._previous = _Group(self._engine, "previous", _present_velocity, {"vel_prev": (Owner.DOF, 1)})
+            self._previous = _Group(self._engine, "previous", lambda: _present_velocity, {"vel_prev": (Owner.DOF, 1)})
             self._previous.run()
         return self._previous
 
@@ -323,6 +288,18 @@ class Fields:
 
 def _nothing() -> None:
     pass
+
+
+def _run_of(group: str) -> Run:
+    from .groups import GROUPS
+
+    return GROUPS[group]
+
+
+def _jacobian_of(link: int) -> Run:
+    from .groups import link_jacobian
+
+    return link_jacobian(link)
 
 
 def _present_velocity(now: Situation) -> None:

@@ -34,6 +34,7 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, Link, Node, Ref
 from .contacts import contacts, laws_of_contacts
 from .held import couplings, ties
+from .names import JACOBIAN
 from .rows import rows, rows_against_rows
 from .situation import Situation
 from .sleeping import sleep, write_awake
@@ -213,10 +214,6 @@ def system(now: Situation) -> None:
     s.write("com", None, scale(1.0 / some, sums.moment))
     s.write("linear_momentum", None, sums.linear)
     s.write("angular_momentum", None, sums.angular)
-
-
-JACOBIAN = [f"jacobian {k}" for k in range(6)]
-"""The rows of a link's Jacobian: three of linear, three of angular velocity; an array each."""
 
 
 def link_jacobian(link: int) -> Callable[[Situation], None]:

@@ -10,11 +10,11 @@ import numpy as np
 from kinema.foundation import matrix_to_quaternion
 from kinema.model import Model
 
-from ..sweeps.tree import principal_axes
-
 
 def links_info(model: Model) -> SimpleNamespace:
     """The arrays of all links, and `inertial_quat`: the principal axes of inertia in the link, (n_links, 4)."""
+    from ..sweeps.tree import principal_axes
+
     own = {f.name: getattr(model.links, f.name) for f in dataclasses.fields(model.links)}
     axes = [matrix_to_quaternion(principal_axes(i)) for i in model.links.inertial_i]
     return SimpleNamespace(**own, inertial_quat=np.array(axes).reshape(-1, 4))

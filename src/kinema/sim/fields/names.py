@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from kinema.model import Model
 
 from ..arrays import Owner
+from ..collide.planned import planned_sets
 from ..settings import Settings
-from .contacts import n_places
-from .rows import rows_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,8 @@ class FieldInfo:
     """What its items belong to, if not to what those of its namespace do."""
 
 
+JACOBIAN = [f"jacobian {k}" for k in range(6)]
+"""The rows of a link's Jacobian: three of linear, three of angular velocity; an array each."""
 DOFS, ROWS = (-1,), (-2,)
 """Shapes of items that have a number for each degree of freedom, or for each row of constraints."""
 
@@ -244,10 +245,12 @@ def n_items(model: Model, owner: Owner, settings: Settings) -> int:
     """How many of them a model has; rows are those of constraints that are asked for."""
     sizes = {Owner.LINK: model.n_links, Owner.DOF: model.n_dofs, Owner.TIE: len(model.ties.names)}
     if owner is Owner.CONTACT:
-        return n_places(model)
+        return sum(plan.capacity for plan in planned_sets(model))
     if owner is Owner.READING:
         return model.sensors.n_numbers
     if owner is Owner.ROW:
+        from .rows import rows_info
+
         return len(rows_info(model, settings).kinds)
     return {**sizes, Owner.COUPLING: len(model.couplings.names)}.get(owner, 1)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kinema.foundation import Array, content_digest, load_entry, load_or_make, source_digest, stage, store_entry
+from kinema.foundation import content_digest, load_entry, load_or_make, source_digest, stage, store_entry
 from kinema.model import Model
 
 from ..settings import Settings
@@ -27,24 +27,24 @@ IRRELEVANT = frozenset({"geoms", "pairs", "sensors", "keyframes", "entities", "n
 """Tables that the inertia of joints does not depend on."""
 
 
-def derive(models: Sequence[Model], settings: Settings, precision: str) -> None:
-    """Complete models of one form: rest lengths of tendons, inverse weights of constraints, peak forces of muscles."""
-    with stage("derived"):
-        _derive(models, settings, precision)
+def derive(models: Sequence[Model], settings: Settings, precision: str, digest: str) -> str:
+    """Complete models of one form: rest lengths of tendons, inverse weights of constraints, peak forces of muscles.
 
-
-def _derive(models: Sequence[Model], settings: Settings, precision: str) -> None:
+    `digest` is that of the models; the result is that of the completed ones.
+    """
     holds = settings.limits or settings.constraints or settings.contacts
-    key = content_digest("derived", source_digest(*SOURCES), precision, holds, list(models))
-    values = load_entry("derived", key)
-    if values is None:
-        _compute(models, precision, holds=holds)
-        store_entry("derived", key, dict(_arrays(models)))
-        return
+    key = content_digest("derived", source_digest(*SOURCES), precision, holds, digest)
+    with stage("derived"):
+        values = load_entry("derived", key)
+        if values is None:
+            _compute(models, precision, holds=holds)
+            store_entry("derived", key, dict(_arrays(models)))
+            return key
     for number, model in enumerate(models):
         for table, names in DERIVED.items():
             for name in names:
                 setattr(getattr(model, table), name, np.array(values[f"{number} {table}.{name}"]))
+    return key
 
 
 def _compute(models: Sequence[Model], precision: str, *, holds: bool) -> None:
@@ -76,7 +76,7 @@ def joint_inertias(model: Model) -> list[Inertias]:
     own = [(name, getattr(model, name)) for name in model.__dataclass_fields__ if name not in IRRELEVANT]
     key = content_digest("joint inertias", source_digest(*SOURCES), own)
 
-    def make() -> dict[str, Array]:
+    def make() -> dict[str, np.ndarray]:
         from .condition import dof_inertias, perturbed
 
         found = dof_inertias(model, model.qpos0, perturbed(model))

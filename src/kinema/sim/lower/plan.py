@@ -10,7 +10,7 @@ from kinema.model import Model
 from kinema.trace import Place, Program, Recorder
 
 from ..rigid.gyroscope import lone_bodies
-from ..settings import Integrator, Settings
+from ..settings import EMISSIONS, Integrator, Settings
 from ..solve.fitting import MOST_DOFS, fits_heap, fits_team
 from ..stages import count_stages, take
 from ..step import Step
@@ -36,7 +36,6 @@ MANY_TIES, MANY_DOFS = 2, 16
 """Closed loops, and degrees of freedom, from which on a team is sooner done with them than a thread."""
 MANY_TREES = 4
 """That touch each other, from which on most pairs of them do not: a heap."""
-EMISSIONS = ("auto", "rolled", "unrolled")
 LARGEST_TOUCHING = 10_000
 """Operations beyond which straight lines take too long where things touch: the solver comes on top of them, unless it
 is the work of a team."""

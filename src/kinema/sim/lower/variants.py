@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kinema.foundation import Array, KinemaError
 from kinema.model import Model, OwnNumbers, OwnWord
@@ -21,28 +20,11 @@ from ..rigid.gyroscope import lone_bodies
 from ..settings import Settings
 from ..sweeps.rows import FrameKind, FrameNumbers, link_numbers
 from ..sweeps.tree import grow
+from ..variants import WEIGHING, other_form
 
 PLAIN = (0.0, 1.0, -1.0)
 """What stays part of the program where all have it: it makes no difference to any bit."""
-WEIGHING = frozenset({"mass_shift", "com_shift", "armature"})
-"""Parameters that decide how hard constraints are."""
-IN_ROWS = ("links.", "frames.", "dofs.", "geoms.", "pairs.", "ties.weight", "couplings.weight", "tendons.weight")
-"""Numbers that are told by rows of tables, and may differ for that reason."""
 Part = tuple[str, int | str]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Variants:
-    """Models of one form, and which of them each environment has."""
-
-    models: list[Model]
-    which: npt.NDArray[np.intp]
-    """(n_envs,)"""
-
-    @classmethod
-    def of(cls, model: Model, n_envs: int) -> Variants:
-        """The same model everywhere."""
-        return cls([model], np.zeros(n_envs, np.intp))
 
 
 def keep_apart(models: Sequence[Model], settings: Settings) -> Settings:
@@ -91,7 +73,7 @@ def own_numbers(models: Sequence[Model], settings: Settings) -> OwnNumbers | Non
         if alike and part[0] != "frame":  # frames come first, and nothing else is read there
             break
         if any(other[:2] != (part, kind) for other in variants):
-            raise KinemaError(_other_form(f"{part[0]} {part[1]}"))
+            raise KinemaError(other_form(f"{part[0]} {part[1]}"))
         for word in known:
             table = np.array([np.asarray(other[2][word], np.float64) for other in variants]).T
             loose = part in alone and part[1] in touching and word == "inertia"
@@ -141,42 +123,3 @@ def differing_inputs(models: Sequence[Model], settings: Settings) -> set[str]:
                 raise KinemaError(f"variants: {info.name} differs to begin with; variants start alike")
             asked |= set(info.asked_as or (info.name,))
     return asked
-
-
-def refuse_other_forms(models: Sequence[Model]) -> None:
-    """Raise where models are not of one form, or differ in what no row of a table says."""
-    for other in models[1:]:
-        _compare(models[0], other, "")
-
-
-def _compare(a: Any, b: Any, path: str) -> None:
-    if is_dataclass(a):
-        if type(a) is not type(b):
-            raise KinemaError(_other_form(path))
-        for field in fields(a):
-            if field.name not in ("own", "names_of_frames"):
-                _compare(getattr(a, field.name), getattr(b, field.name), f"{path}.{field.name}".strip("."))
-        return
-    if isinstance(a, np.ndarray) and a.dtype == np.float64 and path.startswith(IN_ROWS):
-        same = a.shape == b.shape
-    elif isinstance(a, np.ndarray):
-        same = bool(np.array_equal(a, b, equal_nan=a.dtype == np.float64)) or path in MAY_DIFFER
-    elif isinstance(a, list | tuple) and any(is_dataclass(x) for x in a):
-        same = len(a) == len(b)
-        for x, y in zip(a, b, strict=False):
-            _compare(x, y, path)
-    else:
-        same = a == b
-    if not same:
-        raise KinemaError(_other_form(path))
-
-
-MAY_DIFFER = ("geoms.first_number", "geoms.counts")
-"""Whole numbers that rows tell all the same."""
-
-
-def _other_form(where: str) -> str:
-    return (
-        "variants: all have the same links, joints and shapes by name and kind, and may differ in sizes, masses, "
-        f"places, surfaces and what joints are like; these differ in {where}"
-    )

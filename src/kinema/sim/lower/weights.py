@@ -26,9 +26,10 @@ from ..sweeps.idle import trees_of_frames
 from ..sweeps.own import ARRAY
 from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import WORLD, grow
+from ..variants import WEIGHING
 from .condition import SMALLEST, measured
 from .programs import MANY_FRAMES, named, table_program
-from .variants import WEIGHING, own_numbers
+from .variants import own_numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,8 +13,6 @@ from ..sweeps.sweeps import Sweeps
 from ..sweeps.tree import Node
 from .kinematics import MOTIONS
 
-RUNS = 4
-"""Runs of the program that make a Runge-Kutta step."""
 RK4_NEXT = (0.5, 0.5, 1.0, 0.0)
 """How far the next stage looks ahead, in steps."""
 RK4_AT = (0.0, 0.5, 0.5, 1.0)

@@ -6,28 +6,26 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kinema.backend import Arena, Arguments, Device, Field, Kernel, Layout, Roles, Source, captured, first_tier
 from kinema.foundation import KinemaError, clean_name, content_digest
-from kinema.model import Model
-from kinema.trace import UNIFORM, Program
+from kinema.model import Model, no_geoms, no_pairs
+from kinema.trace import UNIFORM
 
-from ..arrays import ARRAYS, BY_NAME, GAINS, ArrayInfo, Use, arrays_of, start_of
-from ..collide.broad import best_broad
+from ..arrays import ARRAYS, BY_NAME, GAINS, OWN, ArrayInfo, Use, arrays_of, start_of
 from ..fields.fields import Fields
-from ..lower.limbs import best_roles, find_limbs
-from ..lower.plan import make_step, wants_rolling, wants_team
-from ..lower.variants import WEIGHING, Variants, keep_apart
-from ..lower.weights import own_weights
-from ..rigid.integrate import RUNS
-from ..settings import Control, Drive, Integrator, Settings
-from ..sweeps.own import ARRAY
-from ..sweeps.tree import grow
+from ..lower.derived import derive
+from ..lower.form import Target, form_of_step
+from ..settings import RUNS, Control, Drive, Integrator, Settings
+from ..variants import WEIGHING, Variants, refuse_other_forms
 from .modes import left_to_actuators, meant_gains
-from .preparation import complete, dump_model, refuse_too_many
+from .preparation import dump_model, refuse_too_many
+
+if TYPE_CHECKING:
+    from kinema.trace import Program
 
 Progress = Callable[[str], AbstractContextManager[None]]
 """Called with what is being done: entered before anything that takes its time, left after it."""
@@ -42,7 +40,7 @@ def _silent(_: str) -> AbstractContextManager[None]:
 class Engine:
     """All environments of one model on one device."""
 
-    def __init__(  # noqa: PLR0913, PLR0915  one for each choice there is
+    def __init__(  # noqa: PLR0913  one for each choice there is
         self,
         model: Model,
         settings: Settings,
@@ -59,13 +57,17 @@ class Engine:
         progress: Progress = _silent,
         variants: Variants | None = None,
         wait: bool = False,
+        digest: str | None = None,
     ) -> None:
+        """`digest` is that of the content of all models, where the caller knows it."""
         if n_envs < 1:
             raise KinemaError(f"a scene has at least one environment, not {n_envs}")
         settings = replace(settings, contacts=settings.contacts and model.options.contact)
         self.variants = Variants.of(model, n_envs) if variants is None else variants
         """The models of all environments, and which each has."""
-        complete(self.variants.models, settings, precision)
+        models = self.variants.models
+        self.digest = _complete(models, settings, precision, content_digest(models) if digest is None else digest)
+        """Of all that programs are traced from, but for the settings."""
         self.model = model
         self.n_envs = n_envs
         self.device = device
@@ -74,24 +76,16 @@ class Engine:
         self.emission = emission
         self.wait = wait
         """Whether to wait for the optimised tier of compiled code."""
-        if team is None:
-            team = not device.is_cpu and wants_team(model, settings)
-        self.is_rolled = wants_rolling(model, replace(settings, team=team), emission, copies=device.is_cpu)
-        """Whether the step is loops over tables, because one straight line would take too long to compile."""
         self.lanes = lanes or device.lanes(precision, n_envs, threads)
-        if roles is None:
-            undivided = device.is_cpu or self.is_rolled or settings.freezes or (settings.contacts and not team)
-            roles = 1 if undivided else best_roles(grow(model))
-        if roles > 1 and (device.is_cpu or self.is_rolled):
-            raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
         coarse = precision == "single" and (settings.limits or settings.constraints or settings.contacts)
-        tolerance = max(settings.tolerance, COARSE) if coarse else settings.tolerance
-        settings = replace(settings, roles=roles, team=team, tolerance=tolerance)
-        alone = device.is_cpu and self.lanes == 1
-        self.settings = settings = best_broad(model, keep_apart(self.variants.models, settings), alone=alone)
-        self.digest = content_digest(model)
-        """Of all that programs are traced from, but for the settings."""
+        settings = replace(settings, tolerance=max(settings.tolerance, COARSE)) if coarse else settings
+        target = Target(device.is_cpu, device.is_cpu and self.lanes == 1, emission, team, roles)
+        settings, self.is_rolled = form_of_step(self.variants.models, settings, target, self.digest)
+        """Whether the step is loops over tables, because one straight line would take too long to compile."""
+        self.settings = settings
         dump_model(self.name, self.digest, model)
+        if settings.roles > 1 and (device.is_cpu or self.is_rolled):
+            raise KinemaError("several threads share an environment only on a GPU, and only in unrolled programs")
         self.masses_changed = False
         """Whether what follows from them is still to be computed."""
         self.invweight: np.ndarray | None = None
@@ -134,7 +128,7 @@ class Engine:
         """What an array holds to begin with: one column, or one for each environment where they differ."""
         if len(self.variants.models) == 1 or not info.differs(self.settings):
             return start_of(info, self.model, self.settings)
-        if info.name == ARRAY:
+        if info.name == OWN:
             assert self.model.own is not None
             return self.model.own.values[:, self.variants.which]
         columns = [start_of(info, model, self.settings) for model in self.variants.models]
@@ -148,15 +142,17 @@ class Engine:
         self.masses_changed = False
         if self.model.own is None or not (settings.limits or settings.constraints or settings.contacts):
             return
+        from ..lower.weights import own_weights
+
         known = [
-            name for name in (*sorted(settings.per_env & WEIGHING), ARRAY) if self._arenas[name].layout.rows[name][1]
+            name for name in (*sorted(settings.per_env & WEIGHING), OWN) if self._arenas[name].layout.rows[name][1]
         ]
         arrays = {name: self.field(name).numpy() for name in known}
         rows, values, self.invweight = own_weights(self.model, settings, arrays, self._weighing, self.precision)
         if len(rows):
-            every = np.array(arrays[ARRAY])
+            every = np.array(arrays[OWN])
             every[rows] = values
-            self.field(ARRAY).assign(every)
+            self.field(OWN).assign(every)
 
     @property
     def version(self) -> tuple[object, ...]:
@@ -183,7 +179,7 @@ class Engine:
         """Room for so many contacts between any two frames from now on; programs are compiled anew."""
         with self._compiling:
             self.model.pairs.room = contacts
-            self.digest = content_digest(self.model)
+            self.digest = content_digest(self.digest, "room", contacts)
             self._kernels.clear()
             self._launches.clear()
             self._now = (self.settings, self._launches.setdefault(self.settings, {}))
@@ -244,6 +240,8 @@ class Engine:
             least = 2 if self.emission == "rolled" else 1
 
             def traced() -> Program:
+                from ..lower.plan import make_step  # which a cached program needs nothing of
+
                 with progress("tracing the step"):
                     return make_step(self.model, settings, self.places, rolled=self.is_rolled, least=least)
 
@@ -269,7 +267,12 @@ class Engine:
         return clean_name(self.model.entities[0].name) if self.model.entities else "scene"
 
     def _roles(self, count: int) -> Roles | None:
-        return None if count == 1 else Roles(count, find_limbs(grow(self.model), count).role_of(self.model))
+        if count == 1:
+            return None
+        from ..lower.limbs import find_limbs
+        from ..sweeps.tree import grow
+
+        return Roles(count, find_limbs(grow(self.model), count).role_of(self.model))
 
     def step(self, count: int = 1) -> None:
         """Take some steps, in one launch."""
@@ -340,3 +343,11 @@ class Engine:
 
     def _told(self, commands: Any, steps: int = 1, advance: int = 0) -> Arguments:
         return Arguments(self.state, commands, self._nothing, self.uniform, steps, advance, self.threads)
+
+
+def _complete(models: Sequence[Model], settings: Settings, precision: str, digest: str) -> str:
+    """Add to models what follows from their numbers: rest lengths of tendons, inverse weights; the digest of that."""
+    refuse_other_forms(models)
+    for model in models:
+        model.geoms, model.pairs = (model.geoms, model.pairs) if settings.contacts else (no_geoms(), no_pairs())
+    return derive(models, settings, precision, digest)

@@ -1,27 +1,15 @@
-"""Before a model runs: it is completed, dumped where that is asked for, and there has to be room for it."""
+"""Before a model runs: it is dumped where that is asked for, and there has to be room for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 import numpy as np
 
 from kinema.backend import Device, Layout, dump_arrays, dump_folder, padded
 from kinema.foundation import KinemaError
-from kinema.model import Model, no_geoms, no_pairs
-
-from ..lower.derived import derive
-from ..lower.variants import refuse_other_forms
-from ..settings import Settings
-
-
-def complete(models: Sequence[Model], settings: Settings, precision: str) -> None:
-    """What follows from the numbers of models: lengths at rest, how hard constraints are."""
-    refuse_other_forms(models)
-    for model in models:
-        model.geoms, model.pairs = (model.geoms, model.pairs) if settings.contacts else (no_geoms(), no_pairs())
-    derive(models, settings, precision)
+from kinema.model import Model
 
 
 def dump_model(name: str, digest: str, model: Model) -> None:

@@ -17,8 +17,7 @@ from kinema.foundation import KinemaError
 from kinema.trace import block_names
 
 from ..lower.plan import make_step
-from ..rigid.integrate import RUNS
-from ..settings import Integrator
+from ..settings import RUNS, Integrator
 from .engine import Engine
 
 DYNAMICS, BROAD, NARROW, ROWS, SOLVER, FINISH = (

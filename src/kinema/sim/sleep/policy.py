@@ -7,8 +7,7 @@ import numpy as np
 from kinema.foundation import Array
 from kinema.model import Model, Motion
 
-from ..sweeps.idle import trees_of_frames
-from ..sweeps.tree import WORLD
+from ..frames import WORLD, trees_of_frames
 
 NEVER, ALLOWED, INIT = "never", "allowed", "init"
 

@@ -12,20 +12,11 @@ from contextlib import contextmanager
 from kinema.model import Model
 from kinema.trace import Column, Place, RowCode, Value
 
-from .tree import WORLD, Ints
+from ..frames import WORLD, trees_of_frames
+from .tree import Ints
 
 IDLE = "idle"
 """What rows call the mark of their tree."""
-
-
-def trees_of_frames(model: Model) -> list[int]:
-    """Of each frame the number of its tree; trees are in the order of their first frames."""
-    trees: list[int] = []
-    count = 0
-    for parent in model.frames.parent_idx.tolist():
-        trees.append(count if parent == WORLD else trees[parent])
-        count += parent == WORLD
-    return trees
 
 
 class Idle:

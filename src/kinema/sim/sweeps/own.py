@@ -8,15 +8,14 @@ from typing import Any, Protocol
 from kinema.model import Model
 from kinema.trace import Own, Place
 
+from ..arrays import OWN as ARRAY
+
 
 class Placed(Protocol):
     """A model, and where its arrays are."""
 
     model: Model
     places: Mapping[str, Place]
-
-
-ARRAY = "own_numbers"
 
 
 def with_own(s: Placed, table: str, part: int | str, numbers: Mapping[str, Any]) -> dict[str, Any]:

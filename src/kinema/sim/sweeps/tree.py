@@ -16,11 +16,10 @@ from kinema.foundation import Array
 from kinema.model import Model
 from kinema.trace import Value
 
+from ..frames import WORLD
 from .maths import ZERO, Matrix, Vector, add, dot, matrix_sum, product, rotate, scale, transpose
 
 Ints = npt.NDArray[np.int64]
-WORLD = -1
-"""The frame that all others hang on."""
 
 
 class Forest(enum.Enum):

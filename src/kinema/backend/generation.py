@@ -1,17 +1,15 @@
-"""Programs compiled for a GPU: their kernels and how these are launched; cached on disk as those for a CPU are."""
+"""From a traced program to machine code: optimised, divided into launches, emitted and compiled."""
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections.abc import Callable, Mapping
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from kinema.foundation import load_entry, no_collecting, stage, store_entry
+from kinema.foundation import no_collecting, stage
 from kinema.trace import (
     SCRATCH,
     Line,
@@ -22,6 +20,7 @@ from kinema.trace import (
     Target,
     cut,
     emit_gpu,
+    emit_llvm,
     emit_order,
     emit_team,
     lines,
@@ -32,151 +31,55 @@ from kinema.trace import (
     team_tables,
 )
 
-from .compilers import FOREGROUND, module_digest
-from .devices import Device, numpy_type
-from .dump import dump_folder, dump_modules
-from .executables import CompileOptions, Source, Tables, in_precision, program_key
-from .gpu_code import BLOCKS, WARP, GpuFunction, ptx
-from .pieces import BLOCK_DIM, Lists, Piece, Roles
-from .processor import n_threads
-from .spreading import ask_for_the_same, n_emptied, spread_pieces
+from .compilers import FOREGROUND, Level, compile_ahead, module_digest
+from .devices import numpy_type
+from .dump import dump_folder, dump_modules, dump_program
+from .gpu_code import BLOCKS, WARP, ptx
+from .host_code import Tiers, host_code, tiers
+from .images import CompileOptions, GpuImage, GpuModule, HostExecutable, Source, Tables
+from .pieces import BLOCK_DIM, Lists, Roles
+from .processor import has_fused_multiply_add, is_x86, n_threads
+from .spread_code import n_emptied, spread_pieces
 from .team_room import SHARED_BYTES, room_of_team
 
 MOST_VALUES = 120
 """That fit into half the registers."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GpuModule:
-    """A kernel of a GPU before it is loaded, and how it is launched: what a `Piece` is made from."""
-
-    ptx: bytes
-    block_dim: int
-    table: int
-    """Which of the tables of the executable it has."""
-    n_operations: int
-    envs_per_block: int
-    roles: int = 1
-    n_memory: int = 0
-    lists: Lists | None = None
-    beside: bool = False
-    order: bytes | None = None
-    """PTX of what puts environments in the order in which teams take them."""
-    role: str = ""
-    """What it does, for profilers."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GpuImage:
-    """All kernels of a program before they are loaded."""
-
-    modules: list[GpuModule]
-    tables: list[Tables]
-    n_scratch: int
-    n_kinds: int
-    """Lists that the kernel which orders environments empties."""
-    n_instructions: int
-
-    def values(self) -> dict[str, Any]:
-        """As an entry of the cache."""
-        values: dict[str, Any] = {word: getattr(self, word) for word in ("n_scratch", "n_kinds", "n_instructions")}
-        values["modules"] = about = []
-        for i, module in enumerate(self.modules):
-            lists = None if module.lists is None else asdict(module.lists)
-            words = ("block_dim", "table", "n_operations", "envs_per_block", "roles", "n_memory", "beside", "role")
-            about.append({word: getattr(module, word) for word in words} | {"lists": lists})
-            values[f"ptx {i}"] = module.ptx
-            if module.order is not None:
-                values[f"order {i}"] = module.order
-        for i, (ints, floats) in enumerate(self.tables):
-            values |= {f"ints {i}": ints, f"floats {i}": floats}
-        values["n_tables"] = len(self.tables)
-        return values
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> GpuImage:
-        """From an entry of the cache."""
-        modules = []
-        for i, about in enumerate(values["modules"]):
-            lists = None if about["lists"] is None else Lists(**about.pop("lists"))
-            about = {word: x for word, x in about.items() if word != "lists"}
-            modules.append(GpuModule(values[f"ptx {i}"], lists=lists, order=values.get(f"order {i}"), **about))
-        tables = [(values[f"ints {i}"], values[f"floats {i}"]) for i in range(values["n_tables"])]
-        return cls(modules, tables, *(values[word] for word in ("n_scratch", "n_kinds", "n_instructions")))
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class GpuExecutable:
-    """A program compiled for a GPU and loaded on it."""
-
-    pieces: list[Piece]
-    """Its launches, in order."""
-    n_scratch: int
-    n_kinds: int
-    n_instructions: int
-
-    @property
-    def n_operations(self) -> int:
-        """Floating-point operations of a run, roughly."""
-        return sum(piece.n_operations for piece in self.pieces)
-
-
-_gpu: weakref.WeakValueDictionary[tuple[str, str], GpuExecutable] = weakref.WeakValueDictionary()
-_sharing = threading.Lock()
-
-
-def gpu_executable(
-    source: Source, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None
-) -> GpuExecutable:
-    """A program for a GPU: one that is loaded already, from the cache, or compiled now."""
-    key = program_key(source, options, None if roles is None else roles.count)
-    with _sharing:
-        found = None if key is None else _gpu.get((options.device.name, key))
-    if found is not None:
-        return found
-    with stage("look up"):
-        entry = None if key is None else load_entry("programs", key)
-    with stage("compile"):
-        image = GpuImage.of(entry) if entry is not None else _GpuCompiler(places, options, roles).compile(source)
-    if entry is None and key is not None:
-        store_entry("programs", key, image.values())
-    with stage("load"):
-        found = _loaded_gpu(image, source.name, options.device)
-    if key is not None:
-        with _sharing:
-            found = _gpu.setdefault((options.device.name, key), found)
-    return found
-
-
-def _loaded_gpu(image: GpuImage, name: str, device: Device) -> GpuExecutable:
-    tables = [(device.array(ints), device.array(floats)) for ints, floats in image.tables]
-
-    def load(module: GpuModule) -> Piece:
-        code = GpuFunction(module.ptx, device, module.block_dim, f"{name}_{module.role}")
-        order = None
-        if module.order is not None:
-            order = GpuFunction(module.order, device, BLOCK_DIM, f"{name}_{module.role}_order")
-        return Piece(
-            code,
-            module.role,
-            tables[module.table],
-            module.n_operations,
-            module.envs_per_block,
-            module.roles,
-            module.n_memory,
-            code.n_resident if module.n_memory else 0,
-            module.lists,
-            module.beside,
-            order,
+@no_collecting()
+def compile_for_host(
+    source: Source, places: Mapping[str, Place], options: CompileOptions, *, wait: bool
+) -> tuple[HostExecutable, list[str], Sequence[str]]:
+    """Trace a program and compile it for the CPU; with the digests of its modules, and their texts."""
+    FOREGROUND.start(min(2, n_threads()))  # while the program is traced
+    with stage("trace"):
+        program = source.trace()
+    n_instructions = program.n_instructions
+    timed_on = platform.machine() if options.timed else ""
+    with stage("emit"):
+        program = optimise(program)
+        ints, floats = _tables(program.tables(), options.precision)
+        target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
+        level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
+        texts = emit_llvm(
+            program,
+            places,
+            target,
+            options.runs_per_step,
+            timed_on=timed_on,
+            on_module=lambda text: compile_ahead(text, level),
         )
+        digests = [module_digest(text) for text in texts]
+    if dump_folder() is not None:
+        dump_program(source.name, digests[0], str(program))
+        dump_modules(source.name, digests[0], texts)
+    code = host_code(digests, source.name, lambda: texts)
+    code.load(wait=wait)
+    made = HostExecutable(code, ints, floats, program.n_scratch, program.n_operations, n_instructions)
+    return made, digests, texts
 
-    with ThreadPoolExecutor() as pool:
-        pieces = list(pool.map(load, image.modules))
-    ask_for_the_same(pieces)
-    return GpuExecutable(pieces, image.n_scratch, image.n_kinds, image.n_instructions)
 
-
-class _GpuCompiler:
+class GpuCompiler:
     """From a program to the kernels of a GPU."""
 
     def __init__(self, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None) -> None:
@@ -191,8 +94,7 @@ class _GpuCompiler:
     def compile(self, source: Source) -> GpuImage:
         """Trace a program, divide it into launches and compile each of them."""
         FOREGROUND.start(min(4, n_threads()))
-        with stage("trace"):
-            program = source.trace()
+        program = source.trace()
         self._name = source.name
         parts = cut(program, WARP) if program.has_team else [Part(program)]
         if all(part.spread is None for part in parts):  # nobody finds out then how much there is to do
@@ -218,7 +120,7 @@ class _GpuCompiler:
         return GpuImage(modules, self._tables, n_scratch, self._n_kinds, program.n_instructions)
 
     def _table(self, tables: tuple[np.ndarray, np.ndarray]) -> int:
-        self._tables.append(in_precision(tables, self._options.precision))
+        self._tables.append(_tables(tables, self._options.precision))
         return len(self._tables) - 1
 
     def _ptx(self, text: str, block_dim: int, n_blocks: int | None, role: str) -> bytes:
@@ -292,3 +194,9 @@ def _with_scratch(roles: Roles, parts: list[Part]) -> Roles:
             if isinstance(block, Line):
                 known.update(roles_of_scratch(block, of))
     return replace(roles, of=of)
+
+
+def _tables(tables: tuple[np.ndarray, np.ndarray], precision: str) -> Tables:
+    ints, floats = tables
+    with np.errstate(over="ignore"):  # beyond the largest number is infinite
+        return np.ascontiguousarray(ints), np.ascontiguousarray(floats.astype(numpy_type(precision)))
