@@ -1,9 +1,10 @@
-"""Measure how long a step takes to compile, and write the figures to docs/compile-time.md.
+"""Measure how long it takes from the start of a process to the first step, and write docs/compile-time.md.
 
-    python tools/compile_time.py [--device cpu] [--largest-unrolled 35] [--no-table]
+    python tools/compile_time.py [--repeats 3] [--no-page] [--only go2,panda] [--no-sizes]
+    python tools/compile_time.py --soak
 
-Chains and trees of hinges, arms of seven joints side by side, and bodies that fly alone; rolled and, up to some size,
-unrolled. Every figure is taken in a process of its own with an empty cache.
+Every figure is taken in a fresh process with a cache of its own. Measure on an idle machine. With `--soak`, 200 scenes
+are built in one process, whose memory may not grow, and eight processes start at once on one empty cache.
 """
 
 from __future__ import annotations
@@ -17,27 +18,81 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-TABLE = ROOT / "docs" / "compile-time.md"
-EXAMPLES = [
-    ROOT / "examples" / "robots" / x for x in ("arm/arm.urdf", "quadruped/quadruped.xml", "gripper/gripper.sdf")
-]
-CHAINS = (7, 10, 20, 30, 50, 100, 200, 400)
-TREES = (15, 31, 63, 127, 255)
-ARMS = (1, 2, 4, 30, 100)
-BODIES = (2, 10, 100)
+from startup import Starts, environment, rebuild_often, starts, together
+from startup_models import world, write_robot
+
+from kit.assets import EXAMPLES, SHARED_ASSETS
+
+PAGE = Path(__file__).parents[1] / "docs" / "compile-time.md"
+MJCF = SHARED_ASSETS / "mjcf"
+ROBOTS = {
+    "arm": EXAMPLES / "arm" / "arm.urdf",
+    "go2": MJCF / "unitree_go2" / "go2_scene.xml",
+    "panda": MJCF / "franka_emika_panda" / "panda.xml",
+    "humanoid": MJCF / "mujoco_humanoid" / "humanoid.xml",
+    "G1": MJCF / "unitree_g1" / "g1_mjx.xml",
+    "Cassie": MJCF / "agility_cassie" / "cassie.xml",
+}
+MESHES = "42 joints with meshes"
+SIZES = (("chain", 10), ("chain", 30), ("chain", 200), ("tree", 31), ("tree", 255), ("arms", 4), ("arms", 100))
+UNROLLED = 35
+"""Degrees of freedom up to which sizes are measured unrolled as well."""
+DOFS = {"chain": 1, "tree": 1, "arms": 7}
+ROUNDS, SCENES, PROCESSES = 20, 10, 8
+"""Of the soak."""
+MOST_GROWTH = 10.0
+"""Memory that may be added after the first round [MiB]."""
+IDLE = 0.5
+"""Load average of an idle machine."""
 REPEATS = 8
 SHORTEST = 0.1
-"""Seconds."""
-AXES = ("0 1 0", "1 0 0", "0 0 1")
-JOINT = "damping='0.01' armature='0.002'"
-INERTIA = "<inertial pos='0.01 0.01 -0.05' mass='0.1' diaginertia='0.001 0.001 0.0005'/>"
+"""Of measuring steps [s]."""
+
+
+# ----------------------------------------------------------------------------------------------------------- soaking
+
+
+def soak() -> int:
+    """Whether nothing grows, and processes that start together do not disturb each other; the exit status."""
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["KINEMA_CACHE"] = str(Path(folder) / "cache")
+        files = _scenes(Path(folder))
+        memory = rebuild_often(files, ROUNDS, _show_round)
+        growth = max(memory[1:]) - memory[0]
+        print(f"{ROUNDS * len(files)} scenes in one process: {growth:+.1f} MiB after the first round")
+        faults += [f"memory grew by {growth:.1f} MiB"] if growth > MOST_GROWTH else []
+        states, more, less = together(files[0], PROCESSES, Path(folder) / "together")
+        left = [name for name in more if name.endswith(".tmp")]
+        print(f"{PROCESSES} processes on one empty cache: {len(set(states))} different results, {len(left)} files left")
+        faults += ["results differ between processes"] if len(set(states)) > 1 else []
+        faults += [f"the cache of all has files that one alone has not: {', '.join(more)}"] if more else []
+        faults += [f"the cache of all lacks files: {', '.join(less)}"] if less else []
+    print("\n".join(faults) or "nothing is wrong")
+    return 1 if faults else 0
+
+
+def _scenes(folder: Path) -> list[Path]:
+    """Ten different scenes."""
+    files = [ROBOTS["arm"], EXAMPLES / "quadruped" / "scene.xml", EXAMPLES / "gripper" / "gripper.sdf"]
+    files.append(EXAMPLES / "cartpole" / "cartpole.xml")
+    made = [("heap", 3), ("heap", 5), ("chain", 6), ("chain", 40), ("tree", 9), ("bodies", 8)]
+    for kind, n in made[: SCENES - len(files)]:
+        files.append(folder / f"{kind}{n}.xml")
+        files[-1].write_text(world(kind, n), encoding="utf-8")
+    return files
+
+
+def _show_round(number: int, memory: float, seconds: float) -> None:
+    print(f"round {number + 1}: {memory:.1f} MiB, {seconds:.1f} s", flush=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- sizes
 
 
 @dataclass(frozen=True)
@@ -52,107 +107,22 @@ class Figure:
     operations: int
     """Of one step."""
     tracing: float
-    """Seconds to make the program."""
-    compiling: float
-    """Seconds in the compiler."""
+    """Seconds to make the program and its LLVM IR."""
+    baseline: float
+    """Seconds to compile its baseline tier."""
+    optimised: float
+    """Seconds from when the step was asked for until the optimised tier was active."""
     processor: float
-    """Seconds of the processor for both."""
+    """Seconds of the processor of this process until the baseline tier was active."""
     rate: float
     """Steps a second on one thread, all environments together."""
 
 
-def hinge(name: str, axis: str, inside: str, z: float = -0.1, x: float = 0.0) -> str:
-    """A link on a hinge, with others inside."""
-    return f"<body name='{name}' pos='{x} 0 {z}'><joint name='j{name}' axis='{axis}' {JOINT}/>{INERTIA}{inside}</body>"
-
-
-def chain(n: int, prefix: str = "") -> str:
-    """Hinges one after the other, their axes in turn."""
-    text = ""
-    for i in reversed(range(n)):
-        text = hinge(f"{prefix}{i}", AXES[i % 3], text)
-    return text
-
-
-def tree(n: int, at: int = 0) -> str:
-    """Hinges that each carry two others."""
-    if at >= n:
-        return ""
-    inside = tree(n, 2 * at + 1) + tree(n, 2 * at + 2)
-    return hinge(str(at), AXES[at % 3], inside, x=0.1 * (-1) ** at)
-
-
-def bodies(n: int) -> str:
-    """Bodies of different mass that fly alone."""
-    return "".join(
-        f"<body name='b{i}' pos='{i} 0 1'><freejoint/><inertial pos='0 0.01 0' mass='{1 + i % 7}' "
-        f"diaginertia='{0.01 + 0.0001 * (i % 50)} 0.012 0.015'/></body>"
-        for i in range(n)
-    )
-
-
-def humanoid() -> str:
-    """A robot with legs of six joints, arms of seven, and hands of five fingers with four joints each: 72 dofs."""
-
-    def fingers(side: str) -> str:
-        return "".join(chain(4, f"{side}f{i}_") for i in range(5))
-
-    def limb(side: str, n: int, tip: str = "") -> str:
-        text = tip
-        for i in reversed(range(n)):
-            text = hinge(f"{side}{i}", AXES[i % 3], text)
-        return text
-
-    inside = limb("ll", 6) + limb("lr", 6) + limb("al", 7, fingers("al")) + limb("ar", 7, fingers("ar"))
-    return (
-        "<mujoco><worldbody><body name='trunk' pos='0 0 1'><freejoint/>"
-        f"<inertial pos='0 0 0' mass='20' diaginertia='1 1 0.5'/>{inside}</body></worldbody></mujoco>"
-    )
-
-
-def cold_starts(robots: list[Path], device: str) -> str:
-    """From the start of a process to its first step, with an empty cache and with a full one."""
-    from kinema.apps.bench.case import load_ours
-    from kinema.apps.bench.first_step import first_step
-
-    text = COLD
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "humanoid with hands.xml"
-        made.write_text(humanoid(), encoding="utf-8")
-        for robot in [*robots, made]:
-            _, model, _ = load_ours(robot)
-            seconds = [first_step(robot, device, 64, free=free) for free in (True, False)]
-            cold, warm = ([f"{s[name]:.1f}" for s in seconds] for name in ("cold_s", "warm_s"))
-            text += f"| {robot.stem} | {model.n_dofs} | {' | '.join((*cold, *warm))} |\n"
-            print(text.splitlines()[-1], flush=True)
-    return text
-
-
-COLD = """
-From the start of a process to its first step, reading and imports included, 64 environments [s]; *held* is with
-limits, friction and what else constrains:
-
-| robot | dofs | free, nothing cached | held, nothing cached | free, cached | held, cached |
-|---|---|---|---|---|---|
-"""
-
-
-def world(kind: str, n: int) -> str:
-    """The MJCF text of one of the models."""
-    inside = {
-        "chain": lambda: chain(n),
-        "tree": lambda: tree(n),
-        "arms": lambda: "".join(chain(7, f"{i}_") for i in range(n)),
-        "bodies": lambda: bodies(n),
-    }[kind]()
-    return f"<mujoco><option timestep='0.002'/><worldbody>{inside}</worldbody></mujoco>"
-
-
-def measure(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figure:
+def measure(kind: str, n: int, emission: str, n_envs: int) -> Figure:
     """In this process: the cache has to be empty already."""
     from kinema.backend import find_device, synchronise
     from kinema.compile import Part, compile_model
-    from kinema.foundation import Diagnostics, collect
+    from kinema.foundation import Diagnostics, collect, recorded_stages
     from kinema.read import read
     from kinema.sim import Engine, Settings
 
@@ -161,34 +131,27 @@ def measure(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figur
             file = Path(folder) / "model.xml"
             file.write_text(text, encoding="utf-8")
             model = compile_model([Part(name="it", description=read(file, policy=collect))], diagnostics=Diagnostics())
-        return Engine(model, Settings(), n_envs, find_device(device), threads=1, emission=emission)
+        return Engine(model, Settings(), n_envs, find_device("cpu"), threads=1, emission=emission)
 
-    engine_of(world("chain", 1), "unrolled").prepare()  # what the first compilation of a process takes in addition
+    engine_of(world("chain", 1), "unrolled").prepare(wait=True)  # what the first compilation of a process takes more
     engine = engine_of(world(kind, n), emission)
-    messages: list[tuple[float, str]] = []
-
-    def note(message: str) -> AbstractContextManager[None]:
-        messages.append((time.perf_counter(), message))
-        return nullcontext()
-
-    engine.progress = note
     before = _processor()
-    engine.prepare()
-    end = time.perf_counter()
+    with recorded_stages() as stages:
+        engine.prepare()
     processor = _processor() - before
-    rate = _rate(engine, synchronise)
+    engine.prepare(wait=True)
     kernel = engine._kernel()
-    instructions = int(messages[-1][1].split()[1].replace(",", ""))
     return Figure(
         model=f"{kind} {n}",
         dofs=engine.model.n_dofs,
         emission=emission,
-        instructions=instructions,
+        instructions=kernel.n_instructions,
         operations=kernel.n_operations,
-        tracing=messages[-1][0] - messages[0][0],
-        compiling=end - messages[-1][0],
+        tracing=sum(stages.get(stage, 0.0) for stage in ("trace", "emit")),
+        baseline=stages.get("compile baseline", 0.0) + stages.get("load", 0.0),
+        optimised=engine.tier_seconds["optimised"],
         processor=processor,
-        rate=rate,
+        rate=_rate(engine, synchronise),
     )
 
 
@@ -212,97 +175,184 @@ def _processor() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure_apart(kind: str, n: int, emission: str, device: str, n_envs: int) -> Figure:
+def measure_apart(kind: str, n: int, emission: str, n_envs: int) -> Figure:
     """The same in another process, with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
-        command = [sys.executable, __file__, "--one", kind, str(n), emission, "--device", device]
-        done = subprocess.run(
-            [*command, "--envs", str(n_envs)],
-            env={**os.environ, "KINEMA_CACHE": cache},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        command = [sys.executable, __file__, "--one", kind, str(n), emission, "--envs", str(n_envs)]
+        done = subprocess.run(command, env=environment(Path(cache)), capture_output=True, text=True, check=True)
     return Figure(**json.loads(done.stdout.splitlines()[-1]))
 
 
-HEAD = """# How long a step takes to compile
+# --------------------------------------------------------------------------------------------------------------- page
 
-Measured by `python tools/compile_time.py` (generated, not edited) on {machine}, single precision, {n_envs} environments
-on one thread, each line in a process of its own with an empty cache, after the first compilation of the process
-(which takes some seconds more, whatever it compiles). Seconds on the clock include waiting for other programs that ran
-then (load average {load:.1f}); those of the processor do not. A second start finds the program in the cache, and a
-rolled program is found there by every model with the same kinds of joints.
 
-*Chain*: hinges one after the other. *Tree*: hinges that carry two others each. *Arms*: seven hinges each, side by side.
-*Bodies*: each flies alone and has its own mass. *Rolled* is what models beyond {budget:,} operations get by themselves
-(`Engine(emission="auto")`), and chains whose straight line takes more operations (from about 27 hinges on): copies of
-a part are stepped by the straight line of one of them in a loop, parts that are too long for that joint by joint.
-Their programs do not grow with the model. On a CPU copies are stepped in a loop in any case, as that costs nothing.
+HEAD = """# Start-up and compile time
 
-| model | dofs | emission | instructions | operations a step | tracing [s] | compiling [s] | processor [s] | steps/s |
+Kinema compiles a program for each scene. This page says how long the first step takes to come, what is kept so that it
+comes sooner the next time, and which settings there are. `python tools/compile_time.py` measures all figures and writes
+this page; it is not edited.
+
+## How a start is made short
+
+**The cache on disk.** What took long to compute is stored in a folder, under a digest of everything it was computed
+from: the arrays of the model, the settings, the sources of Kinema, the processor. There are entries for compiled
+programs, for machine code, for quantities that are derived from models, and for processed meshes and images. A second
+start with the same robot finds its program by the digest of the model: nothing is traced, emitted or compiled. Each
+entry has a checksum; one that is damaged or truncated is ignored, computed again and replaced. Nothing in an entry is
+executed by reading it. Entries are written under a temporary name and renamed, so that any number of processes can
+start at once on one folder. Beyond a limit of 4 GB the least recently used entries are deleted.
+
+`kinema cache` shows the folder, the limit and what there is; `kinema cache clear` deletes it, `kinema cache limit 2GB`
+sets another limit, `kinema cache path` prints the folder. It is the one that `KINEMA_CACHE` names, else `kinema` in the
+user's cache folder (`~/.cache`, or `~/Library/Caches` on macOS), and may be deleted at any time. Where it cannot be
+written, because the disk is full or read-only, everything works as with an empty cache: results are computed at every
+start and not stored. `kinema doctor` reports that.
+
+**Two tiers of code on a CPU.** What is not in the cache is compiled at the *baseline* tier first: LLVM without its
+optimisations, in about a tenth of the time. Steps begin with that code, and go on with the *optimised* tier as soon as
+a process in the background has compiled it. Each floating-point operation is one instruction at both tiers, so that
+results do not depend on when the switch happens, to the last bit. `Scene(wait=True)`, or `scene.prepare(wait=True)`,
+waits for the optimised tier: for measurements, and for runs so long that it does not matter. `KINEMA_TIER=baseline` or
+`KINEMA_TIER=optimised` restricts compilation to one tier. GPUs have one tier only.
+
+**Looking into it.** `kinema simulate ROBOT --profile` shows the time of each stage of the start and, on a CPU, of each
+phase of a step. `KINEMA_DUMP=folder` writes the arrays of each model (`.model.npz`, `.model.txt`), each program
+(`.ir`), its LLVM IR (`.ll`) and its assembly or PTX (`.s`, `.ptx`); programs are compiled anew for that. With
+`KINEMA_PERF=1` the functions of compiled code are listed in `/tmp/perf-PID.map`, where Linux `perf` finds their names:
+
+```sh
+KINEMA_PERF=1 perf record -g kinema simulate go2.xml --steps 100000
+perf report  # go2_step [optimised], go2_step_narrowphase [optimised], ...
+```
+
+On a GPU, `nsys` and `ncu` show kernels by names of the same kind: `go2_step_line`, `go2_step_narrowphase`,
+`go2_step_team`.
+"""
+
+STARTS = """
+## From the start of a process to its first step
+
+Seconds from the start of a Python process to the end of the first step of one environment, with contacts and default
+settings: single precision, one environment, on the CPU. *Cold* is with an empty cache, *cached* with the entries of an
+earlier start. *Import* is Python and all packages, *read* is reading the file and adding it to the scene, *build* is
+`scene.build()`, *first step* has the tracing and the baseline tier in it. *Optimised* is when the optimised tier was
+active after a cold start, also counted from the start of the process. *Rebuild* is adding, building and stepping the
+same scene again in the same process. *Memory* is the resident set after the first step [MiB]. MuJoCo C reads the same
+file in the same way (`import mujoco`, `MjModel.from_xml_path`, `mj_step`), where it is MJCF. Medians of {repeats}, each
+in a process of its own, on {machine}{load}.
+
+| robot | dofs | cached | import | read | build | first step | cold | optimised | rebuild | memory | MuJoCo C | memory |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+COLD = """
+The same cold starts by stage:
+
+| robot | import | read | build | first step | total | peak memory |
+|---|---|---|---|---|---|---|
+"""
+
+SIZED = """
+## How compile time grows with a model
+
+Without contacts, {n_envs} environments on one thread, each line in a process of its own with an empty cache, after the
+first compilation of the process. *Chain*: hinges one after the other. *Tree*: hinges that carry two others each.
+*Arms*: seven hinges each, side by side. *Unrolled* is a straight line for the very scene. *Rolled* is what scenes
+beyond {budget:,} operations get by themselves (`Scene(emission="auto")`), and chains whose straight line takes more
+operations: copies of a part are stepped by the straight line of one of them in a loop, parts that are too long for that
+joint by joint. Rolled programs do not grow with the model. *Optimised* counts from when the step was asked for.
+
+| model | dofs | emission | instructions | operations | trace and emit [s] | baseline [s] | optimised [s] | steps/s |
 |---|---|---|---|---|---|---|---|---|
 """
 
 
-TAIL = """
-On one NVIDIA H200 (single precision, position control, ten steps to a launch; taken by hand with models like these, and
-not by this tool):
-
-| model | dofs | emission | build [s] | environments | million steps/s |
-|---|---|---|---|---|---|
-| chain of 200 | 200 | rolled, by joint | 0.45 | 4,096 / 16,384 / 65,536 | 5.0 / 15.7 / 30.4 |
-| chain of 30 | 30 | rolled, by joint | 0.02 (has the code of the chain of 200) | 4,096 / 65,536 | 55 / 204 |
-| chain of 30 | 30 | unrolled | 74 | 65,536 | 151 |
-| 100 bodies | 600 | rolled, by copy | 0.2 | 4,096 / 65,536 | 52 / 241 |
-| 20 quadrupeds | 360 | rolled, by copy | 0.8 | 4,096 / 65,536 | 41 / 243 |
-| quadruped | 18 | rolled, by joint | 1.2 | 4,096 / 65,536 | 116 / 351 |
-| quadruped | 18 | unrolled | 1.3 | 4,096 / 65,536 | 479 / 3,584 |
-"""
-
-
-def table(figures: list[Figure], n_envs: int, starts: str) -> str:
-    """The page."""
+def page(found: Sequence[Starts], figures: Sequence[Figure], repeats: int, n_envs: int, load: float) -> str:
+    """The whole page."""
     from kinema.sim.lower.components import LARGEST_UNROLLED
 
-    machine = f"one of {os.cpu_count()} cores of {platform.machine()}"
-    text = HEAD.format(machine=machine, n_envs=n_envs, load=os.getloadavg()[0], budget=LARGEST_UNROLLED)
-    for f in figures:
-        text += (
-            f"| {f.model} | {f.dofs} | {f.emission} | {f.instructions:,} | {f.operations:,} | {f.tracing:.2f} "
-            f"| {f.compiling:.2f} | {f.processor:.2f} | {f.rate:,.0f} |\n"
-        )
-    return text + starts + TAIL
+    busy = "" if load < IDLE else f", which was not idle then (load average {load:.1f})"
+    text = HEAD + STARTS.format(repeats=repeats, machine=_machine(), load=busy)
+    text += "".join(map(_start_row, found)) + COLD + "".join(map(_cold_row, found))
+    if figures:
+        text += SIZED.format(n_envs=n_envs, budget=LARGEST_UNROLLED) + "".join(map(_size_row, figures))
+    return text
+
+
+def _machine() -> str:
+    from kinema.apps.cli.doctor_facts import system
+
+    facts = system()
+    return f"{facts['cores']} cores of {facts['cpu']} ({platform.machine()}), Python {facts['python']}"
+
+
+def _start_row(one: Starts) -> str:
+    cached, cold, other = one.cached, one.cold, one.mujoco
+    stages = [f"{cached[name]:.2f}" for name in ("import", "read", "build", "first step")]
+    more = [f"{cold['total']:.2f}", f"{cold['optimised']:.1f}", f"{cold['rebuild']:.2f}", f"{cached['rss']:.0f}"]
+    peer = ["", ""] if other is None else [f"{other['total']:.2f}", f"{other['rss']:.0f}"]
+    row = [one.name, f"{cached['dofs']:.0f}", f"**{cached['total']:.2f}**", *stages, *more, *peer]
+    return f"| {' | '.join(row)} |\n"
+
+
+def _cold_row(one: Starts) -> str:
+    stages = [f"{one.cold[name]:.2f}" for name in ("import", "read", "build", "first step", "total")]
+    row = [one.name, *stages, f"{one.cold['peak']:.0f}"]
+    return f"| {' | '.join(row)} |\n"
+
+
+def _size_row(f: Figure) -> str:
+    return (
+        f"| {f.model} | {f.dofs} | {f.emission} | {f.instructions:,} | {f.operations:,} | {f.tracing:.2f} "
+        f"| {f.baseline:.2f} | {f.optimised:.2f} | {f.rate:,.0f} |\n"
+    )
+
+
+def all_starts(only: Sequence[str], repeats: int, folder: Path) -> list[Starts]:
+    """Those of all robots that are there."""
+    robots = {name: file for name, file in ROBOTS.items() if file.exists()}
+    robots[MESHES] = write_robot(folder / "robot")
+    found = []
+    for name, file in robots.items():
+        if not only or name in only:
+            found.append(starts(file, repeats, name))
+            print(_start_row(found[-1]), end="", flush=True)
+    return found
+
+
+def all_sizes(n_envs: int) -> list[Figure]:
+    """Models of all sizes."""
+    found = []
+    for kind, n in SIZES:
+        for emission in ("unrolled", "rolled") if n * DOFS[kind] <= UNROLLED else ("rolled",):
+            found.append(measure_apart(kind, n, emission, n_envs))
+            print(_size_row(found[-1]), end="", flush=True)
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--envs", type=int, default=64)
-    parser.add_argument("--largest-unrolled", type=int, default=35, help="degrees of freedom")
-    parser.add_argument("--no-table", action="store_true", help="print only")
-    parser.add_argument("--robots", nargs="*", type=Path, default=EXAMPLES, help="whose cold start is measured")
-    parser.add_argument("--only-starts", action="store_true", help="print cold starts alone")
+    parser.add_argument("--repeats", type=int, default=3, help="starts of which the median is taken")
+    parser.add_argument("--envs", type=int, default=64, help="environments of models of all sizes")
+    parser.add_argument("--only", default="", help="names of robots, separated by commas; no page is written")
+    parser.add_argument("--no-sizes", action="store_true", help="without models of all sizes")
+    parser.add_argument("--no-page", action="store_true", help="print only")
+    parser.add_argument("--soak", action="store_true", help="build scenes over and over instead")
     parser.add_argument("--one", nargs=3, metavar=("KIND", "N", "EMISSION"), help="one figure, in this process")
-    options = parser.parse_args()
-    if options.one:
-        kind, n, emission = options.one
-        print(json.dumps(asdict(measure(kind, int(n), emission, options.device, options.envs))))
+    o = parser.parse_args()
+    if o.one:
+        kind, n, emission = o.one
+        print(json.dumps(asdict(measure(kind, int(n), emission, o.envs))))
         return 0
-    if options.only_starts:
-        cold_starts(options.robots, options.device)
-        return 0
-    figures: list[Figure] = []
-    dofs_each = {"chain": 1, "tree": 1, "arms": 7, "bodies": 6}
-    for kind, sizes in (("chain", CHAINS), ("tree", TREES), ("arms", ARMS), ("bodies", BODIES)):
-        for n in sizes:
-            small = n * dofs_each[kind] <= options.largest_unrolled
-            for emission in ("unrolled", "rolled") if small else ("rolled",):
-                figures.append(measure_apart(kind, n, emission, options.device, options.envs))
-                print(figures[-1], flush=True)
-    if not options.no_table:
-        starts = cold_starts(options.robots, options.device)
-        TABLE.write_text(table(figures, options.envs, starts), encoding="utf-8")
+    if o.soak:
+        return soak()
+    load = os.getloadavg()[0]
+    only = [name for name in o.only.split(",") if name]
+    with tempfile.TemporaryDirectory() as folder:
+        found = all_starts(only, o.repeats, Path(folder))
+    figures = [] if o.no_sizes or only else all_sizes(o.envs)
+    if not o.no_page and not only:
+        PAGE.write_text(page(found, figures, o.repeats, o.envs, load), encoding="utf-8")
     return 0
 
 

@@ -16,6 +16,6 @@ def test_models_of_the_benchmark_are_sound(kind: str) -> None:
 @pytest.mark.parametrize(("kind", "few", "many"), [("chain", 30, 200), ("tree", 31, 255), ("arms", 3, 30)])
 def test_compile_time_does_not_grow(kind: str, few: int, many: int) -> None:
     """Seconds of the processor, from an empty cache: nearly the same for seven to ten times as many joints."""
-    small, large = (tool.measure_apart(kind, n, "rolled", "cpu", 4) for n in (few, many))
+    small, large = (tool.measure_apart(kind, n, "rolled", 4) for n in (few, many))
     assert large.instructions <= 1.2 * small.instructions
     assert large.processor < 1.5 * small.processor + 0.5
