@@ -64,5 +64,8 @@ def checked(status: int, what: str, log: Any = None) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):  # who asked has ended
-        main()
+    try:
+        with contextlib.suppress(BrokenPipeError):  # who asked has ended
+            main()
+    except (RuntimeError, OSError):  # no GPU for this process: who asked assembles by itself
+        sys.exit(3)
