@@ -69,19 +69,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 raise pytest.UsageError(f'{item.nodeid}: @pytest.mark.slow("reason") says why it takes long')
     if config.getoption("--all") or any("::" in str(argument) for argument in config.args):
         return
-    counts = Counter(_function(item) for item in items if item.get_closest_marker("wide"))
-    left_out = {item for item in items if (count := counts[_function(item)]) and not _is_in_share(item, count)}
+    wide = {item: _subject(item) for item in items if item.get_closest_marker("wide")}
+    counts = Counter(_function(subject) for subject in {*wide.values()})
+    left_out = {item for item, subject in wide.items() if not _is_in_share(subject, counts[_function(subject)])}
     left_out |= {item for item in items if item.get_closest_marker("exhaustive")}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 
 
-def _function(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
+def _subject(item: pytest.Item) -> str:
+    """What is chosen of a wide test: a case, or all cases with one value of the parameter that the mark names."""
+    mark = item.get_closest_marker("wide")
+    if mark is None or not mark.args:
+        return item.nodeid
+    value = item.callspec.params[mark.args[0]]  # type: ignore[attr-defined]
+    name = "/".join(value.parts[-2:]) if isinstance(value, Path) else str(value)
+    return f"{item.nodeid.partition('[')[0]}[{name}]"
 
 
-def _is_in_share(item: pytest.Item, count: int) -> bool:
-    number = zlib.crc32(item.nodeid.encode())
+def _function(subject: str) -> str:
+    return subject.partition("[")[0]
+
+
+def _is_in_share(subject: str, count: int) -> bool:
+    number = zlib.crc32(subject.encode())
     return number % max(min(_SHARE, count // _LEAST), 1) == 0
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import kinema as km
 from kinema.sim import Drive, Integrator, Settings
+from kit.choosing import combinations
 from kit.robots.small_robots import from_text
 
 from .rolling import Both, model_of_text
@@ -54,8 +55,9 @@ def _scene(text: str, data: Any, folder: Path, emission: str) -> tuple[km.Scene,
     return scene, entity
 
 
-@pytest.mark.parametrize("emission", ["rolled", "unrolled"])
-@pytest.mark.parametrize("actuation", ["enable", "disable"])
+@pytest.mark.parametrize(
+    ("actuation", "emission"), combinations(["enable", "disable"], ["rolled", "unrolled"], strength=1)
+)
 def test_forces_and_steps_are_mujocos(actuation: str, emission: str, tmp_path: Path) -> None:
     """Force by force; then a second of steps."""
     text = TEXT.replace("ACTUATION", actuation)
@@ -75,9 +77,8 @@ def test_forces_and_steps_are_mujocos(actuation: str, emission: str, tmp_path: P
     np.testing.assert_allclose(entity.get_qpos()[0], data.qpos, atol=1e-7)
 
 
-@pytest.mark.parametrize("integrator", Integrator, ids=lambda i: i.value)
-@pytest.mark.parametrize("drive", Drive, ids=lambda d: d.value)
-def test_all_programs_agree(drive: Drive, integrator: Integrator) -> None:
+@pytest.mark.parametrize(("integrator", "drive"), combinations(Integrator, Drive, strength=1))
+def test_all_programs_agree(integrator: Integrator, drive: Drive) -> None:
     """Loops over tables and over copies, straight lines; the user's forces on links beside it."""
     model = model_of_text(TEXT.replace("ACTUATION", "enable"), copies=2)
     both = Both(model, Settings(drive=drive, integrator=integrator, external_forces=True))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from kinema.sim.lower.components import LARGEST_UNROLLED, components, estimated_
 from kinema.sim.lower.plan import needs_matrix, plan, rolled_step, wants_rolling
 from kinema.sim.sweeps.tree import grow
 from kinema.trace import Target, emit_llvm
+from kit.choosing import combinations
 
 from .rolling import Both, Build, bodies, chain, model_of_text, quadruped, zoo
 
@@ -40,15 +41,13 @@ def model(name: str) -> Model:
     return MODELS[name]()
 
 
-def combinations() -> list[tuple[str, Integrator, Drive]]:
-    """All of integrators and drives; of the zoo, which is large, each of them once."""
-    every = list(itertools.product(MODELS, Integrator, Drive))
-    order = {kind: list(kind) for kind in (Integrator, Drive)}
-    return [(n, i, d) for n, i, d in every if n != "zoo" or order[Integrator].index(i) == order[Drive].index(d)]
+def robots_and_drives() -> list[Any]:
+    """Any two of robot, integrator and drive; of the zoo, which is large, each integrator and drive once."""
+    found = [pytest.param("zoo", i, d, id=f"zoo-{i.value}-{d.value}") for i, d in zip(Integrator, Drive, strict=True)]
+    return found + combinations([name for name in MODELS if name != "zoo"], Integrator, Drive)
 
 
-@pytest.mark.wide
-@pytest.mark.parametrize(("name", "integrator", "drive"), combinations())
+@pytest.mark.parametrize(("name", "integrator", "drive"), robots_and_drives())
 def test_equal_to_unrolled(name: str, integrator: Integrator, drive: Drive) -> None:
     """Every kind of joint, integrator and drive; commands of all meanings, some joints left to their actuators."""
     settings = Settings(integrator=integrator, drive=drive)
@@ -101,8 +100,9 @@ ALONG_A_LEG = (
 )
 
 
-@pytest.mark.parametrize("integrator", Integrator)
-@pytest.mark.parametrize("drive", [Drive.ACTUATORS, Drive.COMMANDS], ids=lambda d: d.value)
+@pytest.mark.parametrize(
+    ("integrator", "drive"), combinations(Integrator, [Drive.ACTUATORS, Drive.COMMANDS], strength=1)
+)
 def test_slopes_between_joints_that_move_each_other(drive: Drive, integrator: Integrator) -> None:
     """A damper and a servo along a leg couple two of its joints: their slopes are in the implicit matrix, both ways."""
     own = model_of_text(quadruped(ALONG_A_LEG))

@@ -64,7 +64,7 @@ def test_there_are_robots_to_compare() -> None:
     assert len(ROBOTS) > (20 if SHARED_ASSETS.exists() else 0)
 
 
-@pytest.mark.wide
+@pytest.mark.wide("file")
 @pytest.mark.parametrize("check", [*OF_LINKS, *OF_MOTION], ids=lambda check: check.__name__)
 @robot
 def test_fields(file: Path, check: Check) -> None:

@@ -104,12 +104,13 @@ def compare(engine: Engine, steps: int, rtol: float = 1e-9) -> None:
         np.testing.assert_allclose(added(engine, found), added(engine, expected), rtol=rtol, atol=rtol * whole)
 
 
+@pytest.mark.slow("a step takes half a minute on NumPy, which computes both sides of every branch")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
 @pytest.mark.parametrize(
     ("cone", "impratio", "steps"),
     [
         ("elliptic", 10.0, 1),
-        pytest.param("elliptic", 10.0, 3, marks=pytest.mark.benchmark),  # a step takes half a minute on NumPy
+        pytest.param("elliptic", 10.0, 3, marks=pytest.mark.benchmark),
         pytest.param("pyramidal", 1.0, 3, marks=pytest.mark.benchmark),
     ],
 )
@@ -144,7 +145,7 @@ def test_who_has_such_a_team(tmp_path: Path) -> None:
     assert not fitting.fits_heap(other.model, replace(other.settings, team=True))
 
 
-@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("precision", representatives(["single", "double"], 1))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_text_of_a_team_says_the_same(precision: str, tmp_path: Path) -> None:
     """What is emitted for a GPU, run thread by thread on this machine: in both precisions, as both read by fours."""

@@ -68,7 +68,7 @@ def host_machine(level: int) -> Any:
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=level,
-        codemodel="jitdefault",
+        codemodel="small",  # constants and stubs of calls lie beside the code: see `host_code._linked`
         reloc="pic",
         jit=True,
     )

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from kinema import shapes
-from kinema.description import Mesh
+from kinema.description import Mesh, mesh_data, mesh_digest
 from kinema.foundation import Pose, content_digest, load_or_make, source_digest
 from kinema.model import Polyhedron, pack_hulls
 
 from .hollow import sampled, touches_as
 from .pieces import Piece, pieces_from_values, pieces_to_values, three_of
 
-SOURCES = ("foundation", "shapes", "model", "compile")
+SOURCES = ("foundation", "shapes", "description", "model", "compile")
 """Packages that compute it."""
 
 
@@ -39,24 +39,28 @@ class Unusable(shapes.ShapeError):
         """As in `Approximated`."""
 
 
-def approximated(mesh: Mesh, data: shapes.MeshData, nonconvex: str | None) -> Approximated:
-    """What stands for a mesh with these triangles, from the cache or computed now.
+def approximated(mesh: Mesh, nonconvex: str | None) -> Approximated:
+    """What stands for a mesh, from the cache or computed now.
 
     Args:
-        mesh: says what is asked for.
-        data: its triangles, with its scale applied [m].
+        mesh: its triangles, and what is asked for.
         nonconvex: what the user says of meshes with hollows (`Part.nonconvex`).
 
     Raises:
         ShapeError: the mesh cannot be used; that is not cached.
     """
     asked = (mesh.approximation, nonconvex, mesh.max_hull_vertices, mesh.field_resolution)
-    key = content_digest("pieces", source_digest(*SOURCES), data.vertices, data.faces, asked)
-    values = load_or_make("geometry", key, lambda: _computed(mesh, data, nonconvex), keep=True)
+    digest = mesh_digest(mesh)
+    if digest is None:
+        raise shapes.MeshError("Its file was not found.")
+    key = content_digest("pieces", source_digest(*SOURCES), digest, asked)
+    values = load_or_make("geometry", key, lambda: _computed(mesh, nonconvex), keep=True)
     return Approximated(pieces_from_values(values), values["hollow"], tuple(values["notes"]))
 
 
-def _computed(mesh: Mesh, data: shapes.MeshData, nonconvex: str | None) -> Mapping[str, Any]:
+def _computed(mesh: Mesh, nonconvex: str | None) -> Mapping[str, Any]:
+    data = mesh_data(mesh)
+    assert data is not None
     data, how, hollow = touches_as(mesh, shapes.check_mesh(data), nonconvex)
     options = shapes.ApproximationOptions(max_hull_vertices=mesh.max_hull_vertices)
     if mesh.field_resolution is not None:

@@ -16,7 +16,6 @@ from kinema.description import (
     Plane,
     Shape,
     Sphere,
-    mesh_data,
 )
 from kinema.foundation import Diagnostics
 
@@ -63,10 +62,7 @@ def _terrain(field_: HeightField) -> Piece:
 
 def _of_mesh(shape: Shape, label: str, mesh: Mesh, diagnostics: Diagnostics, nonconvex: str | None) -> list[Piece]:
     try:
-        data = mesh_data(mesh)
-        if data is None:
-            raise shapes.MeshError("Its file was not found.")
-        found = approximated(mesh, data, nonconvex)
+        found = approximated(mesh, nonconvex)
     except shapes.ShapeError as problem:
         if isinstance(problem, Unusable):
             _say_hollow(shape, label, problem.hollow, diagnostics)

@@ -80,6 +80,7 @@ from .posed_meshes import (
     PosedMesh as PosedMesh,
     dressed_mesh as dressed_mesh,
     mesh_data as mesh_data,
+    mesh_digest as mesh_digest,
     mesh_part as mesh_part,
     tessellate as tessellate,
     worn_appearance as worn_appearance,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kinema import shapes
-from kinema.foundation import Array, KinemaError, Pose
+from kinema.foundation import Array, KinemaError, Pose, content_digest
 
 from .shape import Box, Capsule, Cone, Cylinder, Ellipsoid, Geometry, HeightField, Mesh, Plane, Shape, Sphere
 
@@ -74,11 +74,31 @@ def mesh_data(mesh: Mesh) -> shapes.MeshData | None:
     if mesh.vertices is not None and mesh.faces is not None:
         data = shapes.MeshData(mesh.vertices, mesh.faces)
     elif mesh.path:
-        data = mesh_part(mesh) if mesh.submesh else None
-        data = shapes.load_mesh(mesh.path) if data is None else data
+        data = _parsed(mesh)
     else:
         return None
     return shapes.apply_linear(data, np.diag(mesh.scale))
+
+
+def _parsed(mesh: Mesh) -> shapes.MeshData:
+    data = mesh_part(mesh) if mesh.submesh else None
+    return shapes.load_mesh(mesh.path) if data is None else data
+
+
+def mesh_digest(mesh: Mesh) -> str | None:
+    """A digest of all that decides the triangles of `mesh_data`, without parsing its file; None where it has none.
+
+    Raises `shapes.MeshError` where the file cannot be read.
+    """
+    if mesh.vertices is not None and mesh.faces is not None:
+        found: object = (mesh.vertices, mesh.faces)
+    elif mesh.path and Path(mesh.path).suffix.lower() == ".gltf":  # the triangles are in other files
+        found = _parsed(mesh)
+    elif mesh.path:
+        found = (Path(mesh.path).suffix.lower(), shapes.mesh_bytes(mesh.path), mesh.submesh, mesh.center_submesh)
+    else:
+        return None
+    return content_digest(found, mesh.scale)
 
 
 def mesh_part(mesh: Mesh) -> shapes.MeshData | None:

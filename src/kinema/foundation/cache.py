@@ -118,7 +118,8 @@ def _update(found: Any, value: object) -> None:
     elif isinstance(value, set | frozenset):
         _update(found, sorted(value, key=repr))
     elif isinstance(value, bytes):
-        found.update(f"bytes {len(value)} ".encode() + value)
+        found.update(f"bytes {len(value)} ".encode())
+        found.update(value)
     elif value is None or isinstance(value, str | int | float | np.generic):
         found.update(f"{type(value).__name__} {value!r};".encode())
     else:

@@ -20,7 +20,7 @@ from kinema.shapes.hull import convex_hull
 from kinema.shapes.image_files import image_name, image_pixels, mean_color, read_image, to_png
 from kinema.shapes.images import IMAGE_SUFFIXES, png_bytes
 from kinema.shapes.limits import MeshLimits
-from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, mesh_triangles, parse_mesh
+from kinema.shapes.load import MESH_SUFFIXES, load_mesh, load_mesh_with_notes, mesh_bytes, mesh_triangles, parse_mesh
 from kinema.shapes.look import (
     Color,
     Look,
@@ -148,6 +148,7 @@ __all__ = [
     "load_mesh_with_notes",
     "mean_color",
     "merge",
+    "mesh_bytes",
     "mesh_mass_properties",
     "mesh_quality",
     "mesh_triangles",

@@ -56,7 +56,7 @@ def load_mesh(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> Mesh
     .glb, .gltf) are put in their places and joined. Vertices are not welded. Raises `MeshError`.
     """
     path = Path(path)
-    return mesh_triangles(_read_bounded(path, limits), path.suffix, limits=limits, file=path)
+    return mesh_triangles(mesh_bytes(path, limits=limits), path.suffix, limits=limits, file=path)
 
 
 def mesh_triangles(
@@ -82,7 +82,7 @@ def load_mesh_with_notes(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMI
     fault in those leaves them out and is noted; it never makes the mesh unusable.
     """
     path = Path(path)
-    return parse_mesh(_read_bounded(path, limits), path.suffix, limits=limits, file=path, looks=looks)
+    return parse_mesh(mesh_bytes(path, limits=limits), path.suffix, limits=limits, file=path, looks=looks)
 
 
 def parse_mesh(
@@ -132,7 +132,9 @@ def _parse(reader: Callable[[MeshSource], LoadedMesh], source: MeshSource, suffi
         raise MeshError(f"The file is not a valid {suffix.lower()} mesh ({_first_line(error)}).") from error
 
 
-def _read_bounded(path: Path, limits: MeshLimits) -> bytes:
+def mesh_bytes(path: str | Path, *, limits: MeshLimits = _DEFAULT_LIMITS) -> bytes:
+    """The content of a mesh file; `MeshError` where it cannot be read, or is too large."""
+    path = Path(path)
     try:
         if not path.exists():
             raise MeshError("The file does not exist.")
@@ -140,7 +142,7 @@ def _read_bounded(path: Path, limits: MeshLimits) -> bytes:
         if not path.is_file():
             raise MeshError("The path is not a file.")
         with path.open("rb") as file:
-            data = file.read(limits.file_bytes + 1)
+            data = file.read(min(path.stat().st_size, limits.file_bytes) + 1)  # which is allocated first
     except (OSError, ValueError) as error:
         if isinstance(error, MeshError):
             raise
