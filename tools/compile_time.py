@@ -69,7 +69,8 @@ def soak() -> int:
         faults += [f"memory grew by {growth:.1f} MiB"] if growth > MOST_GROWTH else []
         states, more, less = together(files[0], PROCESSES, Path(folder) / "together")
         left = [name for name in more if name.endswith(".tmp")]
-        print(f"{PROCESSES} processes on one empty cache: {len(set(states))} different results, {len(left)} files left")
+        same = "equal" if len(set(states)) == 1 else "different"
+        print(f"{PROCESSES} processes on one empty cache: {same} results, {len(left)} temporary files left")
         faults += ["results differ between processes"] if len(set(states)) > 1 else []
         faults += [f"the cache of all has files that one alone has not: {', '.join(more)}"] if more else []
         faults += [f"the cache of all lacks files: {', '.join(less)}"] if less else []

@@ -80,6 +80,7 @@ def test_a_lower_limit_deletes_the_least_recently_used_at_once(folder: Path) -> 
 
 def test_path_is_the_folder_alone(folder: Path) -> None:
     assert run("path") == (0, f"{folder}\n", "")
+    assert json.loads(run("path", "--json")[1]) == {"folder": str(folder)}
 
 
 @pytest.mark.parametrize("size", ["much", "-1GB", "3 apples", "1e9", "", "9999999999TB"])

@@ -72,3 +72,12 @@ def test_the_text_is_valid_for_every_processor(machine: str) -> None:
     llvm.parse_assembly(text).verify()
     assert ("cntvct_el0" in text) == (machine in ("aarch64", "arm64"))
     assert ("lfence" in text) == (machine in ("x86_64", "AMD64"))
+
+
+@pytest.mark.parametrize(("machine", "instruction"), [("x86_64", "rdtsc"), ("riscv64", "rdcycle")])
+def test_processors_have_the_instruction(machine: str, instruction: str) -> None:
+    (text,) = emit_llvm(program(), MEMORY.places(), Target("single", 1), timed_on=machine)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(f"{machine}-unknown-linux-gnu").create_target_machine()
+    assert instruction in target.emit_assembly(llvm.parse_assembly(text))

@@ -84,8 +84,8 @@ def limit(
 
 
 @cache.command(cls=Command)
-def path() -> None:
+def path(json: Json = False) -> None:
     """Print the folder of the cache."""
-    from kinema.foundation import cache_dir
+    from .cache_table import show_path
 
-    typer.echo(str(cache_dir()))
+    raise typer.Exit(show_path(json=json))

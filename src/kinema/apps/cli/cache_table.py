@@ -123,6 +123,15 @@ def clear(*, json: bool) -> int:
     return FINE
 
 
+def show_path(*, json: bool) -> int:
+    """Print the folder, and nothing else; the exit status."""
+    if json:
+        print_json({"folder": str(cache_dir())})
+    else:
+        print(cache_dir())  # noqa: T201  in one line, however wide the terminal is
+    return FINE
+
+
 def show_limit(*, json: bool) -> int:
     """Print the limit; the exit status."""
     if json:
