@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,11 +71,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_cached_start_imports_nothing_that_traces(own_cache: Path, tmp_path: Path) -> None:
     """Only the first process does; the second has the same model and says the same."""
     file = robot_in(tmp_path)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    runs = [
-        json.loads(subprocess.check_output([sys.executable, "-c", START, str(file)], env=environment, text=True))
-        for _ in range(2)
-    ]
+    runs = [json.loads(subprocess.check_output([sys.executable, "-c", START, str(file)], text=True)) for _ in range(2)]
     assert "kinema.sim.step" in runs[0][0]
     loaded = [name for name in runs[1][0] if any(name == x or name.startswith(f"{x}.") for x in UNNEEDED)]
     assert loaded == []
