@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinema import shapes
 from kinema.description import Mesh, mesh_data, mesh_digest
 from kinema.foundation import CACHE_VARIABLE, cache
 from kinema.shapes import MeshError, load_mesh, mesh_triangles, parse_mesh
@@ -28,7 +27,7 @@ def test_cached_triangles_are_those_of_the_file(tmp_path: Path, monkeypatch: pyt
     parsed = parse_mesh(OBJ, ".obj").mesh
     load_mesh(file)
     cache._RECENT.clear()
-    monkeypatch.setattr(shapes.load, "parse_mesh", None)
+    monkeypatch.setattr("kinema.shapes.load.parse_mesh", None)
     again = load_mesh(file)
     np.testing.assert_array_equal(again.vertices, parsed.vertices)
     np.testing.assert_array_equal(again.faces, parsed.faces)

@@ -29,6 +29,7 @@ from kinema.trace import (
 )
 from kinema.trace.blocks import Blocks, inner
 from kinema.trace.interpret import interpret_part
+from kit.choosing import representatives
 
 from ..trace.gpu_on_host import run_team_on_host
 from .test_team_steps import N_ENVS, run_in_parts

@@ -36,8 +36,10 @@ class Level(enum.IntEnum):
 class WorkerPool:
     """Compiling processes that wait for work; each serves one caller at a time."""
 
-    def __init__(self, niceness: int = 0) -> None:
+    def __init__(self, niceness: int = 0, command: Sequence[str] = ()) -> None:
+        """`command` is the script of the processes and its arguments; LLVM's where none is given."""
         self._niceness = niceness
+        self._command = command
         self._idle: list[subprocess.Popen[bytes]] = []
         self._all: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
@@ -57,7 +59,7 @@ class WorkerPool:
 
     def _started(self) -> subprocess.Popen[bytes]:
         worker = subprocess.Popen(
-            [sys.executable, str(_WORKER)],
+            [sys.executable, *(self._command or [str(_WORKER)])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
@@ -81,8 +83,8 @@ class WorkerPool:
                 raise InternalError("nothing is compiled while Python ends")
             return self._started()
 
-    def compile(self, text: str, level: Level = Level.OPTIMISED, *, assembly: bool = False) -> bytes:
-        """Object code, assembly or PTX; an interrupt ends the process that is compiling."""
+    def compile(self, text: str | bytes, level: int = Level.OPTIMISED, *, assembly: bool = False) -> bytes:
+        """Object code, assembly, PTX or a cubin; an interrupt ends the process that is compiling."""
         worker = self._take()
         try:
             return self._ask(worker, text, level, assembly=assembly)
@@ -97,10 +99,10 @@ class WorkerPool:
                     self._all.remove(worker)
 
     @staticmethod
-    def _ask(worker: subprocess.Popen[bytes], text: str, level: Level, *, assembly: bool = False) -> bytes:
+    def _ask(worker: subprocess.Popen[bytes], text: str | bytes, level: int, *, assembly: bool = False) -> bytes:
         assert worker.stdin is not None
         assert worker.stdout is not None
-        source = text.encode()
+        source = text if isinstance(text, bytes) else text.encode()
         with contextlib.suppress(BrokenPipeError):  # the answer, or that there is none, says more
             worker.stdin.write(REQUEST.pack(level, assembly, len(source)) + source)
             worker.stdin.flush()
@@ -112,7 +114,7 @@ class WorkerPool:
         if len(payload) < size:
             raise InternalError(f"the compiler process ended in the middle of an answer, with status {worker.wait()}")
         if not worked:
-            raise InternalError(f"LLVM refused a module: {payload.decode(errors='replace')}")
+            raise InternalError(f"the compiler refused a module: {payload.decode(errors='replace')}")
         return payload
 
     def close(self, *, final: bool = False) -> None:

@@ -6,25 +6,32 @@ nor emitted: machine code, tables and sizes come from the cache. Executables are
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from kinema.foundation import content_digest, is_recording, load_entry, source_digest, stage, store_entry
 from kinema.trace import Place
 
+from .compilers import Level
+from .cubins import JitLevel, assemble, cached_cubins
 from .devices import Device
 from .dump import dump_folder
-from .gpu_code import GpuFunction
-from .host_code import host_code
+from .gpu_code import GpuFunction, named
+from .host_code import Tiers, host_code, tiers
 from .images import CompileOptions, GpuImage, GpuModule, HostExecutable, Source
 from .pieces import BLOCK_DIM, Piece, Roles
 from .processor import has_fused_multiply_add, is_x86
 from .spreading import ask_for_the_same
 
+LARGE_PTX = 700_000
+"""Bytes of PTX from which on a module takes the CUDA driver so long that it starts at the baseline tier: a G1's line of
+1.1 MB takes 10 s, 3 s at that tier, with which a step takes seven times as long; half of that 2 s at either tier."""
 GENERATORS = ("foundation", "trace", "model", "backend", "sim")
 """Packages whose sources decide what a program is compiled to."""
 
@@ -110,15 +117,19 @@ def _stored_by_thread(store: Callable[[], None]) -> None:
 # ------------------------------------------------------------------------------------------------------------------ GPU
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class GpuExecutable:
     """A program compiled for a GPU and loaded on it."""
 
     pieces: list[Piece]
-    """Its launches, in order."""
+    """Its launches, in order: another list once the optimised tier is active."""
     n_scratch: int
     n_kinds: int
     n_instructions: int
+    level: Level = Level.OPTIMISED
+    """The active tier."""
+    optimised: threading.Event = field(default_factory=threading.Event)
+    """Set once the optimised tier is active, or has failed to compile, if it was not from the start."""
 
     @property
     def n_operations(self) -> int:
@@ -130,7 +141,7 @@ _gpu: weakref.WeakValueDictionary[tuple[str, str], GpuExecutable] = weakref.Weak
 
 
 def gpu_executable(
-    source: Source, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None
+    source: Source, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None, *, wait: bool
 ) -> GpuExecutable:
     """A program for a GPU: one that is loaded already, from the cache, or compiled now."""
     key = program_key(source, options, None if roles is None else roles.count)
@@ -142,21 +153,61 @@ def gpu_executable(
     image = GpuImage.of(entry) if entry is not None else _compiled_gpu(source, places, options, roles)
     if entry is None and key is not None:
         store_entry("programs", key, image.values())
-    found = _loaded_gpu(image, source.name, options.device)
+    found = _loaded_gpu(image, source.name, options.device, wait=wait)
     if key is not None:
         with _sharing:
             found = _gpu.setdefault((options.device.name, key), found)
     return found
 
 
-def _loaded_gpu(image: GpuImage, name: str, device: Device) -> GpuExecutable:
+def _loaded_gpu(image: GpuImage, name: str, device: Device, *, wait: bool) -> GpuExecutable:
+    """Assemble and load the kernels of an image; those that take long at the baseline tier first."""
+    modules = [(f"{name}_{module.role}", module.ptx) for module in image.modules]
+    modules += [(f"{name}_{m.role}_order", m.order) for m in image.modules if m.order is not None]
+    codes = [named(code, symbol) for symbol, code in modules]
+    tiered = not wait and tiers() is Tiers.TIERED and max(map(len, codes)) > LARGE_PTX
+    optimised = cached_cubins(codes, device, JitLevel.OPTIMISED)
+    level = JitLevel.BASELINE if optimised is None and tiered else JitLevel.OPTIMISED
     tables = [(device.array(ints), device.array(floats)) for ints, floats in image.tables]
+    cubins = assemble(codes, device, level) if optimised is None else optimised
+    made = GpuExecutable(
+        _pieces(image, cubins, tables, name, device), image.n_scratch, image.n_kinds, image.n_instructions
+    )
+    if level is JitLevel.BASELINE:
+        made.level = Level.BASELINE
+        threading.Thread(
+            target=_optimise_gpu,
+            args=(weakref.ref(made), image, codes, tables, name, device),
+            name="kinema optimiser",
+            daemon=True,
+        ).start()
+    return made
 
-    def load(module: GpuModule) -> Piece:
-        code = GpuFunction(module.ptx, device, module.block_dim, f"{name}_{module.role}")
+
+def _optimise_gpu(
+    made: weakref.ref[GpuExecutable], image: GpuImage, codes: list[bytes], tables: list[Any], name: str, device: Device
+) -> None:
+    """Assemble the optimised tier of a program and let its kernels switch to that."""
+    with contextlib.suppress(Exception):  # the baseline tier stays
+        cubins = assemble(codes, device, JitLevel.OPTIMISED)
+        executable = made()
+        if executable is not None:
+            executable.pieces = _pieces(image, cubins, tables, name, device)
+            executable.level = Level.OPTIMISED
+    executable = made()
+    if executable is not None:
+        executable.optimised.set()
+
+
+def _pieces(image: GpuImage, cubins: list[bytes], tables: list[Any], name: str, device: Device) -> list[Piece]:
+    """The launches of a program, loaded; `cubins` are those of its modules, then of what orders environments."""
+    orders = iter(cubins[len(image.modules) :])
+
+    def load(module: GpuModule, cubin: bytes, ordering: bytes | None) -> Piece:
+        code = GpuFunction(cubin, device, module.block_dim, f"{name}_{module.role}")
         order = None
-        if module.order is not None:
-            order = GpuFunction(module.order, device, BLOCK_DIM, f"{name}_{module.role}_order")
+        if ordering is not None:
+            order = GpuFunction(ordering, device, BLOCK_DIM, f"{name}_{module.role}_order")
         return Piece(
             code,
             module.role,
@@ -171,10 +222,11 @@ def _loaded_gpu(image: GpuImage, name: str, device: Device) -> GpuExecutable:
             order,
         )
 
+    ordering = [None if module.order is None else next(orders) for module in image.modules]
     with ThreadPoolExecutor() as pool:
-        pieces = list(pool.map(load, image.modules))
+        pieces = list(pool.map(load, image.modules, cubins[: len(image.modules)], ordering))
     ask_for_the_same(pieces)
-    return GpuExecutable(pieces, image.n_scratch, image.n_kinds, image.n_instructions)
+    return pieces
 
 
 def _compiled_gpu(

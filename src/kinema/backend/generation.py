@@ -32,6 +32,7 @@ from kinema.trace import (
 )
 
 from .compilers import FOREGROUND, Level, compile_ahead, module_digest
+from .cubins import start_assemblers
 from .devices import numpy_type
 from .dump import dump_folder, dump_modules, dump_program
 from .gpu_code import BLOCKS, WARP, ptx
@@ -94,6 +95,7 @@ class GpuCompiler:
     def compile(self, source: Source) -> GpuImage:
         """Trace a program, divide it into launches and compile each of them."""
         FOREGROUND.start(min(4, n_threads()))
+        start_assemblers(self._options.device, 4)
         program = source.trace()
         self._name = source.name
         parts = cut(program, WARP) if program.has_team else [Part(program)]

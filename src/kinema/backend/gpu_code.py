@@ -54,15 +54,12 @@ class GpuFunction:
     """A kernel that is loaded on a device."""
 
     def __init__(self, code: bytes, device: Device, block_dim: int, name: str = ENTRY) -> None:
-        """Load PTX of a kernel, which profilers show under a name."""
+        """Load a kernel, PTX or a cubin, that has a name (`named`)."""
         self._device = device
         self._block_dim = block_dim
         self.name = symbol_name(name)
-        named = re.sub(rf"\b{ENTRY}\b".encode(), self.name.encode(), code)
         self._context = _context(device)
-        self._module, self.handle = self._within(
-            lambda: _loaded(named, self.name)
-        )  # several may be assembled at a time
+        self._module, self.handle = self._within(lambda: _loaded(code, self.name))
         weakref.finalize(self, _unload, self._context, self._module).atexit = False
         self.room = self._within(lambda: _room(self.handle, block_dim))
         """Percent of the memory of a multiprocessor that its threads share; the rest is cache."""
@@ -126,6 +123,11 @@ def _within(context: ctypes.c_void_p, do: Callable[[], Any]) -> Any:
         _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
 
+def named(code: bytes, name: str) -> bytes:
+    """PTX of a kernel under the name that profilers show."""
+    return re.sub(rf"\b{ENTRY}\b".encode(), symbol_name(name).encode(), code)
+
+
 def symbol_name(name: str) -> str:
     """A name as PTX allows it."""
     return re.sub(r"\W+", "_", name, flags=re.ASCII)
@@ -186,6 +188,14 @@ def _attribute(function: ctypes.c_void_p, number: int) -> int:
     value = ctypes.c_int()
     _call("cuFuncGetAttribute", ctypes.byref(value), number, function)
     return value.value
+
+
+@cache
+def driver_version() -> int:
+    """Of the CUDA driver, such as 13000."""
+    found = ctypes.c_int()
+    _call("cuDriverGetVersion", ctypes.byref(found))
+    return found.value
 
 
 @cache

@@ -182,20 +182,14 @@ def compile_host(*texts: str, name: str = "kinema", wait: bool = False) -> HostC
 
 
 def _linked(objects: Sequence[bytes]) -> Any:
-    """An execution engine of LLVM that holds some object files, linked with each other.
-
-    Each object file is loaded into memory of its own that is contiguous (`use_lmm`), as the small code model asks for.
-    Those that call others come first: calls of functions that are not known yet go through stubs, which reach as far
-    as need be. (The large code model would not do: LLVM's loader takes the offset table of the first object file for
-    that of all others on x86.)
-    """
+    """An execution engine of LLVM that holds some object files, linked with each other."""
     import llvmlite.binding as llvm
 
     with _linking:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault", jit=True)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         for code in objects:
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()

@@ -16,6 +16,7 @@ from .arrays import Arena
 from .compilers import Level
 from .devices import Device, numpy_type
 from .executables import gpu_executable, host_executable
+from .gpu_code import is_capturing
 from .graphs import repeated, side_by_side
 from .images import CompileOptions, Source
 from .pieces import BLOCK_DIM, Arguments, Lists, Piece, Roles, Share
@@ -78,7 +79,7 @@ class Kernel:
             host = self._executable = host_executable(source, places, options, wait=wait)
             self._code, self._ints, self._floats = host.code, host.ints, host.floats
         else:
-            gpu = self._executable = gpu_executable(source, places, options, roles)
+            gpu = self._executable = self._gpu = gpu_executable(source, places, options, roles, wait=wait)
             self._pieces, self._n_kinds = gpu.pieces, gpu.n_kinds
             self.roles = self._pieces[0].roles
         self.n_scratch = self._executable.n_scratch
@@ -88,8 +89,8 @@ class Kernel:
     @property
     def tier(self) -> str:
         """Which code runs: `baseline`, until the background compilation is done, or `optimised`."""
-        is_baseline = self.device.is_cpu and self._code.level is Level.BASELINE
-        return (Level.BASELINE if is_baseline else Level.OPTIMISED).name.lower()
+        level = self._code.level if self.device.is_cpu else self._gpu.level
+        return (Level.OPTIMISED if level is None else level).name.lower()
 
     @property
     def tier_seconds(self) -> dict[str, float]:
@@ -101,6 +102,8 @@ class Kernel:
         """Until the optimised tier is active."""
         if self.device.is_cpu:
             self._code.load(wait=True)
+        elif self._gpu.level is Level.BASELINE:
+            self._gpu.optimised.wait()
 
     def bytes_per_env(self, n_envs: int) -> int:
         """What a run works in, for each of so many: on a CPU nothing, as each core works for a few at a time."""
@@ -155,6 +158,21 @@ class Kernel:
         return shares
 
     def _on_gpu(self, arguments: Arguments) -> Callable[[], None]:
+        """A launch that begins with the tier that is active now, and goes on with the optimised one."""
+        pieces, launch = self._gpu.pieces, self._recorded(arguments)
+        if self._gpu.level is Level.OPTIMISED:
+            return launch
+
+        def run() -> None:
+            nonlocal pieces, launch
+            if pieces is not self._gpu.pieces and not is_capturing(self.device):
+                pieces = self._pieces = self._gpu.pieces
+                launch = self._recorded(arguments)
+            launch()
+
+        return run
+
+    def _recorded(self, arguments: Arguments) -> Callable[[], None]:
         if len(self._pieces) == 1 and not self._pieces[0].n_memory:
             return self._launch(self._pieces[0], arguments, arguments.told, arguments.steps)
         launches = []

@@ -64,12 +64,16 @@ def host_machine(level: int) -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()  # the clock of timed programs
-    return llvm.Target.from_default_triple().create_target_machine(
+    target = llvm.Target.from_default_triple()
+    # On x86 addresses are absolute: LLVM's loader takes the offset table of the first object file that is linked for
+    # that of all others, so that there must be none.
+    is_x86 = target.triple.startswith(("x86_64", "amd64"))
+    return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=level,
-        codemodel="small",  # constants and stubs of calls lie beside the code: see `host_code._linked`
-        reloc="pic",
+        codemodel="large" if is_x86 else "jitdefault",
+        reloc="static" if is_x86 else "pic",
         jit=True,
     )
 
