@@ -159,8 +159,10 @@ class Kernel:
 
     def _on_gpu(self, arguments: Arguments) -> Callable[[], None]:
         """A launch that begins with the tier that is active now, and goes on with the optimised one."""
-        pieces, launch = self._gpu.pieces, self._recorded(arguments)
-        if self._gpu.level is Level.OPTIMISED:
+        is_final = self._gpu.level is Level.OPTIMISED
+        pieces = self._pieces = self._gpu.pieces
+        launch = self._recorded(arguments)
+        if is_final:
             return launch
 
         def run() -> None:

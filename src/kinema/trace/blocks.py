@@ -86,17 +86,21 @@ class Line:
         expiring = Counter(last.values())
         live = most = 0
         for position, instruction in enumerate(self.instructions):
-            if instruction.target in last:
+            if instruction[0] in last:
                 live += 1
-            most = max(most, live)
+                most = max(most, live)
             live -= expiring.get(position, 0)
         return most
 
     def last_uses(self, soon: Collection[str] = ()) -> dict[int, int]:
         """Value -> position of the last instruction that needs it; stores come after all instructions, or soon."""
         last: dict[int, int] = {}
-        for position, instruction in enumerate(self.instructions):
-            last.update(dict.fromkeys(instruction.needs, position))
+        for position, (_, _, arguments, slot) in enumerate(self.instructions):
+            for argument in arguments:
+                if type(argument) is int:
+                    last[argument] = position
+            if slot is not None and slot.index is not None:
+                last[slot.index] = position
         later = (store for store in self.stores if store.slot.array not in soon)
         last.update((value, len(self.instructions)) for store in later for value in store.needs)
         return last

@@ -34,13 +34,13 @@ def split(line: Line, role_of: RoleOf, n_roles: int) -> tuple[Program, ...]:
     It comes as it was traced, before products and sums were fused: a fused one ties two limbs together.
     """
     line = sums_by_role(line, role_of)
-    made_by = {i.target: i for i in line.instructions}
+    needs = {i.target: i.needs for i in line.instructions}
     owners = _owners(line, role_of)
-    stores = _shared_out(line, role_of, made_by, owners, n_roles)
-    wanted = [_wanted(made_by, owners, role, [s.value for s in own]) for role, own in enumerate(stores)]
+    stores = _shared_out(line, role_of, needs, owners, n_roles)
+    wanted = [_wanted(needs, owners, role, [s.value for s in own]) for role, own in enumerate(stores)]
     exchanged = sorted(set().union(*(takes for _, takes in wanted)))
     place = {value: Slot(EXCHANGE, i) for i, value in enumerate(exchanged)}
-    parts = [_part(line, role, stores, wanted[role], exchanged, made_by, owners) for role in range(len(wanted))]
+    parts = [_part(line, role, stores, wanted[role], exchanged, needs, owners) for role in range(len(wanted))]
     most = max(len(part.before) for part in parts)
     return tuple(_program(_filled(part, most), place) for part in parts)
 
@@ -65,12 +65,12 @@ def _part(
     stores: Sequence[Sequence[Store]],
     wanted: tuple[set[int], set[int]],
     exchanged: Sequence[int],
-    made_by: Mapping[int, Instruction],
+    needs: Mapping[int, list[int]],
     owners: Mapping[int, frozenset[int]],
 ) -> _Part:
     needed, takes = wanted
     gives = [v for v in exchanged if owners[v] == frozenset({role})]
-    first, _ = _wanted(made_by, owners, role, gives)
+    first, _ = _wanted(needs, owners, role, gives)
     computed = needed | first
     own = Line(tuple(i for i in line.instructions if i.target in computed), tuple(stores[role]))
     own = fuse_multiply_add(own, kept=gives)
@@ -86,16 +86,16 @@ def _filled(part: _Part, most: int) -> _Part:
 
     What is stored then takes no register after it: of a G1's line a sixth spills of what did.
     """
-    made_by = {i.target: i for i in part.line.instructions}
+    needs_of = {i.target: i.needs for i in part.line.instructions}
     done, early = {i.target for i in part.before}, list[Store]()
     for store in part.hasty:
         more, waiting = set[int](), [store.value] if isinstance(store.value, int) else []
         while waiting:
             value = waiting.pop()
-            if value in made_by and value not in done and value not in more:
+            if value in needs_of and value not in done and value not in more:
                 more.add(value)
-                waiting += made_by[value].needs
-        needs = {v for value in more for v in made_by[value].needs} | {store.value}
+                waiting += needs_of[value]
+        needs = {v for value in more for v in needs_of[value]} | {store.value}
         if needs.isdisjoint(part.takes) and len(done) + len(more) <= most:
             done |= more
             early.append(store)
@@ -148,7 +148,7 @@ def roles_of_scratch(line: Line, role_of: RoleOf) -> dict[int, int | None]:
 def _shared_out(
     line: Line,
     role_of: RoleOf,
-    made_by: Mapping[int, Instruction],
+    needs: Mapping[int, list[int]],
     owners: Mapping[int, frozenset[int]],
     n_roles: int,
 ) -> list[list[Store]]:
@@ -167,9 +167,9 @@ def _shared_out(
             stores[next(iter(own))].append(store)
         else:
             open_.append(store)
-    needed = [_wanted(made_by, owners, role, [s.value for s in own])[0] for role, own in enumerate(stores)]
+    needed = [_wanted(needs, owners, role, [s.value for s in own])[0] for role, own in enumerate(stores)]
     for store in open_:
-        more = [_wanted(made_by, owners, r, [store.value], needed[r])[0] for r in range(n_roles)]
+        more = [_wanted(needs, owners, r, [store.value], needed[r])[0] for r in range(n_roles)]
         chosen = min(range(n_roles), key=lambda r: len(needed[r]) + 2 * len(more[r]))
         needed[chosen] |= more[chosen]
         stores[chosen].append(store)
@@ -255,17 +255,22 @@ def _owners(line: Line, role_of: RoleOf) -> dict[int, frozenset[int]]:
     """Of each value the roles on whose state it depends."""
     known: dict[int, frozenset[int]] = {}
     nobody: frozenset[int] = frozenset()
-    for instruction in line.instructions:
-        if instruction.slot is not None:
-            role = role_of(instruction.slot)
-            known[instruction.target] = nobody if role is None else frozenset({role})
+    for target, _, arguments, slot in line.instructions:
+        found = nobody
+        if slot is not None:
+            role = role_of(slot)
+            found = nobody if role is None else frozenset({role})
         else:
-            known[instruction.target] = nobody.union(*(known[a] for a in instruction.needs))
+            for argument in arguments:
+                own = known[argument] if type(argument) is int else nobody
+                if own and own is not found:
+                    found = found | own if found else own
+        known[target] = found
     return known
 
 
 def _wanted(
-    made_by: Mapping[int, Instruction],
+    needs: Mapping[int, list[int]],
     owners: Mapping[int, frozenset[int]],
     role: int,
     roots: list,
@@ -279,9 +284,10 @@ def _wanted(
         value = waiting.pop()
         if value in needed or value in takes or value in known:
             continue
-        if len(owners[value]) == 1 and role not in owners[value]:
+        own = owners[value]
+        if len(own) == 1 and role not in own:
             takes.add(value)
             continue
         needed.add(value)
-        waiting.extend(made_by[value].needs)
+        waiting += needs[value]
     return needed, takes
