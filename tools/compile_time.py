@@ -281,10 +281,12 @@ def page(found: Sequence[Starts], figures: Sequence[Figure], repeats: int, n_env
 
 
 def _machine() -> str:
+    from llvmlite.binding import get_host_cpu_name
+
     from kinema.apps.cli.doctor_facts import system
 
     facts = system()
-    return f"{facts['cores']} cores of {facts['cpu']} ({platform.machine()}), Python {facts['python']}"
+    return f"{facts['cores']} cores of {get_host_cpu_name()} ({platform.machine()}), Python {facts['python']}"
 
 
 def _start_row(one: Starts) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,15 @@ def test_the_tier_is_named(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(data["code"]["active_after"]) == {"baseline"}
     rows = {line.split()[0]: line.split()[1:] for line in run(box, "--steps", 7)[1].splitlines() if line.strip()}
     assert rows["code"] == ["baseline"]
+
+
+def test_other_runs_import_nothing_that_traces() -> None:
+    program = (
+        "import sys, kinema.apps.cli.simulate\n"
+        "print([m for m in ('kinema.trace.unroll', 'kinema.sim.stages', 'mujoco', 'pxr') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_switch_of_tiers_is_told() -> None:

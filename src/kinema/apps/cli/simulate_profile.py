@@ -16,7 +16,6 @@ from rich.text import Text
 
 from kinema.foundation import KinemaError
 from kinema.scene import Scene
-from kinema.sim import StepTimes, on_one_thread
 
 STAGES = {
     "import": ("import", "process start to reading: Python and all packages"),
@@ -97,6 +96,8 @@ def profile_step(scene: Scene, again: Callable[[Callable[[], None] | None], floa
     if not engine.device.is_cpu:
         again(lambda: _count(scene, counted))
         return {"counts": _means(counted), "how": GPU}
+    from kinema.sim import StepTimes, on_one_thread  # with all that traces, which other runs do without
+
     with on_one_thread(engine):
         again(lambda: _count(scene, counted))
         plain = again(None)
