@@ -47,6 +47,7 @@ import mujoco, numpy as np
 for file in sys.argv[1:]:
     model = mujoco.MjModel.from_xml_path(file)
     model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 1.0, 0.0
+    model.vis.quality.shadowsize, model.vis.quality.offsamples = 0, 0  # nothing casts shadows; software draws slowly
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     camera = mujoco.MjvCamera()
