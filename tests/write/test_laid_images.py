@@ -121,6 +121,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[np.ndarray
     return {name: [next(images) for _ in group] for name, group in files.items()}
 
 
+@pytest.mark.slow("MuJoCo draws 45 models without a GPU")
 @pytest.mark.parametrize("name", CASES)
 def test_other_formats_show_what_mujoco_shows(name: str, drawn: dict[str, list[np.ndarray]]) -> None:
     """MuJoCo draws the same of its own file and of one that came back with texture coordinates in it."""
