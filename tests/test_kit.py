@@ -1,4 +1,4 @@
-"""What tests share is found by one path, set in pyproject.toml; which of them a run takes, and what it says at its end."""
+"""What tests share is found by one path, set in pyproject.toml; what a run selects, and says at its end."""
 
 from __future__ import annotations
 
