@@ -38,7 +38,7 @@ VALUES: dict[str, Any] = {
     "flags": np.array([True, False]),
     "nothing": np.zeros((0, 3), np.int32),
     "one": np.array(2.5),
-    "single": np.float32([[1, 2], [3, 4]]).T,
+    "single": np.array([[1, 2], [3, 4]], np.float32).T,
     "code": b"\x00\xffcode",
     "empty": b"",
     "text": "Grüße",
@@ -331,7 +331,8 @@ def test_abandoned_temporary_files_go(folder: Path) -> None:
     old, new = folder / "derived" / "old.tmp", folder / "derived" / "new.tmp"
     for file in (old, new):
         file.write_bytes(b"half")
-    os.utime(old, (time.time() - 7200.0,) * 2)
+    then = time.time() - 7200.0
+    os.utime(old, (then, then))
     evict(cache_limit())
     assert not old.exists()
     assert new.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from kinema.sim.lower.limbs import best_roles, find_limbs
 from kinema.sim.sweeps.tree import grow
 from kinema.trace import EXCHANGE, Program, Slot, Tape, finish, interpret, n_exchanged, split
 from kit.assets import ROOT, assets
+from kit.choosing import covering
 
 from .arrays_for_tests import arrays_for, forced
 
@@ -58,7 +60,11 @@ def interpreted(roles: tuple[Program, ...], arrays: dict[str, Array]) -> dict[tu
 
 def robots_and_drives() -> list[Any]:
     """The quadruped with every integrator and drive, others with one of each; their other drive as a benchmark."""
-    found = [(QUADRUPED, integrator, drive, ()) for integrator in Integrator for drive in DRIVES]
+    chosen = covering([list(Integrator), DRIVES], 1)
+    found: list[Any] = [
+        (QUADRUPED, *case, () if case in chosen else pytest.mark.exhaustive)
+        for case in itertools.product(Integrator, DRIVES)
+    ]
     for file in ROBOTS:
         found += [(file, Integrator.IMPLICIT, DRIVES[0], ())]
         found += [(file, Integrator.IMPLICIT, DRIVES[1], pytest.mark.benchmark)]

@@ -14,6 +14,7 @@ from kinema.sim.fields.groups import GROUPS
 from kinema.sim.lower.condition import find_rest_lengths
 from kinema.sim.lower.weights import weigh_constraints
 from kinema.trace import interpret
+from kit.choosing import representatives
 from kit.mjcf_side import Disable
 
 from .arrays_for_tests import fields_program, mjcf_arrays, mjcf_settings
@@ -31,9 +32,10 @@ by_name = pytest.mark.parametrize("name", list(MODELS))
 
 
 @by_name
-def test_lengths_and_moments(name: str) -> None:
-    """At random states: lengths to 1e-12."""
-    found = errors_of_lengths(pair_of(name), 60)
+@pytest.mark.parametrize("n_states", representatives([12, 60], 1))
+def test_lengths_and_moments(name: str, n_states: int) -> None:
+    """At random states, for each of which the program is traced: lengths to 1e-12."""
+    found = errors_of_lengths(pair_of(name), n_states)
     print(f"lengths to {found.length:.1e}, moments to {found.moment:.1e}")
     assert found.length < 1e-12
     assert found.moment < MOMENTS.get(name, 1e-12)

@@ -13,6 +13,7 @@ from kinema.backend.team_room import room_of_team
 from kinema.trace import N_HEAD, SCRATCH, Part, Room, Target, emit_gpu, emit_team, optimise, team_tables, whole
 from kinema.trace.given import offset
 from kinema.trace.interpret import interpret_part
+from kit.choosing import combinations
 
 from ..trace.gpu_on_host import WARP, run_on_host, run_team_on_host
 from .test_team_steps import CONES, N_ENVS, PYRAMIDS, Launches, run_in_parts
@@ -42,9 +43,9 @@ class Common:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(("precision", "near"), [("single", 2e-5), ("double", 1e-9)])
-@pytest.mark.parametrize("text", [CONES, PYRAMIDS], ids=["cones", "pyramids"])
-def test_a_step_as_a_gpu_is_told_it(text: str, precision: str, near: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "precision"), combinations(["cones", "pyramids"], ["double", "single"], strength=1))
+def test_a_step_as_a_gpu_is_told_it(name: str, precision: str, tmp_path: Path) -> None:
+    text, near = {"cones": CONES, "pyramids": PYRAMIDS}[name], 2e-5 if precision == "single" else 1e-9
     made, kind = Launches.of(text, tmp_path), np.float32 if precision == "single" else np.float64
     expected = {name: x.copy() for name, x in made.start.items()}
     run_in_parts(made.parts, expected, made.engine.places)

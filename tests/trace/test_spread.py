@@ -31,6 +31,7 @@ from kinema.trace import (
     shares,
     short_kinds,
 )
+from kit.choosing import combinations
 
 from .arenas import Memory
 from .gpu_on_host import WARP, run_spread_on_host
@@ -93,12 +94,12 @@ def on_host(part: Part, numbers: np.ndarray, n_warps: int, n_shares: int) -> np.
     return state[:, :N_ENVS]
 
 
-@pytest.mark.parametrize("n_warps", [1, 2])
-@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])  # of rows that have something to do
-@pytest.mark.parametrize(("n_tests", "n_shares"), [(1, 1), (2, 1), (2, 20)])
-def test_rows_that_are_chosen_do_what_the_interpreter_does(
-    n_warps: int, share: float, n_tests: int, n_shares: int
-) -> None:
+@pytest.mark.parametrize(
+    ("n_warps", "share", "tests"), combinations([1, 2], [0.1, 0.5, 1.0], [(1, 1), (2, 1), (2, 20)])
+)
+def test_rows_that_are_chosen_do_what_the_interpreter_does(n_warps: int, share: float, tests: tuple[int, int]) -> None:
+    """Whatever the share of rows that have something to do, and the numbers of tests and of shares of them."""
+    n_tests, n_shares = tests
     rng = np.random.default_rng(0)
     x = np.where(rng.uniform(size=(3 * N_ROWS + 1, N_ENVS)) < share, 1.0, -1.0) * rng.uniform(1.0, 2.0, N_ENVS)
     x *= np.where(rng.uniform(size=x.shape) < 0.5, 1.0, np.where(x > 0.0, 1.0, 0.1))  # some are near zero

@@ -47,6 +47,7 @@ import mujoco, numpy as np
 for file in sys.argv[1:]:
     model = mujoco.MjModel.from_xml_path(file)
     model.vis.headlight.ambient[:], model.vis.headlight.diffuse[:] = 1.0, 0.0
+    model.vis.quality.shadowsize, model.vis.quality.offsamples = 0, 0  # nothing casts shadows; software draws slowly
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
     camera = mujoco.MjvCamera()
@@ -120,6 +121,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[np.ndarray
     return {name: [next(images) for _ in group] for name, group in files.items()}
 
 
+@pytest.mark.slow("MuJoCo draws 45 models without a GPU")
 @pytest.mark.parametrize("name", CASES)
 def test_other_formats_show_what_mujoco_shows(name: str, drawn: dict[str, list[np.ndarray]]) -> None:
     """MuJoCo draws the same of its own file and of one that came back with texture coordinates in it."""
