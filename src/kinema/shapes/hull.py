@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from kinema.shapes.affine import coincident_groups
@@ -10,6 +12,8 @@ from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError, S
 
 MIN_HULL_VERTICES = 4
 """A solid has no fewer."""
+_known: WeakKeyDictionary[MeshData, MeshData] = WeakKeyDictionary()
+"""Hulls of meshes that are still in use: their volume is asked for before their faces are."""
 
 
 def convex_hull(mesh: MeshData, max_vertices: int | None = None) -> MeshData:
@@ -22,13 +26,18 @@ def convex_hull(mesh: MeshData, max_vertices: int | None = None) -> MeshData:
     """
     if max_vertices is not None and max_vertices < MIN_HULL_VERTICES:
         raise ShapeError(f"A convex hull has at least {MIN_HULL_VERTICES} vertices, {max_vertices} are asked for.")
+    if max_vertices is None and mesh in _known:
+        return _known[mesh]
     points = solid_points(mesh)
     if len(points) < MIN_HULL_VERTICES:
         raise MeshError("A convex hull needs at least four different points.")
     triangles = _limited_hull(points, max_vertices) if max_vertices is not None else _whole_hull(points)
     kept, faces = np.unique(triangles, return_inverse=True)
     hull = MeshData(points[kept], _with_common_winding(faces.reshape(-1, 3)))
-    return hull if signed_volume(hull) > 0 else MeshData(hull.vertices, hull.faces[:, ::-1])
+    hull = hull if signed_volume(hull) > 0 else MeshData(hull.vertices, hull.faces[:, ::-1])
+    if max_vertices is None:
+        _known[mesh] = hull
+    return hull
 
 
 def solid_points(mesh: MeshData) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kinema.shapes.hull import convex_hull
 from kinema.shapes.mesh_data import FloatArray, IntArray, MeshData, MeshError
@@ -18,6 +19,8 @@ a very fine round surface, a smaller one is taken.
 
 _SAME_WAY = 0.9
 """Cosine of the angle between triangles that may be one face; how flat they are is decided by distances."""
+_WIDER, _ROUNDING = 1.01, 1e-9
+"""How much more is let through where triangles are told beforehand that join none of their neighbours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +110,16 @@ def _flat_regions(hull: MeshData, tolerance: float) -> list[list[int]]:
     longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(axis=1)
     slivers = areas <= tolerance * longest  # their normals say nothing
     across = _triangles_across(hull.faces)
+    alone = ~_may_join(corners, normals, slivers, across, _WIDER * tolerance).any(axis=1)
+    is_alone, across = alone.tolist(), across.tolist()
     taken = np.zeros(hull.n_faces, dtype=bool)
     regions = []
     for seed in np.argsort(-areas, kind="stable").tolist():
         if taken[seed]:
+            continue
+        if is_alone[seed]:
+            taken[seed] = True
+            regions.append([seed])
             continue
         heights = (hull.vertices - corners[seed, 0]) @ normals[seed]
         in_plane = (np.abs(heights) <= tolerance)[hull.faces].all(axis=1)
@@ -126,17 +135,32 @@ def _flat_regions(hull: MeshData, tolerance: float) -> list[list[int]]:
     return regions
 
 
-def _triangles_across(triangles: IntArray) -> list[list[int]]:
-    """For each triangle of a closed surface, the three that it shares an edge with."""
+def _may_join(
+    corners: FloatArray, normals: FloatArray, slivers: npt.NDArray[np.bool_], across: IntArray, tolerance: float
+) -> npt.NDArray[np.bool_]:
+    """Whether each of the three triangles across the edges of a triangle lies in its plane, shape (n_faces, 3)."""
+    found = np.zeros(across.shape, np.bool_)
+    for side in range(3):
+        other = across[:, side]
+        heights = np.einsum("ijk,ik->ij", corners[other] - corners[:, :1], normals)
+        same_way = np.einsum("ik,ik->i", normals[other], normals) > _SAME_WAY - _ROUNDING
+        found[:, side] = (np.abs(heights) <= tolerance).all(axis=1) & (slivers[other] | same_way)
+    return found
+
+
+def _triangles_across(triangles: IntArray) -> IntArray:
+    """For each triangle of a closed surface, the three that it shares an edge with, shape (n_faces, 3)."""
     start, end = triangles.reshape(-1), np.roll(triangles, -1, axis=1).reshape(-1)
     order = np.lexsort((np.maximum(start, end), np.minimum(start, end))).reshape(-1, 2)
     other = np.zeros(len(start), dtype=np.int64)
     other[order[:, 0]], other[order[:, 1]] = order[:, 1], order[:, 0]
-    return (other // 3).reshape(-1, 3).tolist()
+    return (other // 3).reshape(-1, 3)
 
 
 def _outline(triangles: IntArray) -> list[int] | None:
     """The border of some connected triangles, once around; None unless it is one simple loop."""
+    if len(triangles) == 1:
+        return np.roll(triangles[0], -int(np.argmin(triangles[0]))).tolist()
     sides = {side for a, b, c in triangles.tolist() for side in ((a, b), (b, c), (c, a))}
     border = [(a, b) for a, b in sides if (b, a) not in sides]
     following = dict(border)
@@ -171,12 +195,14 @@ def _polytope(hull: MeshData, loops: list[list[int]], normals: FloatArray, offse
 def _planes(hull: MeshData, loops: list[list[int]]) -> tuple[FloatArray, FloatArray]:
     """Unit normal of each face, and the offset that none of its corners lies above."""
     normals, offsets = np.zeros((len(loops), 3)), np.zeros(len(loops))
-    for face, loop in enumerate(loops):
-        corners = hull.vertices[loop]
-        spokes = corners - corners.mean(axis=0)
-        area = np.cross(spokes, np.roll(spokes, -1, axis=0)).sum(axis=0)
-        normals[face] = area / np.linalg.norm(area)
-        offsets[face] = (corners @ normals[face]).max()
+    sizes = np.array([len(loop) for loop in loops])
+    for size in np.unique(sizes):
+        faces = np.flatnonzero(sizes == size)
+        corners = hull.vertices[np.array([loops[face] for face in faces])]
+        spokes = corners - corners.mean(axis=1, keepdims=True)
+        areas = np.cross(spokes, np.roll(spokes, -1, axis=1)).sum(axis=1)
+        normals[faces] = areas / np.linalg.norm(areas, axis=1, keepdims=True)
+        offsets[faces] = np.einsum("ijk,ik->ij", corners, normals[faces]).max(axis=1)
     return normals, offsets
 
 
