@@ -42,8 +42,7 @@ def farthest_table(points: Array) -> Array:
     for axis in range(3):
         for side in (1.0, -1.0):
             along = points[:, [axis, (axis + 1) % 3, (axis + 2) % 3]] * (side, 1.0, 1.0)
-            own = _cells(along, np.arange(len(points)), (0.0, 0.0), 1.0, n)
-            lists += [own[i, j] for i in range(n) for j in range(n)]
+            lists += _cells(along, n)
     counts = np.array([len(own) for own in lists])
     starts = HEAD * len(lists) + ENTRY * np.concatenate([[0], np.cumsum(counts)[:-1]])
     chosen = np.concatenate(lists)
@@ -51,37 +50,63 @@ def farthest_table(points: Array) -> Array:
     return np.concatenate([heads.ravel(), entries.ravel()])
 
 
-def _cells(
-    along: Array, among: Numbers, middle: tuple[float, float], half: float, n: int
-) -> dict[tuple[int, int], Numbers]:
-    """The lists of n by n cells of a square on one side; the first coordinate of points is along its axis."""
+def _cells(along: Array, n: int) -> list[Numbers]:
+    """The lists of n by n cells of one side; the first coordinate of points is along its axis.
+
+    Coarse cells first: finer ones within these look only at what they have left.
+    """
     now = min(n, AT_ONCE)
-    offsets = half * ((2.0 * np.arange(now) + 1.0) / now - 1.0)
-    u, v = middle[0] + np.repeat(offsets, now), middle[1] + np.tile(offsets, now)
-    possible = _possible(along[among], np.column_stack([np.ones(now * now), u, v]), half / now + WIDER)
-    found, finer = {}, n // now
-    for cell in range(now * now):
-        own, (i, j) = among[possible[cell]], divmod(cell, now)
-        inner = {(0, 0): own} if finer == 1 else _cells(along, own, (u[cell], v[cell]), half / now, finer)
-        found |= {(finer * i + p, finer * j + q): points for (p, q), points in inner.items()}
-    return found
+    finer = n // now
+    coarse = _middles(now, 1.0)
+    possible = _possible(along[None], np.ones((1, len(along)), np.bool_), coarse[None], 1.0 / now)[0]
+    if finer == 1:
+        return [np.flatnonzero(own) for own in possible]
+    most = int(possible.sum(axis=1).max())
+    among = np.argsort(~possible, axis=1, kind="stable")[:, :most]  # those that are possible, in order, then others
+    valid = np.take_along_axis(possible, among, axis=1)
+    cells = coarse[:, None] + _middles(finer, 1.0 / now) * (0.0, 1.0, 1.0)
+    found = _possible(along[among], valid, cells, 1.0 / n)
+    lists = [[among[c][own] for own in found[c]] for c in range(now * now)]
+    places = ((divmod(i, finer), divmod(j, finer)) for i in range(n) for j in range(n))
+    return [lists[a * now + b][p * finer + q] for (a, p), (b, q) in places]
 
 
-def _possible(along: Array, cells: Array, half: float) -> npt.NDArray[np.bool_]:
-    """Whether a point may be the farthest in some direction of a cell, for all cells and points."""
-    n = len(cells)
-    reach = _products(cells, along)
-    slack = SLACK * max(float(np.abs(along).max()), 1e-300)
+def _middles(n: int, half: float) -> Array:
+    """The directions to the middles of n by n cells of a square, shape (n * n, 3)."""
+    offsets = half * ((2.0 * np.arange(n) + 1.0) / n - 1.0)
+    return np.column_stack([np.ones(n * n), np.repeat(offsets, n), np.tile(offsets, n)])
+
+
+def _possible(along: Array, valid: npt.NDArray[np.bool_], cells: Array, half: float) -> npt.NDArray[np.bool_]:
+    """Whether a point may be the farthest in some direction of a cell, for several sets of points and of cells.
+
+    Args:
+        along: points, (sets, n_points, 3).
+        valid: which of them there are, (sets, n_points).
+        cells: directions to the middles of cells, (sets, n_cells, 3).
+        half: of their width.
+
+    Returns:
+        (sets, n_cells, n_points)
+    """
+    half += WIDER
+    sets, n, _ = cells.shape
+    slack = SLACK * np.maximum(np.abs(np.where(valid[:, :, None], along, 0.0)).max(axis=(1, 2)), 1e-300)
     # a point that some other one exceeds in all directions of a cell is the farthest in none of them; those others are
     # the farthest in nine directions of the cell
     offsets = np.array([(0.0, u, v) for u in (-half, 0.0, half) for v in (-half, 0.0, half)])
-    best = np.argmax(_products((offsets[:, None] + cells).reshape(-1, 3), along), axis=1).reshape(-1, n)
-    ahead = reach - reach[np.arange(n), best][:, :, None]
+    around = (offsets[None, :, None] + cells[:, None]).reshape(sets, -1, 3)
+    products = np.where(valid[:, None], _products(around, along), -np.inf)
+    best = np.argmax(products, axis=2)
+    reach = np.repeat(_products(cells, along)[:, None], len(offsets), axis=1).reshape(sets, -1, along.shape[1])
+    ahead = reach - np.take_along_axis(reach, best[:, :, None], axis=2)
     for axis in (1, 2):
-        ahead += half * np.abs(along[:, axis] - along[best, axis][:, :, None])
-    return (ahead >= -slack).all(axis=0)
+        own = along[:, :, axis]
+        ahead += half * np.abs(own[:, None] - np.take_along_axis(own, best, axis=1)[:, :, None])
+    enough = (ahead >= -slack[:, None, None]).reshape(sets, len(offsets), n, -1).all(axis=1)
+    return enough & valid[:, None]
 
 
 def _products(directions: Array, points: Array) -> Array:
-    """Of all with all; small enough that several threads would only wait for each other."""
-    return np.einsum("ik,jk->ij", directions, points)
+    """Of all directions with all points of each set."""
+    return np.einsum("sik,sjk->sij", directions, points)

@@ -89,14 +89,14 @@ def triangle_neighbors(triangles: IntArray, n_vertices: int) -> tuple[IntArray, 
 
 def _loops(hull: MeshData, tolerance: float) -> list[list[int]] | None:
     """Corners of the planar faces, or None where they are not the faces of a solid."""
-    loops = []
+    loops, faces = [], hull.faces.tolist()
     for region in _flat_regions(hull, tolerance):
-        loop = _outline(hull.faces[region])
+        loop = _outline([faces[triangle] for triangle in region])
         if loop is None:
             return None
         loops.append(loop)
     # A vertex of two faces lies along an edge, a vertex of one within a face: neither is a corner.
-    uses = np.bincount(np.concatenate(loops), minlength=hull.n_vertices)
+    uses = np.bincount(np.concatenate(loops), minlength=hull.n_vertices).tolist()
     corners = [[v for v in loop if uses[v] >= 3] for loop in loops]
     return corners if all(len(loop) >= 3 for loop in corners) and len(corners) >= 4 else None
 
@@ -157,11 +157,13 @@ def _triangles_across(triangles: IntArray) -> IntArray:
     return (other // 3).reshape(-1, 3)
 
 
-def _outline(triangles: IntArray) -> list[int] | None:
+def _outline(triangles: list[list[int]]) -> list[int] | None:
     """The border of some connected triangles, once around; None unless it is one simple loop."""
     if len(triangles) == 1:
-        return np.roll(triangles[0], -int(np.argmin(triangles[0]))).tolist()
-    sides = {side for a, b, c in triangles.tolist() for side in ((a, b), (b, c), (c, a))}
+        (only,) = triangles
+        first = only.index(min(only))
+        return only[first:] + only[:first]
+    sides = {side for a, b, c in triangles for side in ((a, b), (b, c), (c, a))}
     border = [(a, b) for a, b in sides if (b, a) not in sides]
     following = dict(border)
     if not border or len(following) < len(border):
