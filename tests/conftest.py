@@ -23,6 +23,8 @@ settings.load_profile("kinema")
 
 _SHARE, _LEAST = 4, 8
 """Of the robots of a wide test one in so many is looked at, and at least about so many."""
+_EXAMPLES = 0.4
+"""The share of the examples of a property that every run draws."""
 _SLOW = 10.0
 """Time from which on a test has to say why it takes so long [s]."""
 _ENVIRONMENT = {
@@ -36,7 +38,9 @@ _CACHE = pytest.StashKey[Path]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Say what there is."""
-    parser.addoption("--all", action="store_true", help="run every robot of wide tests and what is marked exhaustive")
+    parser.addoption(
+        "--all", action="store_true", help="run every robot of wide tests, every example and what is marked exhaustive"
+    )
     parser.addoption("--cache-folder", help="compile into this folder and leave it there (otherwise an empty one)")
 
 
@@ -69,12 +73,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 raise pytest.UsageError(f'{item.nodeid}: @pytest.mark.slow("reason") says why it takes long')
     if config.getoption("--all") or any("::" in str(argument) for argument in config.args):
         return
+    _draw_fewer_examples(items)
     wide = {item: _subject(item) for item in items if item.get_closest_marker("wide")}
     counts = Counter(_function(subject) for subject in {*wide.values()})
     left_out = {item for item, subject in wide.items() if not _is_in_share(subject, counts[_function(subject)])}
     left_out |= {item for item in items if item.get_closest_marker("exhaustive")}
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+def _draw_fewer_examples(items: list[pytest.Item]) -> None:
+    """Of what Hypothesis draws; which are drawn is always the same."""
+    name = "_hypothesis_internal_use_settings"  # there is no other way to change what a test has asked for
+    for function in {item.obj for item in items if hasattr(getattr(item, "obj", None), name)}:  # type: ignore[attr-defined]
+        own = getattr(function, name)
+        setattr(function, name, settings(own, max_examples=max(int(_EXAMPLES * own.max_examples), 5)))
 
 
 def _subject(item: pytest.Item) -> str:
