@@ -208,7 +208,7 @@ def fields_on_floats(model: Model, settings: Settings, arrays: Mapping[str, Any]
     known = {**arrays_for(model, settings), **arrays}
     plain = {name: _of_environment(values, env) for name, values in known.items()}
     outputs = {f"{group}.{name}": size for name, size in outputs_of(group, model, settings).items()}
-    found = plain_numbers(model, settings, lambda sweeps: _write_group(sweeps, group), outputs, plain)
+    (found,) = plain_numbers(model, settings, lambda sweeps: _write_group(sweeps, group), outputs, plain)
     return {name.removeprefix(f"{group}."): values for name, values in found.items()}
 
 
@@ -240,7 +240,7 @@ def fields_program(model: Model, settings: Settings, *groups: str, jacobian_of: 
     ]
     start = {name: k * n for k, name in enumerate(JACOBIAN)}
     stores = [
-        replace(s, slot=Slot("jacobian", start[s.slot.array] + s.slot.item)) if s.slot.array in start else s
+        s._replace(slot=Slot("jacobian", start[s.slot.array] + s.slot.item)) if s.slot.array in start else s
         for s in line.stores
     ]
     return Program((replace(line, stores=(*zeros, *stores)),))

@@ -11,7 +11,8 @@ import pytest
 
 import kinema as km
 from kinema.backend import Device, Roles, find_device
-from kinema.backend.executables import CompileOptions, _GpuCompiler
+from kinema.backend.generation import GpuCompiler
+from kinema.backend.images import CompileOptions
 from kinema.compile import Part, compile_model
 from kinema.foundation import Array
 from kinema.model import Model
@@ -143,7 +144,7 @@ def test_an_exchange_has_to_fit_into_what_threads_share(precision: str, most: in
         return int(slot.array == "b")
 
     shared = Roles(2, role_of)
-    compiler = _GpuCompiler({}, CompileOptions(Device("cuda:0"), precision, 1, 1, None), shared)
+    compiler = GpuCompiler({}, CompileOptions(Device("cuda:0"), precision, 1, 1, None), shared)
     compiler._shared = shared
     for count, roles in ((most, 2), (most + 1, 1)):
         tape = Tape()

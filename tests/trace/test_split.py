@@ -60,7 +60,7 @@ def seen(program: Program) -> Program:
     """The same, with what it leaves in the scratch memory in an array of its own."""
 
     def line(old: Line) -> Line:
-        moved = [replace(s, slot=Slot("left", s.slot.item)) if s.slot.array == SCRATCH else s for s in old.stores]
+        moved = [s._replace(slot=Slot("left", s.slot.item)) if s.slot.array == SCRATCH else s for s in old.stores]
         return replace(old, stores=tuple(moved))
 
     return replace(program, blocks=tuple(line(x) for x in program.blocks if isinstance(x, Line)))
