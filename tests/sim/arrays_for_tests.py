@@ -122,7 +122,7 @@ def computed(
     known = {**arrays_for(model, settings), **arrays, **(given or {})}
     plain = {name: _of_environment(values, env) for name, values in known.items()}
     write = _writing(run, found, matrices)
-    results = plain_numbers(model, settings, write, _room(model, given), plain)
+    (results,) = plain_numbers(model, settings, write, _room(model, given), plain)
     whole = {name: _padded(results[array], model.n_dofs) for name, array in found.items()}
     return {name: values if name in matrices else np.diag(values) for name, values in whole.items()}
 

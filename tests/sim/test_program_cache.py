@@ -22,8 +22,7 @@ from kinema.backend import CACHE_VARIABLE, Kernel, Source, executables, find_dev
 from kinema.backend.executables import CompileOptions, program_key
 from kinema.foundation import content_digest
 from kinema.sim import Settings
-from kinema.sim.fields import fields as fields_module
-from kinema.sim.run import engine as engine_module
+from kinema.sim.lower import plan
 from kit.assets import EXAMPLES
 from kit.patience import HANG
 from kit.robots.small_robots import pendulum, reacher
@@ -42,9 +41,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def traced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows with every program that is traced."""
     found: list[str] = []
-    for module, name in ((engine_module, "make_step"), (fields_module, "field_program")):
-        plain = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *a, plain=plain, name=name, **k: found.append(name) or plain(*a, **k))
+    for name in ("make_step", "field_program"):
+        plain = getattr(plan, name)
+        monkeypatch.setattr(plan, name, lambda *a, plain=plain, name=name, **k: found.append(name) or plain(*a, **k))
     return found
 
 
@@ -59,6 +58,7 @@ def run(scene: km.Scene) -> np.ndarray:
     """The bits of the state and of a field after some steps."""
     scene.step(10)
     place = np.ascontiguousarray(scene.entities[0].get_links_pos())
+    executables.finish_storing()
     return np.concatenate(
         [np.array(scene.running.engine.state.data).view(np.uint8).ravel(), place.view(np.uint8).ravel()]
     )
@@ -70,16 +70,15 @@ SECOND = """
 import sys
 import numpy as np
 import kinema as km
-from kinema.backend import compilers, executables
-from kinema.sim.fields import fields
-from kinema.sim.run import engine
+from kinema.backend import compilers, generation
+from kinema.sim.lower import plan
 
 def refuse(*_, **__):
     raise AssertionError("this is in the cache")
 
 if sys.argv[2] == "second":
-    engine.make_step = fields.field_program = refuse
-    executables.emit_llvm = executables.optimise = refuse
+    plan.make_step = plan.field_program = refuse
+    generation.emit_llvm = generation.optimise = refuse
     compilers.FOREGROUND.compile = compilers.BACKGROUND.compile = compilers.FOREGROUND._started = refuse
 scene = km.Scene(quiet=True)
 scene.add(km.Plane())

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from kinema.backend import CACHE_VARIABLE, Device, Kernel, generation, gpu_code, graphs, spreading
+from kinema.backend.executables import GpuExecutable
 from kinema.backend.pieces import Lists, Piece
 from kinema.foundation import KinemaError
 from kinema.trace import Place, Program, Tape, Target, Value, emit_gpu, finish
@@ -160,7 +161,7 @@ def test_blocks_have_room_for_all_environments(
     kernel._n_kinds = 0
     code: Any = SimpleNamespace(record=lambda *a: told.append(a) or (lambda: told.append("launched")))
     piece = Piece(code, "", (None, None), 0, envs_per_block, n_memory=n_memory, most_blocks=5 if n_blocks == 5 else 100)
-    kernel._pieces = [piece]
+    kernel._gpu = GpuExecutable([piece], 0, 0, 0)
     kernel._scratch = {0: np.zeros((1, 96)), piece: np.zeros(4 + 96 * n_memory)}
     arena = SimpleNamespace(data=None, n_envs=77, stride=96)
     arguments: Any = SimpleNamespace(state=arena, told=None, out=arena, uniform=arena, steps=4, advance=0)

@@ -111,7 +111,19 @@ def _stored_by_thread(store: Callable[[], None]) -> None:
     if is_recording():
         store()
     else:
-        threading.Thread(target=store, name="kinema cache").start()
+        thread = threading.Thread(target=store, name="kinema cache")
+        _storing[:] = [other for other in _storing if other.is_alive()]
+        _storing.append(thread)
+        thread.start()
+
+
+_storing: list[threading.Thread] = []
+
+
+def finish_storing() -> None:
+    """Until all programs that were compiled are in the cache."""
+    for thread in _storing:
+        thread.join()
 
 
 # ------------------------------------------------------------------------------------------------------------------ GPU
