@@ -126,9 +126,7 @@ class Gate(WorkerPool):
         super().__init__()
         self.is_open, self.asked, self.fails = threading.Event(), threading.Event(), False
 
-    def compile(
-        self, text: str, level: compilers.Level = compilers.Level.OPTIMISED, *, assembly: bool = False
-    ) -> bytes:
+    def compile(self, text: str | bytes, level: int = compilers.Level.OPTIMISED, *, assembly: bool = False) -> bytes:
         self.asked.set()
         assert self.is_open.wait(HANG)
         if self.fails:

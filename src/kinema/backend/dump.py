@@ -52,7 +52,7 @@ def dump_arrays(name: str, digest: str, arrays: Mapping[str, np.ndarray]) -> Non
         return
     stem = f"{name}-{digest[:_SHORT]}.model"
     archive = io.BytesIO()
-    np.savez_compressed(archive, **arrays)
+    np.savez_compressed(archive, allow_pickle=False, **arrays)
     dump_file(f"{stem}.npz", archive.getvalue())
     dump_file(f"{stem}.txt", "\n".join(_array_text(word, array) for word, array in arrays.items()))
 
@@ -61,8 +61,8 @@ def _array_text(name: str, array: np.ndarray) -> str:
     head = f"{name}: {array.dtype} {'x'.join(map(str, array.shape)) or 'scalar'}"
     if not array.size:
         return head
-    options = {"threshold": _SHOWN, "max_line_width": 120, "precision": 9}
-    lines = np.array2string(array, separator=", ", **options).splitlines()
+    text = np.array2string(array, separator=", ", threshold=_SHOWN, max_line_width=120, precision=9)
+    lines = text.splitlines()
     return "\n".join([head, *(f"  {line}" for line in lines)])
 
 

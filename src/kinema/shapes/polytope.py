@@ -111,7 +111,7 @@ def _flat_regions(hull: MeshData, tolerance: float) -> list[list[int]]:
     slivers = areas <= tolerance * longest  # their normals say nothing
     across = _triangles_across(hull.faces)
     alone = ~_may_join(corners, normals, slivers, across, _WIDER * tolerance).any(axis=1)
-    is_alone, across = alone.tolist(), across.tolist()
+    is_alone, across = list(alone), across.tolist()
     taken = np.zeros(hull.n_faces, dtype=bool)
     regions = []
     for seed in np.argsort(-areas, kind="stable").tolist():

