@@ -110,8 +110,8 @@ def _flat_regions(hull: MeshData, tolerance: float) -> list[list[int]]:
     longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(axis=1)
     slivers = areas <= tolerance * longest  # their normals say nothing
     across = _triangles_across(hull.faces)
-    alone = ~_may_join(corners, normals, slivers, across, _WIDER * tolerance).any(axis=1)
-    is_alone, across = list(alone), across.tolist()
+    joins = _may_join(corners, normals, slivers, across, _WIDER * tolerance)
+    is_alone, across = [not any(sides) for sides in joins.tolist()], across.tolist()
     taken = np.zeros(hull.n_faces, dtype=bool)
     regions = []
     for seed in np.argsort(-areas, kind="stable").tolist():
