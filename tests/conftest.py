@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import shutil
@@ -99,13 +98,6 @@ def _subject(item: pytest.Item) -> str:
     value = item.callspec.params[mark.args[0]]  # type: ignore[attr-defined]
     name = "/".join(value.parts[-2:]) if isinstance(value, Path) else str(value)
     return f"{item.nodeid.partition('[')[0]}[{name}]"
-
-
-def pytest_collection_finish() -> None:
-    """The garbage collector need not look at thousands of tests again and again: a tenth of the time of a run."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 def _function(subject: str) -> str:

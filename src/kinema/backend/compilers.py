@@ -183,6 +183,13 @@ def compile_ahead(text: str, level: Level) -> None:
     threading.Thread(target=run, name="kinema compiler", daemon=True).start()
 
 
+def forget_ahead(digests: Sequence[str]) -> None:
+    """Drop compilations of modules that were started ahead and nobody needs, as the cache had better code."""
+    for digest in digests:
+        for level in Level:
+            _ahead.pop((digest, level), None)
+
+
 def machine_code(text: str, level: Level = Level.OPTIMISED, pool: WorkerPool | None = None) -> bytes:
     """Machine code of a module, from the disk cache if it was compiled before."""
     digest = module_digest(text)

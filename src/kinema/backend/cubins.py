@@ -6,8 +6,8 @@ import atexit
 import enum
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from kinema.foundation import InternalError, content_digest, load_entry, store_entry
 
@@ -67,7 +67,9 @@ _lock = threading.Lock()
 
 def _assemblers_of(device: Device) -> _Assemblers:
     with _lock:
-        return _assemblers.setdefault(device.name, _Assemblers(device.name.partition(":")[2] or "0"))
+        if device.name not in _assemblers:
+            _assemblers[device.name] = _Assemblers(device.name.partition(":")[2] or "0")
+        return _assemblers[device.name]
 
 
 def start_assemblers(device: Device, count: int) -> None:
@@ -109,5 +111,24 @@ def assemble(codes: Sequence[bytes], device: Device, level: JitLevel) -> list[by
         store_entry("code", key, {"code": found})
         return found
 
-    with _assemblers_of(device) as pool, ThreadPoolExecutor(min(_MOST_WORKERS, n_threads())) as threads:
-        return list(threads.map(one, codes))
+    found: list[bytes] = list(codes)
+    waiting: SimpleQueue[int] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            try:
+                number = waiting.get_nowait()
+            except Empty:
+                return
+            found[number] = one(codes[number])
+
+    for number in range(len(codes)):
+        waiting.put(number)
+    with _assemblers_of(device) as pool:
+        # daemons, unlike those of an executor: no process waits at its end for what is compiled in the background
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_MOST_WORKERS, n_threads()))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return found

@@ -31,7 +31,7 @@ from kinema.trace import (
     team_tables,
 )
 
-from .compilers import FOREGROUND, Level, compile_ahead, module_digest
+from .compilers import FOREGROUND, Level, compile_ahead, forget_ahead, module_digest
 from .cubins import start_assemblers
 from .devices import numpy_type
 from .dump import dump_folder, dump_modules, dump_program
@@ -76,6 +76,7 @@ def compile_for_host(
         dump_modules(source.name, digests[0], texts)
     code = host_code(digests, source.name, lambda: texts)
     code.load(wait=wait)
+    forget_ahead(digests)
     made = HostExecutable(code, ints, floats, program.n_scratch, program.n_operations, n_instructions)
     return made, digests, texts
 
