@@ -17,7 +17,7 @@ from kinema.backend.host_code import compile_host
 from kinema.backend.perf_map import functions_of, named
 from kinema.foundation import KinemaError
 from kinema.scene import Scene
-from kinema.trace import apart
+from kinema.trace import outline
 
 BOXES = """<mujoco model="two boxes"><worldbody><geom type="plane" size="1 1 .1"/>
 <body name="a" pos="0 0 .1"><freejoint/><geom type="box" size=".1 .1 .1"/></body>
@@ -39,7 +39,7 @@ define void @kinema_run(ptr %a, ptr %b, ptr %c, ptr %d, ptr %e, ptr %f, ptr %g, 
 def boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """A scene whose code is not cached, and whose long loops are functions of their own."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(apart, "LEAST", 300)
+    monkeypatch.setattr(outline, "LEAST", 300)
     file = tmp_path / "boxes.xml"
     file.write_text(BOXES)
     scene = Scene(quiet=True)

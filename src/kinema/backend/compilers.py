@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,8 @@ from .llvm_worker import ANSWER, REQUEST
 from .processor import n_threads, processor_key
 
 _WORKER = Path(__file__).with_name("llvm_worker.py")
+_SWITCH_INTERVAL = 2e-4
+"""Seconds; Python's own is 5e-3, which is as long as a module takes to be handed over."""
 _LOW_PRIORITY = 10
 """The niceness of processes that compile in the background."""
 
@@ -167,6 +169,8 @@ def cached_code(digest: str, level: Level) -> bytes | None:
 
 _ahead: dict[tuple[str, Level], Future[bytes]] = {}
 """Compilations that were started before their result is asked for."""
+_at_once = threading.BoundedSemaphore(n_threads())
+"""Held by each of them while it runs: no more processes than cores."""
 
 
 def compile_ahead(text: str, level: Level) -> None:
@@ -175,12 +179,24 @@ def compile_ahead(text: str, level: Level) -> None:
 
     def run() -> None:
         try:
-            future.set_result(_compiled(text, digest, level, FOREGROUND))
+            with _at_once:
+                future.set_result(_compiled(text, digest, level, FOREGROUND))
         except BaseException as error:  # whoever asks for the result is told
             future.set_exception(error)
 
     _ahead[digest, level] = future
     threading.Thread(target=run, name="kinema compiler", daemon=True).start()
+
+
+@contextlib.contextmanager
+def frequent_switches() -> Iterator[None]:
+    """Let threads that hand modules to compilers run soon, while this one is busy with Python code."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SWITCH_INTERVAL))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def forget_ahead(digests: Sequence[str]) -> None:
@@ -206,15 +222,16 @@ def _compiled(text: str, digest: str, level: Level, pool: WorkerPool) -> bytes:
 
 
 def compile_modules(texts: Sequence[str], level: Level, pool: WorkerPool | None = None) -> list[bytes]:
-    """Machine code of several modules: the first in this thread, so that an interrupt ends it at once."""
-    if len(texts) == 1 or n_threads() == 1:
-        return [machine_code(text, level, pool) for text in texts]
-    threads = ThreadPoolExecutor(min(len(texts), n_threads()) - 1)
+    """Machine code of several modules; an interrupt ends their compilers at once."""
+    pool = pool or FOREGROUND
+    threads = ThreadPoolExecutor(max(1, min(len(texts), n_threads()) - 1))
     try:
+        if n_threads() == 1:
+            return [machine_code(text, level, pool) for text in texts]
         others = [threads.submit(machine_code, text, level, pool) for text in texts[1:]]
         return [machine_code(texts[0], level, pool), *(future.result() for future in others)]
     except KeyboardInterrupt:
-        (pool or FOREGROUND).close()  # or the end of this process would wait for the other threads
+        pool.close()  # or the end of this process would wait for the other threads
         raise
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

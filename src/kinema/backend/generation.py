@@ -26,12 +26,13 @@ from kinema.trace import (
     lines,
     n_exchanged,
     optimise,
+    optimise_line,
     roles_of_scratch,
     split,
     team_tables,
 )
 
-from .compilers import FOREGROUND, Level, compile_ahead, forget_ahead, module_digest
+from .compilers import FOREGROUND, Level, compile_ahead, forget_ahead, frequent_switches, module_digest
 from .cubins import start_assemblers
 from .devices import numpy_type
 from .dump import dump_folder, dump_modules, dump_program
@@ -57,8 +58,7 @@ def compile_for_host(
         program = source.trace()
     n_instructions = program.n_instructions
     timed_on = platform.machine() if options.timed else ""
-    with stage("emit"):
-        program = optimise(program)
+    with stage("emit"), frequent_switches():
         ints, floats = _tables(program.tables(), options.precision)
         target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
         level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
@@ -67,12 +67,13 @@ def compile_for_host(
             places,
             target,
             options.runs_per_step,
+            improve=optimise_line,
             timed_on=timed_on,
             on_module=lambda text: compile_ahead(text, level),
         )
         digests = [module_digest(text) for text in texts]
     if dump_folder() is not None:
-        dump_program(source.name, digests[0], str(program))
+        dump_program(source.name, digests[0], str(optimise(program)))
         dump_modules(source.name, digests[0], texts)
     code = host_code(digests, source.name, lambda: texts)
     code.load(wait=wait)

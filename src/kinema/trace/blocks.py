@@ -20,7 +20,8 @@ import numpy.typing as npt
 from .equations import Arrange, Choose, Next, Solve
 from .slots import Operand, Place, Slot
 
-COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2, "fma": 2}
+COST = {"input": 0, "turn": 0, "neg": 1, "reciprocal": 4, "sqrt": 4, "sin": 10, "cos": 10, "select": 2}
+COST |= {"fma": 2, "fms": 2, "fnma": 2}
 """Floating-point operations an instruction stands for, where it is not one."""
 
 

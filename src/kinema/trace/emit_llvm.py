@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from .apart import loops_apart
 from .blocks import Block, Count, If, Line, Loop, Repeat, Spread, inner
 from .conventions import ENTRY, UNIFORM
 from .llvm_blocks import LlvmBlocks
@@ -25,6 +24,7 @@ from .llvm_solution import ROLLED
 from .llvm_team import LlvmTeam
 from .llvm_threads import ONES, PASS, TELL, WAIT, Room
 from .lowering import Target
+from .outline import frame_of, n_instructions, outlined
 from .parts import Part
 from .program import Program
 from .slots import SCRATCH, Place
@@ -53,27 +53,32 @@ def emit_llvm(
     target: Target,
     runs_per_step: int = 1,
     *,
+    improve: Callable[[Line], Line] | None = None,
     timed_on: str = "",
     on_module: Callable[[str], None] | None = None,
 ) -> tuple[str, ...]:
     """A module with the function `kinema_run`, which runs a program on a CPU for some environments and steps.
 
     The arena `told` moves on by `advance` rows from step to step, so that each step may be told something else. A step
-    may take several runs of the program. Further modules have functions that the first one calls; `on_module` is
-    called with each of these as soon as it is complete, while the others are still being emitted. With `timed_on`, a
-    kind of processor (`platform.machine()`), the arena `out` is the ticks that blocks take (`llvm_clock.py`).
+    may take several runs of the program. Further modules have outlined functions; `on_module` is called with each
+    module as soon as it is complete, while the others are still being emitted. Lines are optimised by `improve` when it
+    is their turn, so that the first module does not wait for all of them. With `timed_on`, a kind of processor
+    (`platform.machine()`), the arena `out` is the ticks that blocks take (`llvm_clock.py`).
     """
     text = LlvmBlocks(places, target)
     modules: list[str] = []
 
-    def complete(head: str, function: LlvmBlocks) -> None:
-        modules.append(_module(function, [f"define {head} {{"]))
+    def complete(function: LlvmBlocks, head: str, declared: Sequence[str] = ()) -> None:
+        declarations = [f"declare {name}" for name in (*function.called, *declared)]
+        modules.append(_module(function, [*declarations, f"define {head} {{"]))
         if on_module is not None:
             on_module(modules[-1])
 
-    text.on_function = complete
-    text.apart = loops_apart(program)
-    elsewhere = set[str]().union(*text.apart.values())
+    text.improve = improve
+    text.outlined = outlined(program)
+    text.frame = frame_of(program, text.outlined)
+    text.allocate_frame(program)
+    elsewhere = set[str]().union(*text.outlined.values()) - text.frame.keys()
     text.enter(program, text.allocate(program, program.locals.keys() - elsewhere))
     if target.flushes:
         _begin_flushing(text)
@@ -87,11 +92,15 @@ def emit_llvm(
     if target.flushes:
         text.put(f"call void @{_MODE[1]}(ptr %mode)")  # as it was: the thread is not ours
     arguments = [f"ptr noalias %{name}" for name in POINTERS] + [f"i64 %{name}" for name in NUMBERS]
-    heads = [f"declare {head}" for head in text.functions]
-    heads += [f"declare void @{name}(ptr)" for name in _MODE] if target.flushes else []
-    heads += clock_declarations(timed_on) if timed_on else []
-    main = _module(text, [*heads, f"define void @{ENTRY}({', '.join(arguments)}) {{"])
-    return main, *modules
+    declared = [f"void @{name}(ptr)" for name in _MODE] if target.flushes else []
+    declared += clock_declarations(timed_on) if timed_on else []
+    complete(text, f"void @{ENTRY}({', '.join(arguments)})", declared)
+    while text.pending:  # the longest first: it takes longest to compile
+        function = max(text.pending, key=lambda pending: n_instructions(pending.blocks))
+        text.pending.remove(function)
+        function.write(function.text)
+        complete(function.text, function.head)
+    return tuple(modules)
 
 
 def _begin_flushing(text: LlvmBlocks) -> None:

@@ -62,7 +62,12 @@ from .loops import (
 )
 from .lowering import Target as Target
 from .parts import Part as Part, cut as cut
-from .passes import fuse_multiply_add as fuse_multiply_add, optimise as optimise, schedule as schedule
+from .passes import (
+    fuse_multiply_add as fuse_multiply_add,
+    optimise as optimise,
+    optimise_line as optimise_line,
+    schedule as schedule,
+)
 from .program import Program as Program
 from .record import Recorder as Recorder, finish as finish, repeat as repeat
 from .side_by_side import can_run as can_run, run_side_by_side as run_side_by_side

@@ -31,11 +31,11 @@ def block_names(blocks: Blocks) -> list[str]:
 
 
 def clock_declarations(machine: str) -> list[str]:
-    """What has to be declared before the clock is read on a processor of this kind (`platform.machine()`)."""
+    """The functions that reading the clock takes on a processor of this kind (`platform.machine()`)."""
     if machine.lower() in ARM:
         return []
-    fence = ["declare void @llvm.x86.sse2.lfence()"] if machine.lower() in X86 else []
-    return [*fence, "declare i64 @llvm.readcyclecounter()"]
+    fence = ["void @llvm.x86.sse2.lfence()"] if machine.lower() in X86 else []
+    return [*fence, "i64 @llvm.readcyclecounter()"]
 
 
 class Clock:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .blocks import Line, Store
 from .given import FOUR, WIDEST
-from .llvm_blocks import LlvmBlocks, sine_pairs
+from .llvm_blocks import LlvmBlocks, positions, stored_soon
 from .llvm_memory import Names
 from .slots import SCRATCH
 from .split import EXCHANGE
@@ -23,7 +23,7 @@ class LlvmLines(LlvmBlocks):
     """A kernel that is being written."""
 
     def _line(self, line: Line) -> None:
-        soon = self._put_off(line, stored_soon(line))
+        soon = self._put_off(line, stored_soon(line, (SCRATCH, EXCHANGE)))
         names = self.instructions(line, soon)
         done = {store.slot for stores in soon.values() for store in stores}
         self.stores([store for store in line.stores if store.slot not in done], names)
@@ -58,7 +58,7 @@ class LlvmLines(LlvmBlocks):
 
     def _put_off(self, line: Line, soon: Mapping[int, Sequence[Store]]) -> dict[int, list[Store]]:
         """What is stored as soon as it is computed, by value; of four that lie together when all of them are."""
-        made, last = _made(line), dict[int, int]()
+        made, last = positions(line), dict[int, int]()
         found: dict[int, list[Store]] = {}
         every = [(value, store) for value, stores in soon.items() for store in stores]
         for value, store in every:
@@ -69,24 +69,3 @@ class LlvmLines(LlvmBlocks):
             then = last[store.slot.item // FOUR] if self._is_left(store) else value
             found.setdefault(then if made[then] - made[value] <= PATIENCE else value, []).append(store)
         return found
-
-
-def stored_soon(line: Line) -> dict[int, list[Store]]:
-    """What a line may store as soon as it is computed, by value: for others, and to be read no more itself."""
-    read = {i.slot: position for position, i in enumerate(line.instructions) if i.slot is not None}
-    if any(slot.array == SCRATCH and slot.index is not None for slot in line.slots()):
-        return {}
-    made, found = _made(line), dict[int, list[Store]]()
-    for store in line.stores:
-        value, slot = store.value, store.slot
-        if slot.array in (SCRATCH, EXCHANGE) and isinstance(value, int) and read.get(slot, -1) < made[value]:
-            found.setdefault(value, []).append(store)
-    return found
-
-
-def _made(line: Line) -> dict[int, int]:
-    """Where in a line each value is computed: sine and cosine of an angle at once."""
-    made = {i.target: position for position, i in enumerate(line.instructions)}
-    for pair in sine_pairs(line).values():
-        made.update(dict.fromkeys(pair, min(made[value] for value in pair)))
-    return made

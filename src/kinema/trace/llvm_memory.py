@@ -72,6 +72,8 @@ class LlvmMemory(LlvmWords):
         """Numbers of local arrays that lie by themselves."""
         self.narrow: frozenset[str | tuple[str, int]] = frozenset()
         """Local arrays, and such numbers, of one environment at a time."""
+        self.frame: Mapping[str, int] = {}
+        """Where local arrays start that functions share (`outline.py`)."""
         self.owned: Owned | None = None
         """Which local arrays of the program are whose, once that is known."""
 
@@ -82,20 +84,28 @@ class LlvmMemory(LlvmWords):
         """
         own = {name: count for name, count in program.locals.items() if names is None or name in names}
         if self.target.lanes == 1 or not any_alone(program.blocks):
-            return {name: self._room(count, self.kn) for name, count in own.items()}
+            return {name: self._room(name, count, self.kn) for name, count in own.items()}
         if self.owned is None:
             self.owned = owned(program)
         self.narrow = self.owned.narrow | self.owned.narrow_items
         for name in sorted(self.owned.apart & own.keys()):
             keys = [(name, i) for i in range(own[name])]
-            self.items |= {key: self._room(1, self.n if key in self.narrow else self.kn) for key in keys}
+            self.items |= {key: self._room(name, 1, self.n if key in self.narrow else self.kn, key[1]) for key in keys}
         return {
-            name: self._room(count, self.n if name in self.narrow else self.kn)
+            name: self._room(name, count, self.n if name in self.narrow else self.kn)
             for name, count in own.items()
             if name not in self.owned.apart
         }
 
-    def _room(self, count: int, kind: str) -> str:
+    def allocate_frame(self, program: Program) -> None:
+        """Memory for the local arrays that functions which this one calls share with it."""
+        if self.frame:
+            count = sum(program.locals[name] for name in self.frame)
+            self.put(f"%frame = alloca [{max(count, 1)} x {self.vector}], align 16")
+
+    def _room(self, name: str, count: int, kind: str, item: int = 0) -> str:
+        if name in self.frame:
+            return self.set(f"getelementptr {self.vector}, ptr %frame, i64 {self.frame[name] + item}")
         return self.set(f"alloca [{max(count, 1)} x {kind}], align 16")
 
     def enter(self, program: Program, local_arrays: dict[str, str]) -> None:

@@ -16,7 +16,8 @@ def fuse_multiply_add(line: Line, kept: Sequence[int] = ()) -> Line:
     `fma`, `fms` (a b - c) and `fnma` (c - a b) are one instruction each on every processor that matters. Values that
     are `kept` are wanted beside those that are stored.
     """
-    uses = Counter([a for i in line.instructions for a in i.needs])
+    uses = Counter([a for _, _, args, _ in line.instructions for a in args if type(a) is int])
+    uses.update([slot.index for _, _, _, slot in line.instructions if slot is not None and slot.index is not None])
     uses.update(line.roots)
     uses.update(kept)
     made_by = {i.target: i for i in line.instructions}
@@ -51,7 +52,7 @@ def schedule(line: Line) -> Line:
     Values are visited depth first from the outputs, the argument that needs more room first, so that it is done before
     others have to be held. The order of the tape is kept where that holds fewer values.
     """
-    needs = {i.target: i.needs for i in line.instructions}
+    needs = _needs(line.instructions)
     roots = line.roots
     order = _depth_first(needs, roots)
     if _max_live(list(needs), needs, roots) <= _max_live(order, needs, roots):
@@ -63,7 +64,16 @@ def schedule(line: Line) -> Line:
 def depth_first(instructions: Sequence[Instruction], roots: Sequence[int]) -> tuple[Instruction, ...]:
     """What the roots need of some instructions, depth first; arguments from elsewhere are taken as given."""
     made_by = {i.target: i for i in instructions}
-    return tuple([made_by[number] for number in _depth_first({i.target: i.needs for i in instructions}, roots)])
+    return tuple([made_by[number] for number in _depth_first(_needs(instructions), roots)])
+
+
+def _needs(instructions: Sequence[Instruction]) -> dict[int, list[int]]:
+    """By value, those that it is computed from."""
+    found = {target: [a for a in args if type(a) is int] for target, _, args, _ in instructions}
+    for target, _, _, slot in instructions:
+        if slot is not None and slot.index is not None:
+            found[target].append(slot.index)
+    return found
 
 
 def _depth_first(needs: dict[int, list[int]], roots: Sequence[int]) -> list[int]:
@@ -99,6 +109,10 @@ def _room_needed(needs: dict[int, list[int]]) -> dict[int, int]:
         if len(arguments) < 2:
             room[target] = room.get(arguments[0], 1) if arguments else 1
             continue
+        if len(arguments) == 2:
+            a, b = room.get(arguments[0], 1), room.get(arguments[1], 1)
+            room[target] = a + (a == b and arguments[0] != arguments[1]) if a >= b else b
+            continue
         most, *others = sorted([room.get(a, 1) for a in set(arguments)], reverse=True)
         for i, n in enumerate(others, 1):
             most = max(most, n + i)
@@ -126,10 +140,14 @@ def _max_live(order: Sequence[int], needs: dict[int, list[int]], roots: Sequence
 
 def optimise(program: Program) -> Program:
     """All passes, in order, on every line."""
-    blocks = program.blocks
+    return replace(program, blocks=map_lines(program.blocks, optimise_line))
+
+
+def optimise_line(line: Line) -> Line:
+    """All passes, in order."""
     for improve in PASSES:
-        blocks = map_lines(blocks, improve)
-    return replace(program, blocks=blocks)
+        line = improve(line)
+    return line
 
 
 PASSES: Sequence[Callable[[Line], Line]] = (fuse_multiply_add, schedule)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team, needed
+from .blocks import Block, Blocks, Count, If, Instruction, Line, Loop, Repeat, Spread, Store, Team
 from .equations import Arrange, Choose, Next, Solve
 from .functions import select
 from .program import Program
@@ -267,14 +267,23 @@ def repeat(recorder: Recorder | None, name: str, step: Step, start: State, most:
 
 def straight(tape: Tape, stores: Sequence[Store]) -> Line:
     """The line that computes what is stored, without what that does not need."""
-    wanted: set[int] = set()
-    waiting = [value for store in stores for value in store.needs]
-    while waiting:
-        number = waiting.pop()
-        if number not in wanted:
-            wanted.add(number)
-            waiting += needed(tape.args[number], tape.slots.get(number))
-    instructions = tuple(Instruction(n, tape.ops[n], tape.args[n], tape.slots.get(n)) for n in sorted(wanted))
+    ops, arguments, slots = tape.ops, tape.args, tape.slots
+    wanted = bytearray(len(ops))
+    for store in stores:
+        for value in store.needs:
+            wanted[value] = True
+    found: list[Instruction] = []
+    number = wanted.rfind(True)
+    while number >= 0:  # a value is computed from earlier ones
+        slot = slots.get(number)
+        for argument in arguments[number]:
+            if type(argument) is int:
+                wanted[argument] = True
+        if slot is not None and slot.index is not None:
+            wanted[slot.index] = True
+        found.append(Instruction(number, ops[number], arguments[number], slot))
+        number = wanted.rfind(True, 0, number)
+    instructions = tuple(reversed(found))
     return Line(instructions, tuple(stores))
 
 

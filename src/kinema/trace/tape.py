@@ -39,6 +39,8 @@ class Tape:
     """Value number of an input -> where it is read from."""
     carrier: Carrier | None = None
     _known: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _pairs: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """Likewise of operations on two values: most are."""
 
     def input(self, array: str, item: int, index: Value | None = None) -> Scalar:
         """The number that an item of an array holds, further on by an index where one is given."""
@@ -67,6 +69,8 @@ class Tape:
 
     def record(self, op: str, *args: Operand) -> Scalar:
         """A value, the one recorded before if there is one."""
+        if len(args) == 2 and type(args[0]) is int and type(args[1]) is int:
+            return self.record_pair(op, args[0], args[1])
         if op in COMMUTATIVE and _is_later(*args):
             args = (args[1], args[0])
         # Python takes 2 and 2.0 for the same key: value number 2 must not be taken for the constant
@@ -76,6 +80,18 @@ class Tape:
             number = self._known[key] = len(self.ops)
             self.ops.append(op)
             self.args.append(args)
+        return Scalar(self, number)
+
+    def record_pair(self, op: str, a: int, b: int) -> Scalar:
+        """Likewise, of two values by their numbers."""
+        if b < a and op in COMMUTATIVE:
+            a, b = b, a
+        key = (op, a, b)
+        number = self._pairs.get(key)
+        if number is None:
+            number = self._pairs[key] = len(self.ops)
+            self.ops.append(op)
+            self.args.append((a, b))
         return Scalar(self, number)
 
     def _append(self, op: str, args: tuple[Operand, ...]) -> int:
@@ -152,6 +168,22 @@ def record(op: str, *values: Value) -> Scalar:
     return tape.record(op, *[v.number if type(v) is Scalar and v.tape is tape else operand(v) for v in values])
 
 
+def _record_pair(op: str, a: Scalar, b: Scalar) -> Scalar:
+    """Likewise, of two symbols."""
+    tape = a.tape
+    if tape.carrier is not None:
+        tape = tape.carrier.tape
+    first = a.number if a.tape is tape else tape.operand(a)
+    second = b.number if b.tape is tape else tape.operand(b)
+    return tape.record_pair(op, first, second)  # type: ignore[arg-type]
+
+
+def _is_plain(value: Scalar) -> bool:
+    """Whether a symbol is neither the negative of another one, nor a multiple by a constant."""
+    op = value.tape.ops[value.number]
+    return op != "neg" and (op != "mul" or type(value.tape.args[value.number][1]) is int)
+
+
 def _parts(value: Value, op: str) -> tuple[Value, ...] | None:
     """The arguments of a value, if it was made by that operation."""
     if type(value) is not Scalar or value.tape.ops[value.number] != op:
@@ -167,6 +199,8 @@ def _same(a: Value, b: Value) -> bool:
 
 def add(a: Value, b: Value) -> Value:
     """A + b."""
+    if type(a) is Scalar and type(b) is Scalar and a.tape.ops[a.number] != "neg" and b.tape.ops[b.number] != "neg":
+        return _record_pair("add", a, b)
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         if _is(a, 0.0):
             return b
@@ -185,6 +219,8 @@ def add(a: Value, b: Value) -> Value:
 
 def subtract(a: Value, b: Value) -> Value:
     """A - b."""
+    if type(a) is Scalar and type(b) is Scalar and a.tape.ops[a.number] != "neg" and b.tape.ops[b.number] != "neg":
+        return 0.0 if _same(a, b) else _record_pair("sub", a, b)
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         if _is(b, 0.0):
             return a
@@ -205,6 +241,8 @@ def subtract(a: Value, b: Value) -> Value:
 
 def multiply(a: Value, b: Value) -> Value:
     """A * b; a constant factor comes second."""
+    if type(a) is Scalar and type(b) is Scalar and _is_plain(a) and _is_plain(b):
+        return _record_pair("mul", a, b)
     if not isinstance(a, Scalar):
         a, b = b, a
     if not isinstance(a, Scalar):

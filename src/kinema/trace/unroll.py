@@ -13,7 +13,7 @@ write is read again after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -108,6 +108,7 @@ class _Unrolling:
         self.read = read
         self.recorder = recorder
         self.uses = uses
+        self.indexed: Set[str] = frozenset() if uses is None else uses.indexed
         self.dry = dry
         self.memory: dict[Cell, Value | _Lost] = {}
         self.tables = tables
@@ -208,30 +209,33 @@ class _Unrolling:
     # ------------------------------------------------------------------------------------------------------ memory
 
     def load(self, slot: Slot, values: Mapping[int, Value] | None = None) -> Value:
+        array, row, number = slot
         for places, numbers in reversed(self.rows):
             value = numbers.get(slot)
             if value is not None:
                 return value
-            if slot.array in places:
+            place = places.get(array)
+            if place is not None:
+                array, row = place.arena, place.row + row
                 break
-        array, row, index = self._find(slot, values)
-        if type(index) is Scalar or (self.uses is not None and array in self.uses.indexed):
+        index: Value = 0.0 if number is None else (values or {})[number]
+        if type(index) is Scalar or array in self.indexed:
             assert self.recorder is not None
             return self.recorder.read(self._kept_array(array), row, index)
-        cell = (array, row + int(index))  # type: ignore[arg-type]
+        cell = (array, row if number is None else row + int(index))  # type: ignore[arg-type]
         found = self.memory.get(cell)
         return self.get(cell) if found is None or type(found) is _Lost else found  # type: ignore[return-value]
 
     def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
         array, row, index = self._find(slot, values)
-        if isinstance(index, Scalar) or (self.uses is not None and array in self.uses.indexed):
+        if type(index) is Scalar or array in self.indexed:
             assert self.recorder is not None
             name = self._kept_array(array)
             if not self.dry:
                 self.recorder.write(name, [value], row, index)
                 self.recorder.new_line()
             return
-        cell = (array, row + int(index))
+        cell = (array, row + int(index))  # type: ignore[arg-type]
         self.memory[cell] = value
         if self.dry:
             self.written.add(cell)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,8 @@ class LookKind:
     own_sliding: bool
     """Whether friction has a law of its own."""
     full: bool
-    """Whether there may be more points than there is room."""
+    """Whether there may be more points than there is room; of all pairs that are alike otherwise, if of any, so that a
+    search is traced and compiled once."""
     safe: bool
     """Whether no contact is stiffer than a step can carry."""
     lively: bool
@@ -55,7 +56,10 @@ class Wanted:
 def pair_rows(s: Sweeps, wanted: Sequence[Wanted], places: Sequence[Place], *, listed: bool = False) -> Rows:
     """A row for each pair of some sets, in their order; `places` are those of the shapes."""
     if not wanted or _may_differ(s):
-        return [row for each in wanted for row in _rows(s, each, places, listed=listed)]
+        rows = [row for each in wanted for row in _rows(s, each, places, listed=listed)]
+        kinds = [row.kind for row in rows if isinstance(row.kind, LookKind)]
+        common = _common_kinds(kinds)
+        return [replace(row, kind=common[kind]) for row, kind in zip(rows, kinds, strict=True)]
     plans = [each.plan for each in wanted]
     pairs = np.array([p for plan in plans for p in plan.pairs])
     of = np.repeat(np.arange(len(plans)), [len(plan.pairs) for plan in plans])
@@ -108,7 +112,16 @@ def _kinds(
     for i, first in enumerate(firsts.tolist()):
         kind = _kind_of(s, plans[int(of[first])], int(pairs[first]), (), listed=listed)
         result.setdefault(kind, []).append(np.flatnonzero(number.ravel() == i))
-    return {kind: np.sort(np.concatenate(own)) for kind, own in result.items()}
+    merged: dict[LookKind, list[npt.NDArray[np.intp]]] = {}
+    for kind, common in _common_kinds(result).items():
+        merged.setdefault(common, []).extend(result[kind])
+    return {kind: np.sort(np.concatenate(own)) for kind, own in merged.items()}
+
+
+def _common_kinds(kinds: Iterable[LookKind]) -> dict[LookKind, LookKind]:
+    """By kind the one that it is looked at as: kinds that differ only in `full` are one."""
+    crowded = {replace(kind, full=False) for kind in kinds if kind.full}
+    return {kind: replace(kind, full=replace(kind, full=False) in crowded) for kind in kinds}
 
 
 def _kind_of(s: Sweeps, plan: PlannedSet, p: int, differing: tuple[str, ...], *, listed: bool) -> LookKind:

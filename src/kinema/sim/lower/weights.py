@@ -17,15 +17,15 @@ from ..collide.numbers import WEIGHTS, hardest_of
 from ..collide.planned import PlannedSet, planned_sets
 from ..constrain.blocks import block_name
 from ..constrain.kinds import kinds_and_blocks
-from ..fields.groups import JACOBIAN, write_jacobian
 from ..force.rotors import mass_with_rotors
+from ..rigid.kinematics import twist_at, twists
 from ..rigid.links import link_bodies
 from ..settings import Settings
 from ..step import Step
 from ..sweeps.idle import trees_of_frames
 from ..sweeps.own import ARRAY
 from ..sweeps.sweeps import Sweeps
-from ..sweeps.tree import WORLD, grow
+from ..sweeps.tree import WORLD, Link, Node, grow
 from ..variants import WEIGHING
 from .condition import SMALLEST, measured
 from .programs import MANY_FRAMES, named, table_program
@@ -82,21 +82,30 @@ def mobility(
     ends = (ties.link_a, ties.link_b, geoms.link_idx[pairs.geom_a], geoms.link_idx[pairs.geom_b])
     links = sorted({int(x) for own in ends for x in own if x >= 0})
     trees, of_frames = _dofs_of_trees(model), trees_of_frames(model)
-    tree_of = {x: of_frames[model.links.frame_idx[x]] for x in links if model.links.frame_idx[x] != WORLD}
-    layers = _layers(tree_of)
+    on_frames = [x for x in links if model.links.frame_idx[x] != WORLD]
 
     def run(s: Sweeps) -> None:
         step = Step(s)
         where, frames = step.where, step.frames
         mass_with_rotors(step).store("inertia")
         bodies = link_bodies(s, frames)
-        s.each_link("masses", lambda link: s.write("mass", link, [link.mass]))
-        for i, layer in enumerate(layers):
-            write_jacobian(s, where, frames, layer, lambda ref: bodies[ref].center, f"{i} ")
 
-    several = range(len(layers))
-    outputs = {"inertia": (Owner.DOF, n), "mass": (Owner.LINK, 1)}
-    outputs |= {f"{i} {name}": (Owner.DOF, 1) for i in several for name in JACOBIAN}
+        def axes(node: Node) -> None:
+            at = frames[node.here]
+            own = [twist_at(at, twist, at.position) for twist in twists(node, where[node.here])]
+            s.write("angular", node, [x for twist in own for x in twist.angular])
+            s.write("linear", node, [x for twist in own for x in twist.linear])
+            s.write("origin", node, [x for _ in own for x in at.position])
+
+        def masses(link: Link) -> None:
+            s.write("mass", link, [link.mass])
+            s.write("center", link, bodies[link.here].center)
+
+        s.each_frame("axes", axes)
+        s.each_link("masses", masses)
+
+    outputs = {"inertia": (Owner.DOF, n), "mass": (Owner.LINK, 1), "center": (Owner.LINK, 3)}
+    outputs |= dict.fromkeys(("angular", "linear", "origin"), (Owner.DOF, 3))
     if settings not in programs:
         programs[settings] = table_program(model, settings, run, named(settings, outputs), outputs)
     told = {name: np.array(x, np.float64) for name, x in arrays.items()} | {"vel": np.zeros((n, columns))}
@@ -110,12 +119,16 @@ def mobility(
     for dofs in trees:
         inverse[:, dofs[:, None], dofs] = _inverse(inertia[:, dofs[:, None], dofs])
     of_link: dict[int, Array] = {x: np.zeros((columns, 2)) for x in (-1, *links)}
-    for i, layer in enumerate(layers):
-        for link in layer:
-            dofs = trees[tree_of[link]]
-            jacobian = np.stack([told[f"{i} {name}"][dofs].T for name in JACOBIAN], axis=1)
-            diagonal = ((jacobian @ inverse[:, dofs[:, None], dofs]) * jacobian).sum(axis=2)
-            of_link[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
+    angular, linear, origin = (told[name].T.reshape(columns, n, 3) for name in ("angular", "linear", "origin"))
+    for link in on_frames:
+        frame = int(model.links.frame_idx[link])
+        moving = np.isin(model.dofs.frame_idx, _path(model, frame))[:, None]
+        lever = told["center"][3 * link : 3 * link + 3].T[:, None] - origin
+        jacobian = np.concatenate([linear + np.cross(angular, lever), angular], axis=2) * moving
+        dofs = trees[of_frames[frame]]
+        own = jacobian[:, dofs].swapaxes(1, 2)
+        diagonal = ((own @ inverse[:, dofs[:, None], dofs]) * own).sum(axis=2)
+        of_link[link] = np.stack([diagonal[:, :3].mean(axis=1), diagonal[:, 3:].mean(axis=1)], axis=1)
     of_dof = np.diagonal(inverse, axis1=1, axis2=2).copy()
     for link in np.flatnonzero(model.links.slides_alone).tolist():
         light = 1.0 / np.maximum(told["mass"][link], SMALLEST)
@@ -131,16 +144,13 @@ def _dofs_of_trees(model: Model) -> list[npt.NDArray[np.intp]]:
     return [np.flatnonzero(of_dofs == tree) for tree in range(int(of_frames.max(initial=-1)) + 1)]
 
 
-def _layers(tree_of: Mapping[int, int]) -> list[list[int]]:
-    """Links, of each tree one at a time: Jacobians of different trees fit into the same array."""
-    layers: list[list[int]] = []
-    counts: dict[int, int] = {}
-    for link, tree in tree_of.items():
-        number = counts[tree] = counts.get(tree, -1) + 1
-        if number == len(layers):
-            layers.append([])
-        layers[number].append(link)
-    return layers
+def _path(model: Model, frame: int) -> list[int]:
+    """A frame and all that carry it, up to the world."""
+    path = []
+    while frame != WORLD:
+        path.append(frame)
+        frame = int(model.frames.parent_idx[frame])
+    return path
 
 
 @dataclass(frozen=True, slots=True, eq=False)

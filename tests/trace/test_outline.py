@@ -1,4 +1,4 @@
-"""Loops that are compiled by themselves compute the same as within the function around them, bit by bit."""
+"""Outlined loops, cases and lines compute the same as within the function around them, bit by bit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 
 from kinema.backend import CACHE_VARIABLE, compilers
-from kinema.trace import Place, Program, Recorder, Row, RowCode, Target, Value, apart, emit_llvm, record_loop
+from kinema.trace import (
+    Place,
+    Program,
+    Recorder,
+    Row,
+    RowCode,
+    Target,
+    Value,
+    emit_llvm,
+    optimise,
+    outline,
+    record_loop,
+)
 
 from .arenas import Memory, compiled, kernel, launched, same_bits
 from .random_programs import MEMORY as RANDOM_MEMORY, random_numbers, recorded, some_tree
@@ -67,7 +79,7 @@ def test_the_same_numbers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     state = np.random.default_rng(0).normal(size=(2 * N, N_ENVS))
     found = []
     for least in (NEVER, 0):
-        monkeypatch.setattr(apart, "LEAST", least)
+        monkeypatch.setattr(outline, "LEAST", least)
         texts = emit_llvm(several_loops(), MEMORY.places(), Target("double", lanes))
         assert len(texts) == (1 if least else 4)
         found.append(compiled(several_loops(), MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
@@ -76,8 +88,8 @@ def test_the_same_numbers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_functions_are_called_after_their_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Symbols are unique within a program; equal loops are one function; nothing of the model is in the text."""
-    monkeypatch.setattr(apart, "LEAST", 0)
+    """Symbols are unique within a program; nothing of the model is in the text."""
+    monkeypatch.setattr(outline, "LEAST", 0)
     main, *others = emit_llvm(several_loops(), MEMORY.places(), Target("double", 4))
     symbols = [text.partition("@kinema_loop_")[2].partition("(")[0] for text in others]
     assert len(set(symbols)) == len(symbols) == 3
@@ -87,12 +99,12 @@ def test_functions_are_called_after_their_loops(monkeypatch: pytest.MonkeyPatch)
 
 def test_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops among all other kinds of blocks, and in vectors."""
-    monkeypatch.setattr(apart, "LEAST", 0)
+    monkeypatch.setattr(outline, "LEAST", 0)
     made_of = (recorded(some_tree(seed)) for seed in range(1000))
-    for number, program in enumerate(islice((p for p in made_of if apart.loops_apart(p)), 3)):
+    for number, program in enumerate(islice((p for p in made_of if outline.outlined(p)), 3)):
         numbers, found = random_numbers(number, N_ENVS, 2), []
         for least in (NEVER, 0):
-            monkeypatch.setattr(apart, "LEAST", least)
+            monkeypatch.setattr(outline, "LEAST", least)
             made = kernel(program, RANDOM_MEMORY, 4)
             found.append(launched(made, RANDOM_MEMORY, numbers, N_ENVS, 2))
             assert (len(made._code.digests) > 1) == (least == 0)
@@ -100,7 +112,7 @@ def test_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_local_array_of_others_keeps_a_loop_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "LEAST", 0)
+    monkeypatch.setattr(outline, "LEAST", 0)
     recorder = Recorder()
     shared = recorder.local(1)
     recorder.write(shared, [0.0])
@@ -108,16 +120,97 @@ def test_a_local_array_of_others_keeps_a_loop_where_it_is(monkeypatch: pytest.Mo
     recorder.write("x", [recorder.read(shared)])
     add_rows(recorder, 3.0)
     program = recorder.finish()
-    (own,) = apart.loops_apart(program).values()
+    (own,) = outline.outlined(program).values()
     assert shared not in own
     assert len(emit_llvm(program, MEMORY.places(), Target("double", 4))) == 2
+
+
+def several_cases() -> Program:
+    """A loop of three kinds of rows, each with a local array of its own."""
+    recorder = Recorder()
+    rows = [
+        Row(f"times {i % 3}", {"from": Place("state", i), "to": Place("state", N + i)}, {"factor": [1.5 + i]})
+        for i in range(N)
+    ]
+
+    def body(code: RowCode) -> None:
+        own = code.recorder.local(1)
+        code.recorder.write(own, [code.number("factor") * code.read("from")])
+        code.recorder.new_line()
+        again = code.recorder.read(own) * code.read("to")
+        code.write("to", [again + 1.0 if code.kind == "times 1" else again])
+
+    record_loop(recorder, "sums", rows, body)
+    return recorder.finish()
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_cases_of_a_loop(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a module; the loop that calls them is one too."""
+    state, found = np.random.default_rng(1).normal(size=(2 * N, N_ENVS)), []
+    for least in (NEVER, 0):
+        monkeypatch.setattr(outline, "LEAST", 0)
+        monkeypatch.setattr(outline, "LEAST_OF_CASE", least)
+        texts = emit_llvm(several_cases(), MEMORY.places(), Target("double", lanes))
+        assert len(texts) == (2 if least else 5)
+        found.append(compiled(several_cases(), MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
+    same_bits(*found)
+    assert (found[0]["state"][N:] != state[N:]).any()
+
+
+def lines_in_frames() -> Program:
+    """Lines that hand values on, among them in a loop that environments run through as often as they like."""
+    recorder = Recorder()
+    sums = recorder.local(3)
+    recorder.write(sums, [recorder.read("x", i) + recorder.read("y", i) for i in range(3)])
+    recorder.new_line()
+    recorder.write(sums, [recorder.read(sums, 1) * recorder.read(sums, 2)])
+    recorder.new_line()
+
+    def again(state: object) -> tuple[list[Value], Value, Value]:
+        (left,) = state  # type: ignore[misc]
+        recorder.write(sums, [recorder.read(sums, 0) * 0.5 + left, recorder.read(sums, 0)])
+        recorder.new_line()
+        return [left - 1.0], recorder.read(sums, 1) - 9.0, left
+
+    (left,) = recorder.repeat("often", again, [recorder.read("x", 3) * 3.0], 7)
+    recorder.write("y", [recorder.read(sums, i) for i in range(3)] + [left])
+    return recorder.finish()
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("optimised", [False, True])
+def test_lines_share_local_arrays(lanes: int, optimised: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, found = np.random.default_rng(2).normal(size=(2 * N, N_ENVS)), []
+    program = optimise(lines_in_frames()) if optimised else lines_in_frames()
+    for least in (NEVER, 1):
+        monkeypatch.setattr(outline, "LEAST_OF_LINE", least)
+        outlined = outline.outlined(program)
+        assert bool(outlined) == (least == 1)
+        assert bool(outline.frame_of(program, outlined)) == (least == 1)
+        found.append(compiled(program, MEMORY, {"state": state}, N_ENVS, lanes=lanes, steps=3))
+    same_bits(*found)
+    assert (found[0]["state"][N:] != state[N:]).any()
+
+
+def test_random_programs_with_everything_outlined(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = random_numbers(7, N_ENVS, 2)
+    for seed in range(8):
+        program, found = recorded(some_tree(seed)), []
+        for least in (NEVER, 0):
+            for name in ("LEAST", "LEAST_OF_CASE", "LEAST_OF_LINE"):
+                monkeypatch.setattr(outline, name, least)
+            kernels = [kernel(program, RANDOM_MEMORY, lanes) for lanes in (1, 4)]
+            found.append([launched(made, RANDOM_MEMORY, numbers, N_ENVS, 2) for made in kernels])
+        for inline, apart in zip(*found, strict=True):
+            same_bits(inline, apart)
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_modules_are_found_in_the_cache(threads: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each by itself, however many threads compile them; a failure of one is a failure."""
     monkeypatch.setenv("KINEMA_THREADS", threads)
-    monkeypatch.setattr(apart, "LEAST", 0)
+    monkeypatch.setattr(outline, "LEAST", 0)
     kernel(several_loops(), MEMORY, 4)
     assert len(list((cache / "code").iterdir())) == 4
 
