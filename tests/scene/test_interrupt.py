@@ -102,7 +102,7 @@ def test_compiling_is_interrupted(tmp_path: Path, long: Path) -> None:
     assert "KeyboardInterrupt" in err.splitlines()[-1]
     assert status in (-signal.SIGINT, 128 + signal.SIGINT)
     assert out.split() == ["interrupted", KILLED]
-    assert not list((tmp_path / "cache").rglob("code/*.entry"))
+    assert not list((tmp_path / "cache").rglob("programs/*"))
 
 
 def test_so_are_parts_that_are_compiled_side_by_side(tmp_path: Path) -> None:

@@ -178,32 +178,49 @@ def compile_ahead(text: str, level: Level) -> None:
     digest, future = module_digest(text), Future[bytes]()
 
     def run() -> None:
-        try:
-            with _at_once:
-                future.set_result(_compiled(text, digest, level, FOREGROUND))
-        except BaseException as error:  # whoever asks for the result is told
-            future.set_exception(error)
+        with _at_once:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(_compiled(text, digest, level, FOREGROUND))
+                except BaseException as error:  # whoever asks for the result is told
+                    future.set_exception(error)
 
     _ahead[digest, level] = future
     threading.Thread(target=run, name="kinema compiler", daemon=True).start()
 
 
 @contextlib.contextmanager
-def frequent_switches() -> Iterator[None]:
-    """Let threads that hand modules to compilers run soon, while this one is busy with Python code."""
+def compiling_ahead() -> Iterator[None]:
+    """While modules are emitted that are compiled ahead: the threads that hand them over run soon.
+
+    An interrupt ends the compilers, and drops what they have not begun.
+    """
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_INTERVAL))
     try:
         yield
+    except KeyboardInterrupt:
+        stop_compiling(FOREGROUND)
+        raise
     finally:
         sys.setswitchinterval(before)
+
+
+def stop_compiling(pool: WorkerPool) -> None:
+    """End the processes of a pool, whatever they are doing, and drop compilations that are waiting for them."""
+    if pool is FOREGROUND:
+        while _ahead:
+            _ahead.popitem()[1].cancel()
+    pool.close()
 
 
 def forget_ahead(digests: Sequence[str]) -> None:
     """Drop compilations of modules that were started ahead and nobody needs, as the cache had better code."""
     for digest in digests:
         for level in Level:
-            _ahead.pop((digest, level), None)
+            future = _ahead.pop((digest, level), None)
+            if future is not None:
+                future.cancel()
 
 
 def machine_code(text: str, level: Level = Level.OPTIMISED, pool: WorkerPool | None = None) -> bytes:
@@ -231,7 +248,7 @@ def compile_modules(texts: Sequence[str], level: Level, pool: WorkerPool | None 
         others = [threads.submit(machine_code, text, level, pool) for text in texts[1:]]
         return [machine_code(texts[0], level, pool), *(future.result() for future in others)]
     except KeyboardInterrupt:
-        pool.close()  # or the end of this process would wait for the other threads
+        stop_compiling(pool)  # or the end of this process would wait for the other threads
         raise
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

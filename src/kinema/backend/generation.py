@@ -32,7 +32,7 @@ from kinema.trace import (
     team_tables,
 )
 
-from .compilers import FOREGROUND, Level, compile_ahead, forget_ahead, frequent_switches, module_digest
+from .compilers import FOREGROUND, Level, compile_ahead, compiling_ahead, forget_ahead, module_digest
 from .cubins import start_assemblers
 from .devices import numpy_type
 from .dump import dump_folder, dump_modules, dump_program
@@ -58,7 +58,7 @@ def compile_for_host(
         program = source.trace()
     n_instructions = program.n_instructions
     timed_on = platform.machine() if options.timed else ""
-    with stage("emit"), frequent_switches():
+    with stage("emit"), compiling_ahead():
         ints, floats = _tables(program.tables(), options.precision)
         target = Target(options.precision, options.lanes, fused=has_fused_multiply_add(), flushes=is_x86())
         level = Level.OPTIMISED if wait or tiers() is Tiers.OPTIMISED else Level.BASELINE
