@@ -156,7 +156,10 @@ def _trace(group: Group, body: Body, first: int, prefix: str, around: RowCode | 
     recorder = Recorder(prefix)
     body(RowCode(group, recorder, folded, around))
     program = recorder.finish()
-    slots = [*(slot for line in lines(program.blocks) for slot in line.slots()), *counters(program.blocks)]
+    slots = set(counters(program.blocks))
+    for line in lines(program.blocks):
+        slots.update([i.slot for i in line.instructions if i.slot is not None])
+        slots.update([store.slot for store in line.stores])
     used = {slot.array for slot in slots} | {word + name for name in _within(program.blocks) for word in (FIRST, MANY)}
     arrays = group.arenas(used)
     ordered = (Slot(NUMBER + name, i) for name, values in folded.items() for i in range(len(values)))

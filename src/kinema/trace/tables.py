@@ -318,5 +318,7 @@ def _fold(values: Sequence[Sequence[Value] | Own]) -> list[float | None]:
 
 def _fold_columns(values: Floats) -> list[float | None]:
     """Likewise."""
-    same = (values == values[:1]).all(axis=0)
-    return [x if alike and x in FOLDED else None for x, alike in zip(values[0].tolist(), same.tolist(), strict=True)]
+    first = values[0].tolist()
+    if len(values) == 1:
+        return [x if x in FOLDED else None for x in first]
+    return [x if x in FOLDED and (values[:, i] == x).all() else None for i, x in enumerate(first)]
