@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -33,6 +34,8 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 """What processes of tests are started with, unless it is set already."""
+_THRESHOLDS = 20_000, 20, 20
+"""After how many new objects garbage is looked for, and after how many times among older ones."""
 _CACHE = pytest.StashKey[Path]()
 
 
@@ -54,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not chosen:
         chosen = config.stash[_CACHE] = Path(tempfile.mkdtemp(prefix="kinema-test-cache-"))
     os.environ["KINEMA_CACHE"] = str(Path(chosen).resolve())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:  # noqa: ARG001
+    """Look for garbage less often: what was imported and collected stays, and tests make many objects that do too."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -39,11 +39,12 @@ HEAP = """<mujoco><option timestep="0.002" cone="{cone}" impratio="{impratio}"/>
 <body pos="0 0 .049"><freejoint/><geom type="box" size=".05 .05 .05" mass="1"/></body>
 <body pos=".02 .01 .147"><freejoint/><geom type="box" size=".05 .05 .05" mass="2" condim="4"/></body>
 <body pos=".01 0 .235"><freejoint/><geom size=".04" condim="6"/></body>
-<body pos=".098 0 .045"><freejoint/><geom type="box" size=".05 .05 .05" mass=".5" condim="1"/></body>
-<body pos=".2 0 .13"><joint axis="0 1 0" range="-5 5" frictionloss=".1"/>
+{more}<body pos=".2 0 .13"><joint axis="0 1 0" range="-5 5" frictionloss=".1"/>
 <geom type="capsule" size=".04" fromto="0 0 0 -.1 0 0"/>
 <body pos="-.1 0 0"><joint axis="0 1 0" damping=".1"/><geom size=".045" pos="0 0 .01"/></body></body>
 </worldbody></mujoco>"""
+MORE = '<body pos=".098 0 .045"><freejoint/><geom type="box" size=".05 .05 .05" mass=".5" condim="1"/></body>'
+"""Another body of the heap, without friction."""
 
 
 @pytest.fixture(autouse=True)
@@ -108,16 +109,17 @@ def compare(engine: Engine, steps: int, rtol: float = 1e-9) -> None:
 @pytest.mark.slow("a step takes half a minute on NumPy, which computes both sides of every branch")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
 @pytest.mark.parametrize(
-    ("cone", "impratio", "steps"),
+    ("cone", "impratio", "more", "steps"),
     [
-        ("elliptic", 10.0, 1),
-        pytest.param("elliptic", 10.0, 3, marks=pytest.mark.benchmark),
-        pytest.param("pyramidal", 1.0, 3, marks=pytest.mark.benchmark),
+        ("elliptic", 10.0, "", 1),
+        pytest.param("elliptic", 10.0, MORE, 1, marks=pytest.mark.exhaustive),
+        pytest.param("elliptic", 10.0, MORE, 3, marks=pytest.mark.benchmark),
+        pytest.param("pyramidal", 1.0, MORE, 3, marks=pytest.mark.benchmark),
     ],
 )
-def test_a_heap_by_a_team_is_a_heap(cone: str, impratio: float, steps: int, tmp_path: Path) -> None:
+def test_a_heap_by_a_team_is_a_heap(cone: str, impratio: float, more: str, steps: int, tmp_path: Path) -> None:
     """Trees of different width, contacts of all dimensions, limits, friction, contacts within a tree."""
-    engine = engine_of(HEAP.format(cone=cone, impratio=impratio), tmp_path)
+    engine = engine_of(HEAP.format(cone=cone, impratio=impratio, more=more), tmp_path)
     assert wants_team(engine.model, engine.settings)
     compare(engine, steps)
 
@@ -127,12 +129,12 @@ def test_a_heap_by_a_team_is_a_heap(cone: str, impratio: float, steps: int, tmp_
 def test_a_heap_with_tiles_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is hardly room for any tile directions are not exact, but still lead to where it is nearly solved."""
     monkeypatch.setattr(team_tiles, "TILES_OF_TREE", 0)
-    engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0), tmp_path)
+    engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0, more=MORE), tmp_path)
     compare(engine, 1, rtol=0.02)
 
 
 def test_who_has_such_a_team(tmp_path: Path) -> None:
-    text = HEAP.format(cone="pyramidal", impratio=1.0)
+    text = HEAP.format(cone="pyramidal", impratio=1.0, more=MORE)
     engine = engine_of(text, tmp_path)
     asked = replace(engine.settings, team=True)
     assert fitting.fits_heap(engine.model, asked)
@@ -152,7 +154,7 @@ def test_the_text_of_a_team_says_the_same(precision: str, tmp_path: Path) -> Non
     """What is emitted for a GPU, run thread by thread on this machine: in both precisions, as both read by fours."""
     kind, near = (np.float64, 1e-9) if precision == "double" else (np.float32, 1e-4)
     size, stride = 4, 32
-    engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0), tmp_path)
+    engine = engine_of(HEAP.format(cone="pyramidal", impratio=1.0, more=MORE), tmp_path)
     program = make_step(engine.model, replace(engine.settings, team=True), engine.places, rolled=True)
     parts, numbers = cut(program, size), thrown(engine)
     expected = {name: x.copy() for name, x in numbers.items()}

@@ -6,19 +6,23 @@ import atexit
 import enum
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 from kinema.foundation import InternalError, content_digest, load_entry, store_entry
 
 from .compilers import WorkerPool
 from .devices import Device
 from .gpu_code import driver_version
+from .host_code import Tiers, tiers
 from .processor import n_threads
 
 _WORKER = Path(__file__).with_name("ptx_worker.py")
 _MOST_WORKERS = 6
 """Processes that assemble at a time: each holds a context of the GPU, some hundred MB of its memory."""
+LARGE_PTX = 700_000
+"""Bytes of PTX from which on a module takes the CUDA driver so long that it starts at the baseline tier: a G1's line of
+1.1 MB takes 10 s, 3 s at that tier, with which a step takes seven times as long; half of that 2 s at either tier."""
 _IDLE = 5.0
 """After how long without work they end [s]."""
 
@@ -93,42 +97,58 @@ def cached_cubins(codes: Sequence[bytes], device: Device, level: JitLevel) -> li
     return found
 
 
-def assemble(codes: Sequence[bytes], device: Device, level: JitLevel) -> list[bytes]:
-    """Machine code of modules of PTX; PTX itself, which the driver assembles, where no process can do it.
+def first_level(code: bytes, *, wait: bool) -> JitLevel:
+    """The level that a module of PTX is assembled at first, unless the optimised one is waited for."""
+    tiered = not wait and tiers() is Tiers.TIERED and len(code) > LARGE_PTX
+    return JitLevel.BASELINE if tiered else JitLevel.OPTIMISED
+
+
+_ahead: dict[str, Future[bytes]] = {}
+"""Modules that are assembled before their machine code is asked for."""
+_at_once = threading.BoundedSemaphore(min(_MOST_WORKERS, n_threads()))
+
+
+def assemble_ahead(code: bytes, device: Device, level: JitLevel) -> Future[bytes]:
+    """Start to assemble a module of PTX in another thread; `assemble` gives the result."""
+    key, future = _key(code, device, level), Future[bytes]()
+
+    def run() -> None:
+        try:
+            with _at_once, _assemblers_of(device) as pool:
+                future.set_result(_assembled(code, key, pool, level))
+        except BaseException as error:  # whoever asks for the result is told
+            future.set_exception(error)
+
+    _ahead[key] = future
+    # a daemon, unlike those of an executor: no process waits at its end for what is compiled in the background
+    threading.Thread(target=run, name="kinema assembler", daemon=True).start()
+    return future
+
+
+def _assembled(code: bytes, key: str, pool: WorkerPool, level: JitLevel) -> bytes:
+    """Machine code of a module; PTX itself, which the driver assembles, where no process can do it.
 
     Such processes fail where only one may use the GPU, or its memory is full.
     """
-
-    def one(code: bytes) -> bytes:
-        key = _key(code, device, level)
-        entry = load_entry("code", key)
-        if entry is not None:
-            return entry["code"]
-        try:
-            found = pool.compile(code, int(level))
-        except InternalError:
-            return code
-        store_entry("code", key, {"code": found})
-        return found
-
-    found: list[bytes] = list(codes)
-    waiting: SimpleQueue[int] = SimpleQueue()
-
-    def work() -> None:
-        while True:
-            try:
-                number = waiting.get_nowait()
-            except Empty:
-                return
-            found[number] = one(codes[number])
-
-    for number in range(len(codes)):
-        waiting.put(number)
-    with _assemblers_of(device) as pool:
-        # daemons, unlike those of an executor: no process waits at its end for what is compiled in the background
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_MOST_WORKERS, n_threads()))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    entry = load_entry("code", key)
+    if entry is not None:
+        return entry["code"]
+    try:
+        found = pool.compile(code, int(level))
+    except InternalError:
+        return code
+    store_entry("code", key, {"code": found})
     return found
+
+
+def assemble(codes: Sequence[bytes], device: Device, levels: Sequence[JitLevel]) -> list[bytes]:
+    """Machine code of modules of PTX, those that are being assembled already among them."""
+    waiting = [
+        _ahead.get(_key(code, device, level)) or assemble_ahead(code, device, level)
+        for code, level in zip(codes, levels, strict=True)
+    ]
+    try:
+        return [future.result() for future in waiting]
+    finally:
+        for key in [key for key, future in _ahead.items() if future in waiting]:
+            _ahead.pop(key, None)

@@ -19,19 +19,16 @@ from kinema.foundation import content_digest, is_recording, load_entry, source_d
 from kinema.trace import Place
 
 from .compilers import Level
-from .cubins import JitLevel, assemble, cached_cubins
+from .cubins import JitLevel, assemble, cached_cubins, first_level
 from .devices import Device
 from .dump import dump_folder
 from .gpu_code import GpuFunction, named
-from .host_code import Tiers, host_code, tiers
+from .host_code import host_code
 from .images import CompileOptions, GpuImage, GpuModule, HostExecutable, Source
 from .pieces import BLOCK_DIM, Piece, Roles
 from .processor import has_fused_multiply_add, is_x86
 from .spreading import ask_for_the_same
 
-LARGE_PTX = 700_000
-"""Bytes of PTX from which on a module takes the CUDA driver so long that it starts at the baseline tier: a G1's line of
-1.1 MB takes 10 s, 3 s at that tier, with which a step takes seven times as long; half of that 2 s at either tier."""
 GENERATORS = ("foundation", "trace", "model", "backend", "sim")
 """Packages whose sources decide what a program is compiled to."""
 
@@ -162,7 +159,7 @@ def gpu_executable(
     if found is not None:
         return found
     entry = None if key is None else load_entry("programs", key)
-    image = GpuImage.of(entry) if entry is not None else _compiled_gpu(source, places, options, roles)
+    image = GpuImage.of(entry) if entry is not None else _compiled_gpu(source, places, options, roles, wait=wait)
     if entry is None and key is not None:
         store_entry("programs", key, image.values())
     found = _loaded_gpu(image, source.name, options.device, wait=wait)
@@ -174,18 +171,16 @@ def gpu_executable(
 
 def _loaded_gpu(image: GpuImage, name: str, device: Device, *, wait: bool) -> GpuExecutable:
     """Assemble and load the kernels of an image; those that take long at the baseline tier first."""
-    modules = [(f"{name}_{module.role}", module.ptx) for module in image.modules]
-    modules += [(f"{name}_{m.role}_order", m.order) for m in image.modules if m.order is not None]
-    codes = [named(code, symbol) for symbol, code in modules]
-    tiered = not wait and tiers() is Tiers.TIERED and max(map(len, codes)) > LARGE_PTX
+    codes = [named(module.ptx, f"{name}_{module.role}") for module in image.modules]
+    codes += [named(m.order, f"{name}_{m.role}_order") for m in image.modules if m.order is not None]
+    levels = [first_level(code, wait=wait) for code in codes]
     optimised = cached_cubins(codes, device, JitLevel.OPTIMISED)
-    level = JitLevel.BASELINE if optimised is None and tiered else JitLevel.OPTIMISED
     tables = [(device.array(ints), device.array(floats)) for ints, floats in image.tables]
-    cubins = assemble(codes, device, level) if optimised is None else optimised
+    cubins = assemble(codes, device, levels) if optimised is None else optimised
     made = GpuExecutable(
         _pieces(image, cubins, tables, name, device), image.n_scratch, image.n_kinds, image.n_instructions
     )
-    if level is JitLevel.BASELINE:
+    if optimised is None and JitLevel.BASELINE in levels:
         made.level = Level.BASELINE
         threading.Thread(
             target=_optimise_gpu,
@@ -201,7 +196,7 @@ def _optimise_gpu(
 ) -> None:
     """Assemble the optimised tier of a program and let its kernels switch to that."""
     with contextlib.suppress(Exception):  # the baseline tier stays
-        cubins = assemble(codes, device, JitLevel.OPTIMISED)
+        cubins = assemble(codes, device, [JitLevel.OPTIMISED] * len(codes))
         executable = made()
         if executable is not None:
             executable.pieces = _pieces(image, cubins, tables, name, device)
@@ -242,8 +237,8 @@ def _pieces(image: GpuImage, cubins: list[bytes], tables: list[Any], name: str, 
 
 
 def _compiled_gpu(
-    source: Source, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None
+    source: Source, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None, *, wait: bool
 ) -> GpuImage:
     from .generation import GpuCompiler
 
-    return GpuCompiler(places, options, roles).compile(source)
+    return GpuCompiler(places, options, roles, wait=wait).compile(source)

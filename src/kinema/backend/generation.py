@@ -33,10 +33,10 @@ from kinema.trace import (
 )
 
 from .compilers import FOREGROUND, Level, compile_ahead, compiling_ahead, forget_ahead, module_digest
-from .cubins import start_assemblers
+from .cubins import assemble_ahead, first_level, start_assemblers
 from .devices import numpy_type
 from .dump import dump_folder, dump_modules, dump_program
-from .gpu_code import BLOCKS, WARP, ptx
+from .gpu_code import BLOCKS, WARP, named, ptx
 from .host_code import Tiers, host_code, tiers
 from .images import CompileOptions, GpuImage, GpuModule, HostExecutable, Source, Tables
 from .pieces import BLOCK_DIM, Lists, Roles
@@ -85,7 +85,11 @@ def compile_for_host(
 class GpuCompiler:
     """From a program to the kernels of a GPU."""
 
-    def __init__(self, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None) -> None:
+    def __init__(
+        self, places: Mapping[str, Place], options: CompileOptions, roles: Roles | None, *, wait: bool
+    ) -> None:
+        """With `wait`, kernels are optimised from the start."""
+        self._wait = wait
         self._places = places
         self._options = options
         self._roles = roles
@@ -110,59 +114,79 @@ class GpuCompiler:
         self._is_whole = len(parts) == 1
         roles = self._roles
         self._shared = roles if roles is None or self._is_whole else _with_scratch(roles, parts)
-        with ThreadPoolExecutor() as pool:
-            waiting: list[Future[GpuModule]] = []
-            for number, part in enumerate(parts):
+        made: list[list[Callable[[], GpuModule]]] = [[] for _ in parts]
+        # the longest first: it takes longest to assemble, which starts as soon as its PTX is there
+        order = sorted(range(len(parts)), key=lambda number: -parts[number].program.n_instructions)
+        with compiling_ahead(), ThreadPoolExecutor() as self._pool:
+            for number in order:
+                part = parts[number]
                 if part.spread is not None:
                     own = replace(part, program=optimise(part.program))
-                    made = spread_pieces(number, (own, self._places, self._target), self._options.device, self._n_envs)
+                    about = own, self._places, self._target
+                    pieces = spread_pieces(number, about, self._options.device, self._n_envs)
                     table = self._table(own.program.tables())
-                    waiting += [pool.submit(self._spread, table, *one) for one in made]
+                    made[number] = [self._spread(table, *piece) for piece in pieces]
                 else:
-                    waiting.append(pool.submit(self._team if part.is_team else self._line, part))
-            modules = [future.result() for future in waiting]
+                    made[number] = [self._team(part) if part.is_team else self._line(part)]
+            modules = [finish() for own in made for finish in own]
         return GpuImage(modules, self._tables, n_scratch, self._n_kinds, program.n_instructions)
 
     def _table(self, tables: tuple[np.ndarray, np.ndarray]) -> int:
         self._tables.append(_tables(tables, self._options.precision))
         return len(self._tables) - 1
 
-    def _ptx(self, text: str, block_dim: int, n_blocks: int | None, role: str) -> bytes:
-        found = ptx(text, block_dim, n_blocks)
-        if dump_folder() is not None:
-            dump_modules(f"{self._name}_{role}", module_digest(text), [text], found)
-        return found
+    def _ptx(self, text: str, block_dim: int, n_blocks: int | None, role: str) -> Future[bytes]:
+        """Start to compile a module to PTX, and then to assemble that, while others are emitted."""
 
-    def _spread(self, table: int, role: str, lists: Lists, n_operations: int, emit: Callable[[], str]) -> GpuModule:
-        """What all threads share."""
+        def run() -> bytes:
+            found = ptx(text, block_dim, n_blocks)
+            code = named(found, f"{self._name}_{role}")
+            assemble_ahead(code, self._options.device, first_level(code, wait=self._wait))
+            if dump_folder() is not None:
+                dump_modules(f"{self._name}_{role}", module_digest(text), [text], found)
+            return found
+
+        return self._pool.submit(run)
+
+    def _spread(
+        self, table: int, role: str, lists: Lists, n_operations: int, emit: Callable[[], str]
+    ) -> Callable[[], GpuModule]:
+        """Emit what all threads share; the module is there once its PTX is."""
         code = self._ptx(emit(), BLOCK_DIM, None, role)
-        return GpuModule(code, BLOCK_DIM, table, n_operations, BLOCK_DIM, lists=lists, role=role)
+        return lambda: GpuModule(code.result(), BLOCK_DIM, table, n_operations, BLOCK_DIM, lists=lists, role=role)
 
-    def _line(self, part: Part) -> GpuModule:
-        """What a thread does by itself; all steps in one launch, if it is the whole program."""
+    def _line(self, part: Part) -> Callable[[], GpuModule]:
+        """Likewise, of what a thread does by itself; all steps in one launch, if it is the whole program."""
         programs = self._divided(part.program)
         runs = self._options.runs_per_step if self._is_whole else 1
         source = emit_gpu(programs, self._places, self._target, runs)
         count = len(programs)
         block_dim = BLOCK_DIM if count == 1 else WARP * count
-        table = self._table(part.program.tables())
-        operations = sum(program.n_operations for program in programs)
         options = self._options
         n_blocks = least_blocks(programs, self._n_envs, options.device.n_multiprocessors, options.precision)
         code = self._ptx(source, block_dim, n_blocks, "line")
-        return GpuModule(code, block_dim, table, operations, block_dim // count, count, beside=part.beside, role="line")
+        table = self._table(part.program.tables())
+        sizes = table, sum(program.n_operations for program in programs), block_dim // count, count
+        return lambda: GpuModule(code.result(), block_dim, *sizes, beside=part.beside, role="line")
 
-    def _team(self, part: Part) -> GpuModule:
-        """What a team does."""
+    def _team(self, part: Part) -> Callable[[], GpuModule]:
+        """Likewise, of what a team does."""
         target = self._target
         found = room_of_team(replace(part, program=optimise(part.program)), target.bytes)
         own, room = found.part, found.room
         source = emit_team(own, self._places, target, room, ordered=bool(own.weights))
         code = self._ptx(source, WARP * room.teams, found.at_a_time, "team")
-        order = self._ptx(emit_order(own, target, self._n_kinds), BLOCK_DIM, None, "order") if own.weights else None
+        order = None
+        if own.weights:
+            order = self._ptx(emit_order(own, target, self._n_kinds), BLOCK_DIM, None, "team_order")
         table = self._table(team_tables(own, target, WARP))
-        n_memory, operations = max(room.n_memory, 1), own.program.n_operations
-        return GpuModule(code, WARP * room.teams, table, operations, room.teams, 1, n_memory, order=order, role="team")
+        sizes = table, own.program.n_operations, room.teams, 1, max(room.n_memory, 1)
+
+        def finish() -> GpuModule:
+            ordering = None if order is None else order.result()
+            return GpuModule(code.result(), WARP * room.teams, *sizes, order=ordering, role="team")
+
+        return finish
 
     def _divided(self, program: Program) -> tuple[Program, ...]:
         """The program, or one for each role where it is a line that can be shared."""
