@@ -86,17 +86,18 @@ BESIDE_TYPES = mkdir -p build && rm -f $(TYPES).rc; \
 	  status=0; $(1) || status=$$?; wait; tail -n 40 $(TYPES).out; \
 	  [ $$status -ne 0 ] || status=$$(cat $(TYPES).rc); exit $$status
 
-test: setup lint  ## lint, check the types, run the tests (WORKERS=2)
-	@$(call BESIDE_TYPES,$(PYTEST))
+test: setup lint  ## lint, check the types quickly, run the tests (WORKERS=2)
+	@$(PYTEST)
 
-test-all: setup lint  ## the same with every robot for every test and all combinations, which takes far longer
+test-all: setup lint  ## the same with all types, every robot for every test and all combinations, which takes far longer
 	@$(call BESIDE_TYPES,$(PYTEST) --all)
 
-lint: setup  ## check style and formatting, change nothing
+lint: setup  ## check style, formatting and, quickly, the types of src; change nothing
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ty check
 
-types: setup  ## check the types
+types: setup  ## check all types, which takes minutes
 	$(BIN)/basedpyright
 
 format: setup  ## format the code, mend what can be mended

@@ -22,9 +22,9 @@ settings.register_profile(
 )
 settings.load_profile("kinema")
 
-_SHARE, _LEAST = 4, 8
+_SHARE, _LEAST = 6, 8
 """Of the robots of a wide test one in so many is looked at, and at least about so many."""
-_EXAMPLES = 0.4
+_EXAMPLES = 0.3
 """The share of the examples of a property that every run draws."""
 _SLOW = 10.0
 """Time from which on a test has to say why it takes so long [s]."""
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["KINEMA_CACHE"] = str(Path(chosen).resolve())
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:  # noqa: ARG001
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for garbage less often: what was imported and collected stays, and tests make many objects that do too."""
     gc.collect()
     gc.freeze()

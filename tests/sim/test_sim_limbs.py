@@ -144,7 +144,7 @@ def test_an_exchange_has_to_fit_into_what_threads_share(precision: str, most: in
         return int(slot.array == "b")
 
     shared = Roles(2, role_of)
-    compiler = GpuCompiler({}, CompileOptions(Device("cuda:0"), precision, 1, 1, None), shared)
+    compiler = GpuCompiler({}, CompileOptions(Device("cuda:0"), precision, 1, 1, None), shared, wait=True)
     compiler._shared = shared
     for count, roles in ((most, 2), (most + 1, 1)):
         tape = Tape()

@@ -110,7 +110,7 @@ def _force_torque(looking: Looking) -> list[DraftReading]:
     if sensor.target_kind != "joint" or named is None:
         raise Unable(f'the joint "{sensor.target}" is not there')
     joint, owner = named
-    ends = [None if name is None else looking.body(name, owner) for name in (joint.child, joint.parent)]  # type: ignore[attr-defined]
+    ends = [None if name is None else looking.body(name, owner) for name in (joint.child, joint.parent)]  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]
     child, parent = ends
     if child is None:
         raise Unable("its joint holds the world")
@@ -119,7 +119,7 @@ def _force_torque(looking: Looking) -> list[DraftReading]:
         raise Unable("its joint closes a loop")
     if str(_child(own, "measure_direction") or "child_to_parent").strip() != "parent_to_child":
         sign = -sign
-    pose = child.place @ joint.child_pose @ sensor.pose  # type: ignore[attr-defined]
+    pose = child.place @ joint.child_pose @ sensor.pose  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]
     axes = {"child": child.place.rotation, "sensor": pose.rotation}
     frame, word = child.frame, str(_child(own, "frame") or "child").strip()
     seen_from = None

@@ -83,7 +83,7 @@ def _names(joint: Joint, axis: Axis) -> list[tuple[str, str, str]]:
     }.get(joint.kind, [])
     words = (physx.LIMIT_STIFFNESS, physx.LIMIT_DAMPING, physx.LIMIT_RESTITUTION)
     by_physx = [tuple(physx.limit(token, word) for word in words) for token in tokens]
-    return [(newton.LIMIT_STIFFNESS, newton.LIMIT_DAMPING, ""), *by_physx]  # type: ignore[list-item]
+    return [(newton.LIMIT_STIFFNESS, newton.LIMIT_DAMPING, ""), *by_physx]  # type: ignore[list-item]  # ty: ignore[invalid-explicit-return]
 
 
 def _kept(joint: Joint, name: str) -> float | None:

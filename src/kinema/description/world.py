@@ -124,7 +124,7 @@ class World(Assembly):
 
 
 def _shared(names: Iterator[str] | object) -> set[str]:
-    return {name for name, count in Counter(names).items() if count > 1}  # type: ignore[arg-type]
+    return {name for name, count in Counter(names).items() if count > 1}  # type: ignore[arg-type]  # ty: ignore[no-matching-overload]
 
 
 def qualified(robot: Robot, name: str, shared: set[str]) -> str:

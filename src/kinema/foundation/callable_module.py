@@ -16,5 +16,5 @@ def make_callable(module_name: str, function: Callable[..., Any]) -> None:
             return function(*args, **kwargs)
 
     CallableModule.__call__.__doc__ = function.__doc__
-    CallableModule.__call__.__wrapped__ = function  # type: ignore[attr-defined]
+    CallableModule.__call__.__wrapped__ = function  # type: ignore[attr-defined]  # ty: ignore[missing-attribute]
     sys.modules[module_name].__class__ = CallableModule

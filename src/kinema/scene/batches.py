@@ -61,7 +61,7 @@ def _index(wanted: Any, count: int, what: str, noun: str, names: Sequence[str] |
         found = [by_pattern(x, names, what, noun) if isinstance(x, str) else [x] for x in wanted]
         wanted = [item for group in found for item in group]
     if hasattr(wanted, "detach"):
-        wanted = wanted.detach().cpu()
+        wanted = wanted.detach().cpu()  # ty: ignore[not-callable]
     array = np.atleast_1d(np.asarray(wanted))
     if array.dtype == np.bool_:
         if array.shape != (count,):

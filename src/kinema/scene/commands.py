@@ -198,7 +198,7 @@ class Commands(ABC):
     ) -> None:
         """A parameter that all environments have in common."""
         running, asked = self._running, ASKED_AS.get(name, name)
-        if envs_idx is not None and len(np.unique(environments(envs_idx, running.n_envs))) != running.n_envs:  # type: ignore[arg-type]
+        if envs_idx is not None and len(np.unique(environments(envs_idx, running.n_envs))) != running.n_envs:  # type: ignore[arg-type]  # ty: ignore[no-matching-overload]
             raise KinemaError(
                 f'{what}: environments share this: use scene.build(per_env=("{asked}",)) for some of them'
             )

@@ -80,7 +80,7 @@ def _write_entity(source: Source, number: int, variant: int, folder: Path, path:
 
 
 def _refer(stage: Any, home: Any, source: Source, number: int, file: str) -> str:
-    tf, geom = importlib.import_module("pxr.Tf"), importlib.import_module("pxr.UsdGeom")
+    tf, geom = (importlib.import_module(f"pxr.{name}") for name in ("Tf", "UsdGeom"))
     name = tf.MakeValidIdentifier(source.running.model.entities[number].name)
     prim = geom.Xform.Define(stage, home.AppendChild(name)).GetPrim()
     prim.GetReferences().AddReference(file)
@@ -93,7 +93,7 @@ def _refer(stage: Any, home: Any, source: Source, number: int, file: str) -> str
 
 def _matrix(rotation: Array, position: Array) -> Any:
     """As USD has it: rows are axes, and the last one is the place."""
-    gf = importlib.import_module("pxr.Gf")
+    gf: Any = importlib.import_module("pxr.Gf")
     full = np.eye(4)
     full[:3, :3], full[3, :3] = np.asarray(rotation).T, position
     return gf.Matrix4d(*full.ravel().tolist())

@@ -45,7 +45,7 @@ class SceneState:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file of plain arrays (`.npz`, no pickles), whole or not at all."""
-        about = np.array([FORMAT, self.key, str(self.n_envs), str(self.time), self.seconds.hex(), self.dt.hex()])
+        about = np.array([FORMAT, self.key, str(self.n_envs), str(self.time), self.seconds.hex(), self.dt.hex()])  # ty: ignore[missing-union-attribute]
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **{"about": about, **self.arrays})  # type: ignore[arg-type]
         target = Path(path)

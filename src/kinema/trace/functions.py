@@ -71,7 +71,7 @@ def clamp(x: Value, lower: Value, upper: Value) -> Value:
 def select(a: Value, b: Value, below: Value, otherwise: Value) -> Value:
     """`below` where a < b, else `otherwise`: both are computed, neither is branched to."""
     if not _symbolic(a, b):
-        return below if a < b else otherwise  # type: ignore[operator]
+        return below if a < b else otherwise  # type: ignore[operator]  # ty: ignore[unsupported-operator]
     return record("select", a, b, below, otherwise)
 
 

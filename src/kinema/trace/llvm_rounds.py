@@ -118,7 +118,7 @@ class LlvmRounds(LlvmThreads):
             name = self.set(f"getelementptr {self.n}, {self.pointer} %floats, i32 {index}")
             self.numbers[self.addresses.number_of(loop)] = name
 
-    def column(self, number: int, column: int, arena: str, at: int) -> None:
+    def column(self, number: int, column: int, arena: str, at: int) -> None:  # ty: ignore[lost-keyword-for-regular-parameter]
         """Where an array of a row starts, computed once: its items are at known distances from there."""
         super().column(number, column, arena, at)
         self._start(number, column, arena)

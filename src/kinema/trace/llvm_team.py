@@ -167,7 +167,7 @@ class LlvmTeam(LlvmRounds):
             base = self.set(f"getelementptr {self.n}, {kind} {base}, i32 {index}")
         return self._at(kind, self.n, base, str(row))
 
-    def alignment(self, slot: Slot) -> int:
+    def alignment(self, slot: Slot) -> int:  # ty: ignore[lost-keyword-for-regular-parameter]
         """Of items of lists, and of numbers whose place is known: every fourth may be read with the three behind it.
 
         Records of contacts are read by whole vectors then: a go2's team has a third of the instructions for that.

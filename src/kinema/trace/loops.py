@@ -37,7 +37,7 @@ class RowCode:
     ) -> None:
         self.group = group
         """All rows that run this code; they may be given more places meanwhile."""
-        self.kind = group.kind
+        self.kind: Any = group.kind
         self.recorder = recorder
         self._folded = folded if around is None else {**around._folded, **folded}
         self._own = set(group.own) if around is None else (around._own - folded.keys()) | group.own
@@ -162,13 +162,13 @@ def _trace(group: Group, body: Body, first: int, prefix: str, around: RowCode | 
         slots.update([store.slot for store in line.stores])
     used = {slot.array for slot in slots} | {word + name for name in _within(program.blocks) for word in (FIRST, MANY)}
     arrays = group.arenas(used)
-    ordered = (Slot(NUMBER + name, i) for name, values in folded.items() for i in range(len(values)))
-    wanted = {slot for slot in slots if slot.array.startswith(NUMBER)}
+    order = {NUMBER + name: i for i, name in enumerate(folded)}
+    wanted = sorted((slot for slot in slots if slot.array in order), key=lambda slot: (order[slot.array], slot.item))
     return Case(
         group.code,
         program.blocks,
         {a: (arena, i + first) for i, (a, arena) in enumerate(arrays.items())},
-        {s: i for i, s in enumerate(s for s in ordered if s in wanted)},
+        {slot: i for i, slot in enumerate(wanted)},
     ), dict(program.locals)
 
 

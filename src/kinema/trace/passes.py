@@ -41,7 +41,7 @@ def fuse_multiply_add(line: Line, kept: Sequence[int] = ()) -> Line:
                 op = "fma" if instruction.op == "add" else "fms"
                 new = Instruction(instruction.target, op, (*p.args, b))
             if new is not instruction:
-                gone.add(p.target)  # type: ignore[union-attr]
+                gone.add(p.target)  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
         fused.append(new)
     return Line(tuple(i for i in fused if i.target not in gone), line.stores)
 

@@ -163,7 +163,7 @@ class RowGroup(Group):
 
     def values(self, word: str, item: int) -> Any:
         """One of its numbers for each row."""
-        return [row.numbers[word][item] for row in self.rows]  # type: ignore[index]
+        return [row.numbers[word][item] for row in self.rows]  # type: ignore[index]  # ty: ignore[not-subscriptable]
 
     def folded(self) -> dict[str, list[float | None]]:
         """What all rows agree on, and is worth a code of its own."""
@@ -173,7 +173,7 @@ class RowGroup(Group):
         """The arrays of numbers that environments have their own of become arrays of the rows."""
         for name in [name for name in self.rows[0].numbers if name in self.own]:
             for row in self.rows:
-                row.places[OWN + name] = row.numbers[name].place  # type: ignore[union-attr]
+                row.places[OWN + name] = row.numbers[name].place  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
 
     def inner(self, name: str) -> Sequence[Row] | Table:
         """All rows of these rows' own for a loop in their code; each row knows which of them are its."""
@@ -201,6 +201,8 @@ class Columns(Group):
         self.places = dict(places)
         self.numbers = numbers or {}
         self.inside = inside or {}
+        self._folds: dict[int, tuple[Floats, list[float | None]]] = {}
+        """What was folded before, by the identity of the array."""
         own = {name: x.known for name, x in self.numbers.items() if isinstance(x, OwnColumn)}
         self.code, self.own = _code(kind, own.items()), frozenset(own)
 
@@ -243,9 +245,13 @@ class Columns(Group):
 
     def folded(self) -> dict[str, list[float | None]]:
         """What all rows agree on, and is worth a code of its own."""
-        return {
-            name: list(x.known) if isinstance(x, OwnColumn) else _fold_columns(x) for name, x in self.numbers.items()
-        }
+        return {name: list(x.known) if isinstance(x, OwnColumn) else self._fold(x) for name, x in self.numbers.items()}
+
+    def _fold(self, values: Floats) -> list[float | None]:
+        found = self._folds.get(id(values))
+        if found is None:
+            found = self._folds[id(values)] = values, _fold_columns(values)
+        return found[1]
 
     def place_own(self) -> None:
         """The arrays of numbers that environments have their own of become arrays of the rows."""

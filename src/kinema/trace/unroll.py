@@ -177,7 +177,7 @@ class _Unrolling:
 
     def count(self, block: Count) -> None:
         self.turns.append(0.0)
-        while self.turns[-1] < self.load(block.count):  # type: ignore[operator]
+        while self.turns[-1] < self.load(block.count):  # type: ignore[operator]  # ty: ignore[unsupported-operator]
             self.path.append((id(block), self.turns[-1]))  # type: ignore[arg-type]
             self.blocks(block.body)
             self.path.pop()
@@ -224,7 +224,7 @@ class _Unrolling:
             return self.recorder.read(self._kept_array(array), row, index)
         cell = (array, row if number is None else row + int(index))  # type: ignore[arg-type]
         found = self.memory.get(cell)
-        return self.get(cell) if found is None or type(found) is _Lost else found  # type: ignore[return-value]
+        return self.get(cell) if found is None or type(found) is _Lost else found  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
 
     def store(self, slot: Slot, value: Value, values: Mapping[int, Value]) -> None:
         array, row, index = self._find(slot, values)
@@ -365,7 +365,7 @@ class _Unrolling:
 
         def body(turn: Value) -> None:
             self.turns.append(turn)
-            self.memory.update({c: recorder.read(state, i) for i, c in enumerate(cells)})
+            self.memory.update({c: recorder.read(state, i) for i, c in enumerate(cells)})  # ty: ignore[missing-union-attribute]
             self.body(block.body)
             recorder.write(state, [self.get(c) for c in cells])
             self.turns.pop()

@@ -68,7 +68,7 @@ class RemoteWorker:
             story = "\n".join(part for part in (log.tail(), story) if part)
         said = self.rest()
         if is_divided and not failure:
-            self._left.append((number, self._aside.submit(attempt, lambda _, rest=result: rest(), None)))
+            self._left.append((number, self._aside.submit(attempt, lambda _, rest=result: rest(), None)))  # ty: ignore[not-callable]
             return said
         return [*said, Said(number, result, failure, story)]
 

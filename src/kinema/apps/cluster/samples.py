@@ -48,7 +48,7 @@ def _grid(space: Mapping[str, Values]) -> Iterator[Point]:
     continuous = [name for name, values in space.items() if isinstance(values, Draw)]
     if continuous:
         raise KinemaError(f"sweep: {continuous[0]}: a grid needs values, not a distribution")
-    for combination in itertools.product(*space.values()):  # type: ignore[arg-type]
+    for combination in itertools.product(*space.values()):  # type: ignore[arg-type]  # ty: ignore[no-matching-overload]
         yield dict(zip(space, combination, strict=True))
 
 

@@ -55,7 +55,7 @@ def _of_occurrence(occurrence: OccurrenceElement, diagnostics: Diagnostics) -> M
         result = stated
     if result is not None:
         _check_box(result, occurrence, name, diagnostics)
-    return result
+    return result  # ty: ignore[invalid-explicit-return]
 
 
 def _in_root(element: PhysicalElement, pose: Pose, name: str, diagnostics: Diagnostics) -> MassProperties:

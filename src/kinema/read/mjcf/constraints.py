@@ -40,11 +40,11 @@ def _constraint(reading: Reading, number: int) -> Constraint:
         case kinds.mjEQ_JOINT:
             constraint.kind = ConstraintKind.JOINT
             constraint.a, constraint.b = reading.name(mjcf.JOINT, first), reading.name(mjcf.JOINT, second) or None
-            constraint.polynomial = data[:5]  # type: ignore[assignment]
+            constraint.polynomial = data[:5]  # type: ignore[assignment]  # ty: ignore[invalid-assignment]
         case kinds.mjEQ_TENDON:
             constraint.kind = ConstraintKind.TENDON
             constraint.a, constraint.b = reading.name(mjcf.TENDON, first), reading.name(mjcf.TENDON, second) or None
-            constraint.polynomial = data[:5]  # type: ignore[assignment]
+            constraint.polynomial = data[:5]  # type: ignore[assignment]  # ty: ignore[invalid-assignment]
         case other:
             _keep(reading, number, constraint, other)
     return constraint

@@ -297,5 +297,5 @@ def binary_stl(mesh: MeshData) -> bytes:
     """The mesh as MuJoCo's favourite file."""
     record = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
     records = np.zeros(mesh.n_faces, dtype=record)
-    records["corners"] = mesh.triangles()
+    records["corners"] = mesh.triangles()  # ty: ignore[invalid-assignment]
     return bytes(80) + mesh.n_faces.to_bytes(4, "little") + records.tobytes()

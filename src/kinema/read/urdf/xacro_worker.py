@@ -126,9 +126,9 @@ def _confine(xacro: Any, parent: _Parent, warnings: list[str]) -> None:
     xacro.glob = types.SimpleNamespace(glob=glob)
     xacro.safe_eval = lambda expression, symbols, local=None: evaluate(expression, symbols)
     xacro.message, xacro.warning, xacro.error, xacro.print_location = message, warning, error, print_location
-    substitution_args._eval_find = find
+    substitution_args._eval_find = find  # ty: ignore[invalid-assignment]
     substitution_args._eval_dict["find"] = find
-    substitution_args._eval = evaluate_substitution
+    substitution_args._eval = evaluate_substitution  # ty: ignore[invalid-assignment]
     xacro._global_symbols = xacro.create_global_symbols()
     for name in _REFUSED_FUNCTIONS:
         dict.pop(xacro._global_symbols["python"], name, None)

@@ -99,9 +99,9 @@ def _emit_patch(work: Work, kinds: tuple[str, str], meeting: Meeting, a: Solid, 
             recorder,
             solid,
             direction,
-            lambda i, point: recorder.write(corners, place(point), start, CORNER * i),  # type: ignore[operator]
+            lambda i, point: recorder.write(corners, place(point), start, CORNER * i),  # type: ignore[operator]  # ty: ignore[not-callable]
         )
-        tilt = rotate(axes, turn(outward))  # type: ignore[operator]
+        tilt = rotate(axes, turn(outward))  # type: ignore[operator]  # ty: ignore[not-callable]
         steep = sign(tilt[2]) * trace.maximum(trace.absolute(tilt[2]), STEEPEST)
         return _Side(start, count, (-tilt[0] / steep, -tilt[1] / steep))
 

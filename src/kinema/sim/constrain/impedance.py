@@ -69,7 +69,7 @@ def reference(solref: Sequence[Value], end: Value, dt: Value, *, safe: bool = Tr
     by_time = 1.0 / trace.maximum(end * end * time * time * second * second, SMALLEST), 2.0 / (end * time)
     direct = -first / (end * end), -second / end
     pairs = zip(by_time, direct, strict=True)
-    return tuple(trace.select(0.0, first, a, b) for a, b in pairs)  # type: ignore[return-value]
+    return tuple(trace.select(0.0, first, a, b) for a, b in pairs)  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
 
 
 def bound_of_return(time: Value, damper: Value) -> Value:

@@ -77,7 +77,7 @@ def measured(model: Model, q: Sequence[float] | Array) -> tuple[Array, Array]:
 
     (found,) = plain_numbers(model, Settings(), run, outputs, {"qpos": q})
     lengths, moments = (np.resize(np.append(x, np.zeros(count * n + 1)), count * max(n, 1)) for x in found.values())
-    return lengths[:count], moments[: count * n].reshape(count, n)
+    return lengths[:count], moments[: count * n].reshape(count, n)  # ty: ignore[invalid-explicit-return]
 
 
 def find_rest_lengths(model: Model) -> None:

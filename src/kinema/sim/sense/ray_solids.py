@@ -56,7 +56,7 @@ def _roots(a: Value, b: Value, c: Value) -> tuple[Value, Value]:
     root = trace.sqrt(trace.maximum(square, 0.0))
     some = trace.maximum(a, SMALLEST)
     there = trace.minimum(square, a)
-    return tuple(trace.select(SMALLEST, there, (x - b) / some, -FAR) for x in (-root, root))  # type: ignore[return-value]
+    return tuple(trace.select(SMALLEST, there, (x - b) / some, -FAR) for x in (-root, root))  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
 
 
 def _crossing(ray: Ray, axis: int, at: Value) -> Value:

@@ -41,7 +41,7 @@ class ConjugateGradients(Newton):
 
         def products(node: Node) -> tuple[Value, Value, Value]:
             others = (eased, self.eased, self.along)
-            return tuple(dot(self.downhill[node.here], x[node.here]) for x in others)  # type: ignore[return-value]
+            return tuple(dot(self.downhill[node.here], x[node.here]) for x in others)  # type: ignore[return-value]  # ty: ignore[invalid-explicit-return]
 
         now, mixed, kept = s.total("share of the direction before", Forest.FRAMES, (0.0, 0.0, 0.0), products)
         before = trace.maximum(recorder.read(SCRATCH, self.steepness.row), SMALLEST)

@@ -231,7 +231,7 @@ class Together(Newton):
 
     # ------------------------------------------------------------------------------------------- along the direction
 
-    def costs_at(self, length: float, along: OfDofs | None = None) -> Value:
+    def costs_at(self, length: float, along: OfDofs | None = None) -> Value:  # ty: ignore[lost-keyword-for-regular-parameter]
         """What all that pushes costs so far along the direction."""
         assert along is not None
         self._set_length(length)
@@ -244,7 +244,7 @@ class Together(Newton):
         (both,) = self._sums(f"all costs at {length:g}", parts, 1)
         return rows + both
 
-    def _slopes(self, along: OfDofs) -> tuple[Value, Value]:
+    def _slopes(self, along: OfDofs) -> tuple[Value, Value]:  # ty: ignore[lost-keyword-for-regular-parameter]
         length = self.s.recorder.read(SCRATCH, self.length.row)
         rows = self._of_rows("slope along the direction", along_direction)
         parts = self._parts(

@@ -55,7 +55,9 @@ class PartColumns(Columns):
     ) -> PartColumns:
         """The same rows, which know what is known by now, with more in them."""
         own, every = {**self.places, **(more or {})}, {**self.numbers, **(numbers or {})}
-        return PartColumns(self.kind, self.at, own, every, self.targets, self._known, self._of_all, inside)
+        made = PartColumns(self.kind, self.at, own, every, self.targets, self._known, self._of_all, inside)
+        made._folds = self._folds
+        return made
 
     def find(self, array: str) -> Column | None:
         """Where an array starts for each row, if they have it."""
@@ -102,7 +104,7 @@ def _columns(group: RowGroup, known: KnownPlaces, of_all: Mapping[str, Place]) -
     numbers: dict[str, npt.NDArray[np.float64] | OwnColumn] = {}
     for name, values in first.numbers.items():
         if isinstance(values, Own):
-            numbers[name] = OwnColumn(Column.of([row.numbers[name].place for row in rows]), values.known)  # type: ignore[union-attr]
+            numbers[name] = OwnColumn(Column.of([row.numbers[name].place for row in rows]), values.known)  # type: ignore[union-attr]  # ty: ignore[missing-union-attribute]
         else:
             numbers[name] = np.array([row.numbers[name] for row in rows], np.float64).reshape(len(rows), -1)
     targets = {word: Parts.of([row.targets[word] for row in rows]) for word in first.targets}

@@ -234,7 +234,7 @@ class Loops(Scratch):
         """Likewise; found once, for rows ask often."""
         if owner not in self._owned:
             own = ((name, place, *self.owners[name]) for name, place in self.places.items() if name in self.owners)
-            self._owned[owner] = [(name, place, width) for name, place, whose, width in own if whose is owner]
+            self._owned[owner] = [(name, place, width) for name, place, whose, width in own if whose is owner]  # ty: ignore[invalid-assignment]
         if (owner, item) not in self._items:
             self._items[owner, item] = {
                 name: Place(place.arena, place.row + item * width) for name, place, width in self._owned[owner]

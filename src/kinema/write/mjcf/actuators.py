@@ -224,7 +224,7 @@ _INTERPOLATION = ("zoh", "linear", "cubic")
 
 def delay_attributes(delay: object, history: object) -> dict[str, str | None]:
     """`delay`, `nsample` and `interp` of an actuator or sensor."""
-    samples, order = history or (0, 0)  # type: ignore[misc]
+    samples, order = history or (0, 0)  # type: ignore[misc]  # ty: ignore[not-iterable]
     return {
         "delay": text_or_none(float(delay)),  # type: ignore[arg-type]
         "nsample": str(samples) if samples else None,

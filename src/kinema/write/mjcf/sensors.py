@@ -166,9 +166,9 @@ def _settings(writing: Writing, sensor: Sensor, element: Element) -> None:
     user, interval = take(mjcf.USER), take(mjcf.INTERVAL)
     if sensor.kind in ("contact", "rangefinder"):
         element.set({"data": str(take(mjcf.DATA, "")) or None, "reduce": str(take(mjcf.REDUCE, "")) or None})
-    if sensor.kind == "contact" and integers and integers[2] != 1:  # type: ignore[index]
-        element.set({"num": str(integers[2])})  # type: ignore[index]
-    if sensor.kind == "insidesite" and integers and integers[0]:  # type: ignore[index]
+    if sensor.kind == "contact" and integers and integers[2] != 1:  # type: ignore[index]  # ty: ignore[not-subscriptable]
+        element.set({"num": str(integers[2])})  # type: ignore[index]  # ty: ignore[not-subscriptable]
+    if sensor.kind == "insidesite" and integers and integers[0]:  # type: ignore[index]  # ty: ignore[not-subscriptable]
         element.set({"enclosed": "true"})
     for name in (mjcf.DATA, mjcf.REDUCE, mjcf.DIM, mjcf.DATATYPE, mjcf.NEEDSTAGE, mjcf.PLUGIN):
         value = take(name)
@@ -192,7 +192,7 @@ def _quality(sensor: Sensor) -> dict[str, str | None]:
 
 
 def _interval_text(interval: object) -> str:
-    period, phase = (*interval, 0.0)[:2]  # type: ignore[misc]
+    period, phase = (*interval, 0.0)[:2]  # type: ignore[misc]  # ty: ignore[not-iterable]
     return numbers((period, phase)) if phase else number(period)
 
 
