@@ -4,9 +4,11 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup-done
 DEMO_STAMP := $(VENV)/.demo-setup-done
+TYPES_STAMP := $(VENV)/.types-setup-done
 # What is imported is compiled then; all of it before would be a tenth of the set-up.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-WORKERS ?= 2
+# One more than cores: there are processes to wait for.
+WORKERS ?= 3
 STEPS   ?= 10000000
 ROBOT   ?=
 ROBOTS  := examples/robots
@@ -44,6 +46,10 @@ $(BIN)/python:
 
 $(STAMP): pyproject.toml | $(BIN)/python
 	@$(INSTALL) -e '.[dev]' && $(BIN)/python -m compileall -q src tests/kit && touch $@ $(DEMO_STAMP)
+
+# Nor does whoever only runs the tests wait for the complete check of types.
+$(TYPES_STAMP): $(STAMP)
+	@$(INSTALL) 'basedpyright>=1.28' && touch $@
 
 # A demonstration does not wait for the tools of developers.
 $(DEMO_STAMP): pyproject.toml | $(BIN)/python
@@ -86,10 +92,10 @@ BESIDE_TYPES = mkdir -p build && rm -f $(TYPES).rc; \
 	  status=0; $(1) || status=$$?; wait; tail -n 40 $(TYPES).out; \
 	  [ $$status -ne 0 ] || status=$$(cat $(TYPES).rc); exit $$status
 
-test: setup lint  ## lint, check the types quickly, run the tests (WORKERS=2)
+test: setup lint  ## lint, check the types quickly, run the tests (WORKERS=3)
 	@$(PYTEST)
 
-test-all: setup lint  ## the same with all types, every robot for every test and all combinations, which takes far longer
+test-all: $(TYPES_STAMP) lint  ## the same with all types, every robot for every test and all combinations, which takes far longer
 	@$(call BESIDE_TYPES,$(PYTEST) --all)
 
 lint: setup  ## check style, formatting and, quickly, the types of src; change nothing
@@ -97,7 +103,7 @@ lint: setup  ## check style, formatting and, quickly, the types of src; change n
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ty check
 
-types: setup  ## check all types, which takes minutes
+types: $(TYPES_STAMP)  ## check all types, which takes minutes
 	$(BIN)/basedpyright
 
 format: setup  ## format the code, mend what can be mended

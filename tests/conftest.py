@@ -61,7 +61,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for garbage less often: what was imported and collected stays, and tests make many objects that do too."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
 

@@ -30,6 +30,7 @@ from kinema.render.kernels.paths import path_kernel
 from kinema.render.traits import Traits
 from kinema.scene import link_rows
 from kinema.shapes import box, sphere
+from kit.choosing import representatives
 
 CAMERA = Camera(pose=look_at((1.6, -1.4, 1.2), (0.0, 0.0, 0.2)), fov=0.8)
 EDGE = 32
@@ -101,7 +102,7 @@ def only_meshes() -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("make", [many, only_meshes])
+@pytest.mark.parametrize("make", representatives([many, only_meshes], 1))
 def test_kernels_that_are_compiled_for_less_give_the_same_images(make: Callable[[], Stage]) -> None:
     """Opaque bodies of one kind, without images, against the list of anything that any kernel can go through."""
     stage = make()

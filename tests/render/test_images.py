@@ -106,6 +106,7 @@ def images_of(kind: Kind, projection: str = "pinhole") -> dict[str, np.ndarray]:
     return {name: image.numpy()[0, 0] for name, image in made.items()}
 
 
+@pytest.mark.slow("Warp compiles the kernels first")
 @pytest.mark.parametrize("kind", [k for k in SIZES if k is not Kind.PLANE])
 def test_primitives_are_where_their_formula_says(kind: Kind) -> None:
     """Depth, normal and label of every pixel equal those of a ray that is marched through the solid's formula."""

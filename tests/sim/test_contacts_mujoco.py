@@ -58,6 +58,7 @@ def listed(model: Any, data: Any) -> tuple[np.ndarray, np.ndarray]:
     return points[order], np.array(forces)[order]
 
 
+@pytest.mark.slow("dozens of bodies of all kinds touch each other")
 @pytest.mark.parametrize(
     ("cone", "impratio", "dimension"),
     [pytest.param("pyramidal", 1, 1, marks=pytest.mark.exhaustive), ("elliptic", 10, 3)],

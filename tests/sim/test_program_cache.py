@@ -24,6 +24,7 @@ from kinema.foundation import content_digest
 from kinema.sim import Settings
 from kinema.sim.lower import plan
 from kit.assets import EXAMPLES
+from kit.choosing import combinations
 from kit.patience import HANG
 from kit.robots.small_robots import pendulum, reacher
 
@@ -242,8 +243,9 @@ def test_other_sources_are_other_programs(monkeypatch: pytest.MonkeyPatch, trace
 # -------------------------------------------------------------------------------------------------------------- damage
 
 
-@pytest.mark.parametrize("kind", ["programs", "code", "derived"])
-@pytest.mark.parametrize("damage", ["half", "one bit", "gone"])
+@pytest.mark.parametrize(
+    ("kind", "damage"), combinations(["programs", "code", "derived"], ["half", "one bit", "gone"], strength=1)
+)
 def test_what_is_damaged_is_made_again(kind: str, damage: str, cache: Path) -> None:
     expected = run(scene_of())
     gc.collect()

@@ -108,8 +108,12 @@ class Launches:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy computes what others leave out
 @pytest.mark.parametrize(
     ("text", "n_steps"),
-    [(CONES, N_STEPS), (PYRAMIDS, N_STEPS), (GRIPPER, 1)],  # points between cylinders tell apart what rounds otherwise
-    ids=["cones", "pyramids", "gripper"],
+    [
+        pytest.param(CONES, N_STEPS, id="cones"),
+        pytest.param(PYRAMIDS, N_STEPS, id="pyramids"),
+        # points between cylinders tell apart what rounds otherwise
+        pytest.param(GRIPPER, 1, id="gripper", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_step_in_launches_is_a_step(text: str, n_steps: int, tmp_path: Path) -> None:
     made = Launches.of(text, tmp_path)

@@ -95,7 +95,7 @@ def on_host(part: Part, numbers: np.ndarray, n_warps: int, n_shares: int) -> np.
 
 
 @pytest.mark.parametrize(
-    ("n_warps", "share", "tests"), combinations([1, 2], [0.1, 0.5, 1.0], [(1, 1), (2, 1), (2, 20)])
+    ("n_warps", "share", "tests"), combinations([1, 2], [0.1, 0.5, 1.0], [(1, 1), (2, 1), (2, 20)], strength=1)
 )
 def test_rows_that_are_chosen_do_what_the_interpreter_does(n_warps: int, share: float, tests: tuple[int, int]) -> None:
     """Whatever the share of rows that have something to do, and the numbers of tests and of shares of them."""

@@ -87,11 +87,11 @@ class Resolver:
 
     def is_allowed(self, path: Path, from_file: Path) -> bool:
         """Whether a file may be read when it is referenced from another."""
-        real = _real(path)
-        if any(real.is_relative_to(root) for root in self.roots(from_file)):
+        real, home = _real(path), _real(from_file).parent
+        if real.is_relative_to(home) or any(real.is_relative_to(root) for root in self.roots(from_file)):
             return True
-        above = list(_climb(_real(from_file).parent))[1:]
-        python = _python_package(_real(from_file).parent)
+        above = list(_climb(home))[1:]
+        python = _python_package(home)
         return any(
             real.suffix.lower() in suffixes
             and any(real.is_relative_to(folder) for folder in (*above[:levels], *python))

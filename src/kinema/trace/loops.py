@@ -162,8 +162,9 @@ def _trace(group: Group, body: Body, first: int, prefix: str, around: RowCode | 
         slots.update([store.slot for store in line.stores])
     used = {slot.array for slot in slots} | {word + name for name in _within(program.blocks) for word in (FIRST, MANY)}
     arrays = group.arenas(used)
-    order = {NUMBER + name: i for i, name in enumerate(folded)}
-    wanted = sorted((slot for slot in slots if slot.array in order), key=lambda slot: (order[slot.array], slot.item))
+    order = {NUMBER + name: (i, len(values)) for i, (name, values) in enumerate(folded.items())}
+    own = [slot for slot in slots if slot.array in order and slot.item < order[slot.array][1]]
+    wanted = sorted(own, key=lambda slot: (order[slot.array], slot.item))
     return Case(
         group.code,
         program.blocks,

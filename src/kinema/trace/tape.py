@@ -44,8 +44,8 @@ class Tape:
 
     def input(self, array: str, item: int, index: Value | None = None) -> Scalar:
         """The number that an item of an array holds, further on by an index where one is given."""
-        if isinstance(index, float | int):
-            item, index = item + int(index), None
+        if index is not None and type(index) is not Scalar:
+            item, index = item + int(index), None  # type: ignore[arg-type]
         where = None if index is None else self.operand(index)
         key = ("input", array, item, where)
         number = self._known.get(key)

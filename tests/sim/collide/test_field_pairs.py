@@ -14,6 +14,7 @@ from kinema.shapes import MeshData, distance_field, signed_distances, touching_p
 from kinema.sim.collide.field_pairs import FIELD, FIELD_PAIRS
 from kinema.sim.collide.solid import Grid, Hull, Samples, Solid
 from kinema.trace import Recorder, interpret
+from kit.choosing import representatives
 from kit.hollow_meshes import tray
 
 from .convex_driver import box_corners, polyhedron
@@ -87,7 +88,12 @@ def to_tray(poses: Poses, i: int, points: Array) -> Array:
     return (points - poses.b[0][i]) @ poses.b[1][i]
 
 
-@pytest.mark.parametrize("kind", ["sphere", "capsule", "ellipsoid", "cylinder", "cone", "box"])
+@pytest.mark.parametrize(
+    "kind",
+    representatives(
+        ["sphere", "capsule", "ellipsoid", "cylinder", "cone", "box"], lambda x: x in ("sphere", "cylinder", "box")
+    ),
+)
 def test_points_are_on_both_surfaces(kind: str) -> None:
     """Half the distance along the normal is the shape's surface one way, and the tray's the other way.
 
