@@ -105,7 +105,7 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     asked = [
         item for item in request.session.items if isinstance(item, pytest.Function) and "drawn" in item.fixturenames
     ]
-    cases = {name: CASES[name] for name in {item.callspec.params["name"] for item in asked}}
+    cases = {name: CASES[name] for name in {str(item.callspec.params["name"]) for item in asked}}
     slopes = np.linspace(0, 255, 16).astype(np.uint8)
     pixels = np.stack([*np.meshgrid(slopes, slopes), np.full((16, 16), 90, np.uint8)], axis=-1)
     sides = [np.roll(pixels, number, axis=-1) // (1 + number // 3) for number in range(6)]

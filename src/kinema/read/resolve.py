@@ -57,6 +57,8 @@ class Resolver:
     use_environment: bool = True
     extra_roots: list[Path] = field(default_factory=list)
     """Folders that may be read beside those the rule allows."""
+    _homes: dict[Path, Path] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The folders of files that others were referenced from."""
 
     def resolve(self, uri: str, from_file: str | Path) -> Resolved:
         """The file a reference names, as seen from the file it stands in."""
@@ -78,7 +80,7 @@ class Resolver:
 
     def roots(self, from_file: Path) -> list[Path]:
         """The folders that files may be read from, for a file at that place."""
-        home = _real(from_file).parent
+        home = self._home(from_file)
         candidates = [home, *self.extra_roots, *self._searched()]
         package = _enclosing_package(home)
         if package is not None:
@@ -87,7 +89,7 @@ class Resolver:
 
     def is_allowed(self, path: Path, from_file: Path) -> bool:
         """Whether a file may be read when it is referenced from another."""
-        real, home = _real(path), _real(from_file).parent
+        real, home = _real(path), self._home(from_file)
         if real.is_relative_to(home) or any(real.is_relative_to(root) for root in self.roots(from_file)):
             return True
         above = list(_climb(home))[1:]
@@ -97,6 +99,12 @@ class Resolver:
             and any(real.is_relative_to(folder) for folder in (*above[:levels], *python))
             for suffixes, levels in _LEVELS_UP
         )
+
+    def _home(self, file: Path) -> Path:
+        """The folder of a file, without symbolic links."""
+        if file not in self._homes:
+            self._homes[file] = _real(file).parent
+        return self._homes[file]
 
     def _searched(self) -> Iterator[Path]:
         yield from (Path(p) for p in self.search_paths)
