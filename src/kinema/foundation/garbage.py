@@ -21,7 +21,6 @@ def no_collecting() -> Iterator[None]:
         yield
     finally:
         # Into the oldest generation at once: they are looked at with all others, and not now because they are many.
-        if not gc.get_freeze_count():  # or what others have frozen would be looked at again
-            gc.freeze()
-            gc.unfreeze()
+        gc.freeze()
+        gc.unfreeze()
         gc.enable()
