@@ -351,3 +351,15 @@ def test_room_that_no_environment_has(what: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=20)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_switch_interval_is_restored_by_the_last_thread() -> None:
+    """Two threads that emit at the same time, the first of which ends first."""
+    before = sys.getswitchinterval()
+    first, second = compilers.compiling_ahead(), compilers.compiling_ahead()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert sys.getswitchinterval() < before
+    second.__exit__(None, None, None)
+    assert sys.getswitchinterval() == before

@@ -145,7 +145,7 @@ atexit.register(BACKGROUND.close, final=True)
 
 
 def module_digest(text: str) -> str:
-    """What a module of LLVM IR is known by."""
+    """The content hash of a module of LLVM IR."""
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
@@ -189,21 +189,30 @@ def compile_ahead(text: str, level: Level) -> None:
     threading.Thread(target=run, name="kinema compiler", daemon=True).start()
 
 
+_switching = threading.Lock()
+_emitting: list[float] = []
+"""Python's switch interval as each thread that emits found it."""
+
+
 @contextlib.contextmanager
 def compiling_ahead() -> Iterator[None]:
     """While modules are emitted that are compiled ahead: the threads that hand them over run soon.
 
     An interrupt ends the compilers, and drops what they have not begun.
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, _SWITCH_INTERVAL))
+    with _switching:
+        _emitting.append(sys.getswitchinterval())  # of several threads the last to end restores what the first found
+        sys.setswitchinterval(min(_emitting[0], _SWITCH_INTERVAL))
     try:
         yield
     except KeyboardInterrupt:
         stop_compiling(FOREGROUND)
         raise
     finally:
-        sys.setswitchinterval(before)
+        with _switching:
+            if len(_emitting) == 1:
+                sys.setswitchinterval(_emitting[0])
+            _emitting.pop()
 
 
 def stop_compiling(pool: WorkerPool) -> None:

@@ -147,8 +147,11 @@ def assemble(codes: Sequence[bytes], device: Device, levels: Sequence[JitLevel])
         _ahead.get(_key(code, device, level)) or assemble_ahead(code, device, level)
         for code, level in zip(codes, levels, strict=True)
     ]
-    try:
-        return [future.result() for future in waiting]
-    finally:
-        for key in [key for key, future in _ahead.items() if future in waiting]:
-            _ahead.pop(key, None)
+    return [future.result() for future in waiting]
+
+
+def forget_assembled(codes: Sequence[bytes], device: Device) -> None:
+    """Drop what was assembled ahead of modules that are loaded."""
+    for code in codes:
+        for level in JitLevel:
+            _ahead.pop(_key(code, device, level), None)

@@ -19,7 +19,7 @@ from kinema.foundation import content_digest, is_recording, load_entry, source_d
 from kinema.trace import Place
 
 from .compilers import Level
-from .cubins import JitLevel, assemble, cached_cubins, first_level
+from .cubins import JitLevel, assemble, cached_cubins, first_level, forget_assembled
 from .devices import Device
 from .dump import dump_folder
 from .gpu_code import GpuFunction, named
@@ -177,6 +177,7 @@ def _loaded_gpu(image: GpuImage, name: str, device: Device, *, wait: bool) -> Gp
     optimised = cached_cubins(codes, device, JitLevel.OPTIMISED)
     tables = [(device.array(ints), device.array(floats)) for ints, floats in image.tables]
     cubins = assemble(codes, device, levels) if optimised is None else optimised
+    forget_assembled(codes, device)
     made = GpuExecutable(
         _pieces(image, cubins, tables, name, device), image.n_scratch, image.n_kinds, image.n_instructions
     )
@@ -197,6 +198,7 @@ def _optimise_gpu(
     """Assemble the optimised tier of a program and let its kernels switch to that."""
     with contextlib.suppress(Exception):  # the baseline tier stays
         cubins = assemble(codes, device, [JitLevel.OPTIMISED] * len(codes))
+        forget_assembled(codes, device)
         executable = made()
         if executable is not None:
             executable.pieces = _pieces(image, cubins, tables, name, device)

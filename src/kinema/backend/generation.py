@@ -117,7 +117,7 @@ class GpuCompiler:
         made: list[list[Callable[[], GpuModule]]] = [[] for _ in parts]
         # the longest first: it takes longest to assemble, which starts as soon as its PTX is there
         order = sorted(range(len(parts)), key=lambda number: -parts[number].program.n_instructions)
-        with compiling_ahead(), ThreadPoolExecutor() as self._pool:
+        with ThreadPoolExecutor() as self._pool, compiling_ahead():  # an interrupt ends what threads wait for
             for number in order:
                 part = parts[number]
                 if part.spread is not None:
@@ -156,7 +156,7 @@ class GpuCompiler:
         return lambda: GpuModule(code.result(), BLOCK_DIM, table, n_operations, BLOCK_DIM, lists=lists, role=role)
 
     def _line(self, part: Part) -> Callable[[], GpuModule]:
-        """Likewise, of what a thread does by itself; all steps in one launch, if it is the whole program."""
+        """Emit the kernel of a straight line: a thread per environment or role; one launch if that is all."""
         programs = self._divided(part.program)
         runs = self._options.runs_per_step if self._is_whole else 1
         source = emit_gpu(programs, self._places, self._target, runs)
@@ -170,7 +170,7 @@ class GpuCompiler:
         return lambda: GpuModule(code.result(), block_dim, *sizes, beside=part.beside, role="line")
 
     def _team(self, part: Part) -> Callable[[], GpuModule]:
-        """Likewise, of what a team does."""
+        """Emit the kernel in which a warp works on one environment, and the one that orders environments for it."""
         target = self._target
         found = room_of_team(replace(part, program=optimise(part.program)), target.bytes)
         own, room = found.part, found.room

@@ -21,6 +21,7 @@ def no_collecting() -> Iterator[None]:
         yield
     finally:
         # Into the oldest generation at once: they are looked at with all others, and not now because they are many.
-        gc.freeze()
-        gc.unfreeze()
+        if not gc.get_freeze_count():  # or what others have frozen would be looked at again
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()

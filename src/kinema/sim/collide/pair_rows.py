@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -118,7 +118,7 @@ def _kinds(
     return {kind: np.sort(np.concatenate(own)) for kind, own in merged.items()}
 
 
-def _common_kinds(kinds: Iterable[LookKind]) -> dict[LookKind, LookKind]:
+def _common_kinds(kinds: Collection[LookKind]) -> dict[LookKind, LookKind]:
     """By kind the one that it is looked at as: kinds that differ only in `full` are one."""
     crowded = {replace(kind, full=False) for kind in kinds if kind.full}
     return {kind: replace(kind, full=replace(kind, full=False) in crowded) for kind in kinds}

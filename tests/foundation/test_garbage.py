@@ -1,0 +1,17 @@
+"""Reading and compiling do not look for garbage, and leave what others set as it was."""
+
+from __future__ import annotations
+
+import gc
+
+from kinema.foundation import no_collecting
+
+
+def test_what_others_froze_stays_frozen() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with no_collecting():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == frozen
+    assert frozen
