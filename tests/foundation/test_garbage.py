@@ -9,9 +9,7 @@ from kinema.foundation import no_collecting
 
 def test_what_others_froze_stays_frozen() -> None:
     gc.freeze()
-    frozen = gc.get_freeze_count()
     with no_collecting():
         assert not gc.isenabled()
     assert gc.isenabled()
-    assert gc.get_freeze_count() == frozen
-    assert frozen
+    assert gc.get_freeze_count() > 0  # not their exact number: frozen objects may still be freed by reference counting
